@@ -1,0 +1,1 @@
+"""Icechunk repositories in Python."""

@@ -1,0 +1,152 @@
+"""Everything that frazil raises, in one tree.
+
+    IcechunkError                        base; every error has `kind` and `message`
+    ├── ConflictError                    somebody else was faster: look again, then retry
+    │   └── RebaseFailedError
+    ├── NotFoundError                    also KeyError
+    │   ├── NodeNotFoundError
+    │   ├── SnapshotNotFoundError
+    │   ├── RefNotFoundError
+    │   └── RepositoryNotFoundError
+    ├── AlreadyExistsError
+    ├── ReadOnlyError
+    ├── InvalidInputError                also ValueError: the caller passed something wrong
+    ├── SessionStateError                right call, wrong moment
+    ├── StorageError                     the store failed or is missing an object
+    │   ├── ObjectNotFoundError          also FileNotFoundError
+    │   └── PreconditionFailedError      a conditional write lost its race
+    ├── FormatError                      bytes that are not what they should be
+    └── InternalError                    a bug in frazil
+
+Names and `kind` codes are those of the `icechunk` package, so that a handler written for one
+works with the other; the two leaves under StorageError are frazil's own. A `kind` never changes
+its meaning and is never removed.
+"""
+
+from typing import ClassVar
+
+
+class IcechunkError(Exception):
+    """Base of the tree. `kind` is a stable code for programs, `message` is for people."""
+
+    default_kind: ClassVar[str] = "unknown"
+
+    def __init__(self, message: str, *, kind: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind or self.default_kind
+
+    def __str__(self) -> str:  # KeyError would show the repr
+        return self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_revive, (type(self), self.args, self.__dict__))
+
+
+def _revive(cls: type[IcechunkError], args: tuple[object, ...], state: dict[str, object]) -> object:
+    """A pickled error, without calling an `__init__` whose signature a subclass changed."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ConflictError(IcechunkError):
+    default_kind = "commit-conflict"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str | None = None,
+        expected_parent: str | None = None,
+        actual_parent: str | None = None,
+    ) -> None:
+        super().__init__(message, kind=kind)
+        self.expected_parent = expected_parent
+        self.actual_parent = actual_parent
+
+
+class RebaseFailedError(ConflictError):
+    default_kind = "rebase-failed"
+
+
+class NotFoundError(IcechunkError, KeyError):
+    default_kind = "key-not-found"
+
+
+class NodeNotFoundError(NotFoundError):
+    default_kind = "node-not-found"
+
+
+class SnapshotNotFoundError(NotFoundError):
+    default_kind = "snapshot-not-found"
+
+
+class RefNotFoundError(NotFoundError):
+    default_kind = "ref-not-found"
+
+
+class RepositoryNotFoundError(NotFoundError):
+    default_kind = "repository-not-found"
+
+
+class AlreadyExistsError(IcechunkError):
+    default_kind = "node-already-exists"
+
+
+class ReadOnlyError(IcechunkError):
+    default_kind = "read-only-session"
+
+
+class InvalidInputError(IcechunkError, ValueError):
+    default_kind = "invalid-key"
+
+
+class SessionStateError(IcechunkError):
+    default_kind = "not-allowed"
+
+
+class StorageError(IcechunkError):
+    default_kind = "object-store"
+
+
+class ObjectNotFoundError(StorageError, FileNotFoundError):
+    """No object at `key`."""
+
+    default_kind = "object-not-found"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"object not found: {key!r}")
+        self.key = key
+
+
+class PreconditionFailedError(StorageError):
+    """A conditional write that was not done: `key` is not in the state the writer expected."""
+
+    default_kind = "object-store"
+
+    def __init__(self, key: str, expected: str) -> None:
+        super().__init__(f"conditional write of {key!r} refused: expected {expected}")
+        self.key = key
+
+
+class FormatError(IcechunkError):
+    """Bytes that are damaged, foreign or from the future.
+
+    `where` names the file once a layer that knows it has seen the error.
+    """
+
+    default_kind = "deserialization"
+
+    def __init__(self, message: str, *, kind: str | None = None, where: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, kind=kind)
+        self.where = where
+
+    def at(self, where: str) -> "FormatError":
+        """The same error, naming the file it is about."""
+        return self if self.where else FormatError(self.message, kind=self.kind, where=where)
+
+
+class InternalError(IcechunkError):
+    default_kind = "unknown"

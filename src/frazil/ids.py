@@ -1,0 +1,116 @@
+"""Names of stored things: a few random bytes, shown in Crockford base 32.
+
+Spec: "Common Types". Upper case, big-endian bit stream, zero bits appended on the right to a
+multiple of five, no padding: 12 bytes are 20 characters, 8 bytes are 13.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
+_VALUES = {letter: value for value, letter in enumerate(ALPHABET)} | {"I": 1, "L": 1, "O": 0}
+_BIT_WEIGHTS = np.array([16, 8, 4, 2, 1], dtype=np.uint8)
+
+
+def format_base32(raw: bytes) -> str:
+    return format_ids(np.frombuffer(raw, dtype=np.uint8).reshape(1, -1))[0]
+
+
+def format_ids(raw: npt.NDArray[np.uint8]) -> list[str]:
+    """Text of each row of `raw`, shape (n, size)."""
+    count, size = raw.shape
+    width = -(-size * 8 // 5)
+    bits = np.zeros((count, width * 5), dtype=np.uint8)
+    bits[:, : size * 8] = np.unpackbits(np.ascontiguousarray(raw), axis=1)
+    letters = _LETTERS[bits.reshape(count, width, 5) @ _BIT_WEIGHTS]
+    text = letters.tobytes().decode()
+    return [text[at : at + width] for at in range(0, count * width, width)]
+
+
+def parse_base32(text: str, size: int) -> bytes:
+    """The bytes `text` stands for; lower case and the look-alikes I, L, O are accepted.
+
+    Spare bits of the last character are ignored, as by the reference.
+    """
+    width = -(-size * 8 // 5)
+    try:
+        values = [_VALUES[letter] for letter in text.upper()]
+    except KeyError as error:
+        raise ValueError(f"{text!r} is not base 32: it contains {error.args[0]!r}") from None
+    if len(values) != width:
+        raise ValueError(f"{text!r} has {len(values)} characters, expected {width}")
+    number = 0
+    for value in values:
+        number = number << 5 | value
+    return (number >> (width * 5 - size * 8)).to_bytes(size, "big")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectId:
+    """Base of the typed ids; `str()` is the file name, `raw` the bytes inside files."""
+
+    raw: bytes
+    size: ClassVar[int] = 12
+
+    def __post_init__(self) -> None:
+        if len(self.raw) != self.size:
+            raise ValueError(f"{type(self).__name__} needs {self.size} bytes, got {len(self.raw)}")
+
+    def __str__(self) -> str:
+        return format_base32(self.raw)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        return cls(parse_base32(text, cls.size))
+
+    @classmethod
+    def random(cls, entropy: Callable[[int], bytes] = secrets.token_bytes) -> Self:
+        return cls(entropy(cls.size))
+
+
+class SnapshotId(ObjectId):
+    """A commit."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        try:
+            return cls(parse_base32(text, cls.size))
+        except ValueError as error:
+            raise InvalidInputError(
+                f"invalid snapshot id: {error}", kind="invalid-snapshot-id"
+            ) from error
+
+
+class ManifestId(ObjectId):
+    """A manifest file."""
+
+    __slots__ = ()
+
+
+class ChunkId(ObjectId):
+    """A chunk file, holding one chunk or a pack of them."""
+
+    __slots__ = ()
+
+
+class NodeId(ObjectId):
+    """A group or array, stable through moves and edits."""
+
+    __slots__ = ()
+    size: ClassVar[int] = 8
+
+
+INITIAL_SNAPSHOT = SnapshotId(bytes.fromhex("0b1cc8d6787580f0e33a6534"))
