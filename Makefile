@@ -1,0 +1,59 @@
+# Needs only make and a Python >= 3.12 somewhere on the machine; everything else goes into .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-strict check lint types format compat spark bench constraints clean
+
+BIN := .venv/bin
+READY := .venv/.ready-
+# Two processes; all Spark tests are one xdist group, so there is one Spark session (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo "  Options: ARGS='...' is passed on to pytest, the demo or the benchmark; PYTHON=... chooses the interpreter."
+
+# Made once, and again whenever the dependencies change.
+$(READY)%: pyproject.toml constraints.txt scripts/bootstrap.sh scripts/find_python.sh
+	@scripts/bootstrap.sh $*
+	@touch $@
+
+demo: $(READY)demo ## files -> Spark -> one commit -> SQL -> time travel -> xarray and icechunk, in two minutes
+	@$(BIN)/python demo/run.py $(ARGS)
+
+test: $(READY)test ## every test: unit, properties, conformance, compat, Spark, command line
+	$(PYTEST) $(ARGS)
+
+test-strict: export FRAZIL_STRICT = 1
+test-strict: test ## the same; a skipped test is a failure
+
+check: lint types test ## what CI runs
+
+lint: $(READY)dev ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)dev ## mypy, strict
+	$(BIN)/mypy
+
+format: $(READY)dev ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+compat: $(READY)test ## only the tests that run the reference implementation beside frazil
+	$(PYTEST) tests/compat $(ARGS)
+
+spark: $(READY)test ## only the tests that need Spark
+	$(BIN)/python -m pytest -m spark $(ARGS)
+
+bench: $(READY)test ## frazil against the reference, as ratios
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+constraints: $(READY)dev ## write constraints.txt from what is installed in .venv
+	{ head -n 1 constraints.txt; $(BIN)/pip freeze --exclude-editable | LC_ALL=C sort -f; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove what was made, .venv included
+	rm -rf .venv .build .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output src/*.egg-info
+	find src tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
