@@ -1,0 +1,340 @@
+"""One field of many rows: the columns that hold no tables. (Those that do are in table.py.)
+
+Every column has n rows, read-only arrays, and a way to say that a row lacks the field that is
+not a value: a `present` array or a code of -1. All have `take(rows)`, `concat(columns)` and
+`equals(other)`; `equals` looks at what the rows mean, not at how the heaps are laid out.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.ragged import (
+    Array,
+    Bools,
+    Ints,
+    even_length,
+    gather,
+    readonly,
+    splits_of,
+)
+from frazil.flatbuf.strings import Strings
+
+
+def freeze(column: Any) -> None:
+    """Makes the arrays of a frozen record read-only."""
+    for each in fields(column):
+        value = getattr(column, each.name)
+        if isinstance(value, np.ndarray):
+            object.__setattr__(column, each.name, readonly(value))
+
+
+def everywhere(count: int) -> Bools:
+    return np.ones(count, np.bool_)
+
+
+def same_bits(left: Array, right: Array) -> bool:
+    """Equal type, shape and bytes: NaN equals itself, 0.0 is not -0.0."""
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    return left.tobytes() == right.tobytes()
+
+
+def require_splits(splits: Ints, present: Bools, total: int) -> None:
+    """Raises unless the splits cut `total` elements into runs, empty where not present."""
+    if splits.shape != (len(present) + 1,):
+        raise ValueError(f"{splits.shape} splits for {len(present)} rows")
+    if int(splits[0]) != 0 or int(splits[-1]) != total:
+        raise ValueError(f"splits run from {splits[0]} to {splits[-1]}, expected 0 to {total}")
+    lengths = np.diff(splits)
+    if len(lengths) and int(lengths.min()) < 0:
+        raise ValueError("splits are not ascending")
+    if not present.all() and bool(lengths[~present].any()):
+        raise ValueError("a row that is not present has elements")
+
+
+def concat_splits(parts: Sequence[Ints]) -> Ints:
+    return splits_of(np.concatenate([np.diff(splits) for splits in parts]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScalarColumn:
+    """Numbers or booleans; the field's default where a row does not have it."""
+
+    values: Array  # (n,)
+    present: Bools  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        if self.values.ndim != 1 or self.values.shape != self.present.shape:
+            raise ValueError(f"{self.values.shape} values for {self.present.shape} rows")
+
+    @classmethod
+    def of(cls, values: npt.ArrayLike, dtype: str | None = None) -> Self:
+        """A column in which every row has its value."""
+        array = np.asarray(values, dtype)
+        return cls(array, everywhere(len(array)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Ints) -> Self:
+        return type(self)(self.values[rows], self.present[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.present for part in parts]),
+        )
+
+    def equals(self, other: "ScalarColumn") -> bool:
+        return np.array_equal(self.present, other.present) and same_bits(
+            self.values[self.present], other.values[other.present]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructColumn:
+    """Opaque bytes of one size, zeros where a row does not have them."""
+
+    values: npt.NDArray[np.uint8]  # (n, size)
+    present: Bools  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        if self.values.ndim != 2 or len(self.values) != len(self.present):
+            raise ValueError(f"{self.values.shape} structs for {self.present.shape} rows")
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.uint8]) -> Self:
+        return cls(values, everywhere(len(values)))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: Ints) -> Self:
+        return type(self)(self.values[rows], self.present[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.present for part in parts]),
+        )
+
+    def equals(self, other: "StructColumn") -> bool:
+        return np.array_equal(self.present, other.present) and same_bits(
+            self.values[self.present], other.values[other.present]
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringColumn:
+    """Strings or byte vectors by code; -1 where a row has none. Rows may share a code."""
+
+    codes: Ints  # (n,)
+    strings: Strings
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        if self.codes.ndim != 1:
+            raise ValueError(f"codes have shape {self.codes.shape}")
+        if len(self.codes) and not (
+            int(self.codes.min()) >= -1 and int(self.codes.max()) < len(self.strings)
+        ):
+            raise ValueError(f"a code is not -1 to {len(self.strings) - 1}")
+
+    @classmethod
+    def from_list(cls, items: Iterable[bytes | str | None]) -> Self:
+        """A column of these strings, equal ones stored once; None for a row that has none."""
+        seen: dict[bytes, int] = {}
+        codes = []
+        for item in items:
+            key = item.encode() if isinstance(item, str) else item
+            codes.append(-1 if key is None else seen.setdefault(bytes(key), len(seen)))
+        return cls(np.array(codes, np.int64), Strings.from_list(seen))
+
+    @classmethod
+    def of(cls, strings: Strings) -> Self:
+        """A column with one row for each string."""
+        return cls(np.arange(len(strings), dtype=np.int64), strings)
+
+    @classmethod
+    def absent(cls, count: int) -> Self:
+        return cls(np.full(count, -1, np.int64), Strings.empty())
+
+    @property
+    def present(self) -> Bools:
+        return self.codes >= 0
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def item(self, row: int) -> bytes | None:
+        code = int(self.codes[row])
+        return None if code < 0 else self.strings.item(code)
+
+    def text(self, row: int) -> str | None:
+        code = int(self.codes[row])
+        return None if code < 0 else self.strings.text(code)
+
+    def to_list(self) -> list[bytes | None]:
+        items: list[bytes | None] = [*self.strings.to_list(), None]
+        return [items[code] for code in self.codes.tolist()]
+
+    def to_texts(self) -> list[str | None]:
+        items: list[str | None] = [*self.strings.to_texts(), None]
+        return [items[code] for code in self.codes.tolist()]
+
+    def lengths(self) -> Ints:
+        """Bytes of each row's string, 0 where a row has none."""
+        if not len(self.strings):
+            return np.zeros(len(self), np.int64)
+        return np.where(self.codes < 0, 0, self.strings.length[self.codes])
+
+    def take(self, rows: Ints) -> Self:
+        """Strings that no row uses any more stay in the heap; the encoder leaves them out."""
+        return type(self)(self.codes[rows], self.strings)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        if all(part.strings is parts[0].strings for part in parts):
+            return cls(np.concatenate([part.codes for part in parts]), parts[0].strings)
+        parts = [part.pruned() for part in parts]
+        shifts = splits_of(np.array([len(part.strings) for part in parts]))
+        codes = [
+            np.where(part.codes < 0, -1, part.codes + shift)
+            for part, shift in zip(parts, shifts[:-1], strict=True)
+        ]
+        return cls(np.concatenate(codes), Strings.concat([part.strings for part in parts]))
+
+    def pruned(self) -> Self:
+        """The same rows over only the strings that they use."""
+        used = np.zeros(len(self.strings) + 1, np.bool_)
+        used[self.codes] = True  # -1 marks the extra place at the end
+        if used[:-1].all():
+            return self
+        kept = np.flatnonzero(used[:-1])
+        renumbered = np.full(len(used), -1, np.int64)
+        renumbered[kept] = np.arange(len(kept))
+        return type(self)(renumbered[self.codes], self.strings.take(kept))
+
+    def equals(self, other: "StringColumn") -> bool:
+        if not np.array_equal(self.present, other.present):
+            return False
+        mine, theirs = self.codes[self.present], other.codes[other.present]
+        # Each pair of strings that meet in a row is compared once.
+        pairs = np.unique(mine * (len(other.strings) + 1) + theirs)
+        left, right = np.divmod(pairs, len(other.strings) + 1)
+        return self.strings.take(left).equals(other.strings.take(right))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorColumn:
+    """Vectors of scalars or structs: row i is `values[splits[i]:splits[i + 1]]`."""
+
+    values: Array  # (m,), or (m, size) uint8 for structs
+    splits: Ints  # (n + 1,)
+    present: Bools  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        require_splits(self.splits, self.present, len(self.values))
+
+    @classmethod
+    def regular(cls, values: Array) -> Self:
+        """Vectors of equal length: (n, length) scalars or (n, length, size) structs."""
+        count, length = values.shape[:2]
+        splits = np.arange(count + 1, dtype=np.int64) * length
+        flat = values.reshape(count * length, *values.shape[2:])
+        return cls(flat, splits, everywhere(count))
+
+    @classmethod
+    def of(cls, values: Array, splits: Ints) -> Self:
+        return cls(values, splits, everywhere(len(splits) - 1))
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    @property
+    def length(self) -> int | None:
+        """Elements of every row if all have as many, else None."""
+        return even_length(self.splits)
+
+    def row(self, index: int) -> Array:
+        return self.values[int(self.splits[index]) : int(self.splits[index + 1])]
+
+    def take(self, rows: Ints) -> Self:
+        start, stop = self.splits[:-1][rows], self.splits[1:][rows]
+        length = stop - start
+        return type(self)(gather(self.values, start, length), splits_of(length), self.present[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            concat_splits([part.splits for part in parts]),
+            np.concatenate([part.present for part in parts]),
+        )
+
+    def equals(self, other: "VectorColumn") -> bool:
+        return (
+            np.array_equal(self.present, other.present)
+            and np.array_equal(self.splits, other.splits)
+            and same_bits(self.values, other.values)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringVectorColumn:
+    """Vectors of strings: row i is rows `splits[i]` to `splits[i + 1]` of `strings`."""
+
+    splits: Ints  # (n + 1,)
+    strings: StringColumn  # m rows, all present
+    present: Bools  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        require_splits(self.splits, self.present, len(self.strings))
+        if len(self.strings) and int(self.strings.codes.min()) < 0:
+            raise ValueError("a string inside a vector is absent")
+
+    @classmethod
+    def from_lists(cls, rows: Iterable[Sequence[bytes | str] | None]) -> Self:
+        listed = list(rows)
+        present = np.array([row is not None for row in listed], np.bool_)
+        lengths = np.array([len(row or ()) for row in listed], np.int64)
+        items = StringColumn.from_list(item for row in listed for item in row or ())
+        return cls(splits_of(lengths), items, present)
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def row(self, index: int) -> list[bytes]:
+        codes = self.strings.codes[int(self.splits[index]) : int(self.splits[index + 1])]
+        return self.strings.strings.take(codes).to_list()
+
+    def take(self, rows: Ints) -> Self:
+        start, stop = self.splits[:-1][rows], self.splits[1:][rows]
+        codes = gather(self.strings.codes, start, stop - start)
+        strings = StringColumn(codes, self.strings.strings)
+        return type(self)(splits_of(stop - start), strings, self.present[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return cls(
+            concat_splits([part.splits for part in parts]),
+            StringColumn.concat([part.strings for part in parts]),
+            np.concatenate([part.present for part in parts]),
+        )
+
+    def equals(self, other: "StringVectorColumn") -> bool:
+        return (
+            np.array_equal(self.present, other.present)
+            and np.array_equal(self.splits, other.splits)
+            and self.strings.equals(other.strings)
+        )

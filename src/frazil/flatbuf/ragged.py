@@ -1,0 +1,157 @@
+"""Many short runs of one long array, without a loop over the runs.
+
+A run is `length[i]` elements from `start[i]`. `splits` is the cumulative form of the lengths of
+runs that lie end to end: run i is `values[splits[i]:splits[i + 1]]`.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+type Array = npt.NDArray[Any]
+type Bools = npt.NDArray[np.bool_]
+type Bytes1 = npt.NDArray[np.uint8]
+type Ints = npt.NDArray[np.int64]
+
+# Index arrays of a gather are made in pieces of about this many elements, to bound memory.
+PIECE = 1 << 20
+# Up to this length, runs of equal length are gathered one column at a time.
+FEW_COLUMNS = 16
+
+
+def readonly(array: Array) -> Array:
+    """The same elements, not writable through the result."""
+    if not array.flags.writeable:
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def splits_of(lengths: Array) -> Ints:
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return splits
+
+
+def even_length(splits: Ints) -> int | None:
+    """The length of every run if all are equally long (0 for no runs), else None."""
+    runs = len(splits) - 1
+    if runs == 0:
+        return 0
+    length, rest = divmod(int(splits[-1] - splits[0]), runs)
+    if rest or (runs > 1 and int(splits[1] - splits[0]) != length):
+        return None
+    if runs > 2 and not bool((splits[1:] - splits[:-1] == length).all()):
+        return None
+    return length
+
+
+def even_step(positions: Ints) -> int | None:
+    """The distance between neighbours if it is always the same (0 for less than two), else None."""
+    count = len(positions)
+    if count < 2:
+        return 0
+    step = int(positions[1] - positions[0])
+    if int(positions[-1] - positions[0]) != step * (count - 1):
+        return None
+    if count > 2 and not bool((positions[1:] - positions[:-1] == step).all()):
+        return None
+    return step
+
+
+def run_index(start: Ints, length: Ints) -> Ints:
+    """The position of every element of every run, run after run."""
+    splits = splits_of(length)
+    index = np.repeat(start - splits[:-1], length)
+    index += np.arange(len(index), dtype=np.int64)
+    return index
+
+
+def run_mask(start: Ints, length: Ints, size: int) -> Bools:
+    """True at the elements of the runs, which must be in ascending order and not overlap."""
+    edges = np.empty(2 * len(start) + 2, np.int64)
+    edges[0], edges[-1] = 0, size
+    edges[1:-1:2] = start
+    edges[2:-1:2] = start + length
+    inside = np.zeros(2 * len(start) + 1, np.bool_)
+    inside[1::2] = True
+    return np.repeat(inside, np.diff(edges))
+
+
+def gather(source: Array, start: Ints, length: Ints) -> Array:
+    """The runs of `source` end to end; a view where they already are. The caller checks bounds."""
+    if len(start) == 0:
+        return source[:0]
+    first = int(length[0])
+    if bool((length == first).all()):
+        return _gather_even(source, start, first)
+    if bool((start[1:] == start[:-1] + length[:-1]).all()):
+        return source[int(start[0]) : int(start[-1] + length[-1])]
+    low, high = int(start[0]), int(start[-1] + length[-1])
+    ascending = bool((start[1:] >= start[:-1] + length[:-1]).all())
+    if ascending and high - low <= 4 * int(length.sum()):
+        return source[low:high][run_mask(start - low, length, high - low)]
+    return _gather_in_pieces(source, start, length)
+
+
+def _gather_even(source: Array, start: Ints, length: int) -> Array:
+    count = len(start)
+    if length == 0:
+        return source[:0]
+    step = even_step(start)
+    first = int(start[0])
+    if step == length or count == 1:
+        return source[first : first + count * length]
+    item = source.shape[1:]
+    if step is not None:
+        stride = source.strides[0]
+        runs = np.lib.stride_tricks.as_strided(
+            source[first:],
+            (count, length, *item),
+            (step * stride, stride, *source.strides[1:]),
+            writeable=False,
+        )
+        return runs.reshape(count * length, *item)
+    if length <= FEW_COLUMNS or source.ndim > 1:
+        out = np.empty((count, length, *item), source.dtype)
+        for column in range(length):
+            out[:, column] = source[start + column]
+    else:
+        out = np.lib.stride_tricks.sliding_window_view(source, length)[start]
+    return out.reshape(count * length, *item)
+
+
+def _gather_in_pieces(source: Array, start: Ints, length: Ints) -> Array:
+    splits = splits_of(length)
+    out = np.empty((int(splits[-1]), *source.shape[1:]), source.dtype)
+    row = 0
+    while row < len(start):
+        stop = int(np.searchsorted(splits, splits[row] + PIECE, side="right")) - 1
+        stop = max(stop, row + 1)
+        piece = run_index(start[row:stop], length[row:stop])
+        np.take(source, piece, axis=0, out=out[splits[row] : splits[stop]], mode="clip")
+        row = stop
+    return out
+
+
+def distinct(positions: Ints, unit: int) -> tuple[Ints, Ints]:
+    """Codes and the distinct positions they number, for positions that are multiples of `unit`.
+
+    Costs O(n) without a sort: a table over the span of positions, of which only the used pages
+    are touched. Ascending positions without repeats, the common case, skip even that.
+    """
+    count = len(positions)
+    if count < 2 or bool((positions[1:] > positions[:-1]).all()):
+        return np.arange(count, dtype=np.int64), positions
+    low = int(positions.min())
+    places = positions - low
+    places //= unit
+    table = np.empty(int(places.max()) + 1, np.int32)
+    rows = np.arange(count, dtype=np.int32)
+    table[places] = rows
+    chosen = table[places]  # one row for each position: whichever was written last
+    kept = np.flatnonzero(chosen == rows)
+    table[places[kept]] = np.arange(len(kept), dtype=np.int32)
+    return table[places].astype(np.int64), positions[kept]

@@ -1,0 +1,183 @@
+"""What a FlatBuffers table contains, described as data.
+
+A table's fields are numbered by slot; the slot is where the table's vtable keeps the field's
+place, so it is the identity of a field on disk. Names exist only here. Slots that a schema does
+not mention are skipped by the decoder.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final
+
+SCALAR_SIZES: Final = MappingProxyType(
+    {
+        "?": 1,
+        "u1": 1,
+        "i1": 1,
+        "u2": 2,
+        "i2": 2,
+        "u4": 4,
+        "i4": 4,
+        "f4": 4,
+        "u8": 8,
+        "i8": 8,
+        "f8": 8,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One number or boolean, `default` where a row does not have it."""
+
+    dtype: str
+    default: float = 0
+
+    def __post_init__(self) -> None:
+        _require_dtype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """`size` bytes inside the row; the caller knows what they mean."""
+
+    size: int
+    align: int
+
+    def __post_init__(self) -> None:
+        _require_struct(self.size, self.align)
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """UTF-8 text, handed over as bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """`[ubyte]`"""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarVector:
+    dtype: str
+
+    def __post_init__(self) -> None:
+        _require_dtype(self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class StructVector:
+    size: int
+    align: int
+
+    def __post_init__(self) -> None:
+        _require_struct(self.size, self.align)
+
+
+@dataclass(frozen=True, slots=True)
+class StringVector:
+    """`[string]`"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableVector:
+    schema: "TableSchema"
+
+
+@dataclass(frozen=True, slots=True)
+class SubTable:
+    schema: "TableSchema"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several tables. Takes two slots: the type (u8) at the field's slot, then the value."""
+
+    variants: Mapping[int, "TableSchema"] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        if not all(0 < code < 256 for code in self.variants):
+            raise ValueError(f"union types are 1 to 255, found {sorted(self.variants)}")
+        object.__setattr__(self, "variants", MappingProxyType(dict(self.variants)))
+
+    def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
+        return (Union, (dict(self.variants),))
+
+
+type Kind = (
+    Scalar
+    | Struct
+    | String
+    | Bytes
+    | ScalarVector
+    | StructVector
+    | StringVector
+    | TableVector
+    | SubTable
+    | Union
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named slot. The decoder refuses rows that lack a `required` one."""
+
+    name: str
+    slot: int
+    kind: Kind
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    name: str
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        names = [each.name for each in self.fields]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{self.name} has two fields of one name")
+        slots = sorted(slot for each in self.fields for slot in slots_of(each))
+        if (slots and slots[0] < 0) or any(a == b for a, b in pairwise(slots)):
+            raise ValueError(f"{self.name} has a slot that is negative or used twice")
+
+    def field(self, name: str) -> Field:
+        for each in self.fields:
+            if each.name == name:
+                return each
+        raise KeyError(f"{self.name} has no field {name!r}")
+
+    @property
+    def slot_count(self) -> int:
+        """One more than the highest slot described."""
+        return 1 + max((slot for each in self.fields for slot in slots_of(each)), default=-1)
+
+
+def slots_of(wanted: Field) -> tuple[int, ...]:
+    if isinstance(wanted.kind, Union):
+        return (wanted.slot, wanted.slot + 1)
+    return (wanted.slot,)
+
+
+def inline_size(kind: Kind) -> tuple[int, int]:
+    """Bytes and alignment of a field of this kind inside its row (a union: of its value)."""
+    match kind:
+        case Scalar(dtype):
+            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
+        case Struct(size, align):
+            return size, align
+        case _:
+            return 4, 4  # an offset
+
+
+def _require_dtype(dtype: str) -> None:
+    if dtype not in SCALAR_SIZES:
+        raise ValueError(f"not a scalar type: {dtype!r}, expected one of {', '.join(SCALAR_SIZES)}")
+
+
+def _require_struct(size: int, align: int) -> None:
+    if align not in {1, 2, 4, 8} or size <= 0 or size % align:
+        raise ValueError(f"not a struct: {size} bytes aligned to {align}")

@@ -1,0 +1,107 @@
+"""Byte strings anywhere in a heap of bytes, as two columns of numbers."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, splits_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """String i is `heap[start[i] : start[i] + length[i]]`. Strings may overlap and repeat.
+
+    A decoded table's strings point into the decoded buffer, which they keep alive.
+    """
+
+    heap: Bytes1  # (size,)
+    start: Ints  # (m,)
+    length: Ints  # (m,)
+
+    def __post_init__(self) -> None:
+        for name in ("heap", "start", "length"):
+            object.__setattr__(self, name, readonly(getattr(self, name)))
+        if self.start.shape != self.length.shape or self.start.ndim != 1:
+            raise ValueError(f"{self.start.shape} starts do not match {self.length.shape} lengths")
+        if len(self.start) and (
+            int(self.start.min()) < 0
+            or int(self.length.min()) < 0
+            or int((self.start + self.length).max()) > len(self.heap)
+        ):
+            raise ValueError(f"strings reach outside their heap of {len(self.heap)} bytes")
+
+    @classmethod
+    def from_list(cls, items: Iterable[bytes | str]) -> Self:
+        encoded = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
+        length = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        heap = np.frombuffer(b"".join(encoded), np.uint8)
+        return cls(heap, splits_of(length)[:-1], length)
+
+    @classmethod
+    def empty(cls) -> Self:
+        return cls.from_list(())
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def item(self, index: int) -> bytes:
+        start = int(self.start[index])
+        return self.heap[start : start + int(self.length[index])].tobytes()
+
+    def text(self, index: int) -> str:
+        return _text(self.item(index))
+
+    def to_list(self) -> list[bytes]:
+        data = memoryview(self.heap)
+        stop = self.start + self.length
+        pairs = zip(self.start.tolist(), stop.tolist(), strict=True)
+        return [bytes(data[start:end]) for start, end in pairs]
+
+    def to_texts(self) -> list[str]:
+        return [_text(item) for item in self.to_list()]
+
+    def take(self, index: Ints) -> Self:
+        return type(self)(self.heap, self.start[index], self.length[index])
+
+    def joined(self) -> Bytes1:
+        """All strings end to end."""
+        return gather(self.heap, self.start, self.length)
+
+    def compact(self) -> Self:
+        """The same strings in a heap that holds nothing else."""
+        return type(self)(self.joined(), splits_of(self.length)[:-1], self.length)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Strings of all parts in order. One heap stays as it is; others are copied together."""
+        if not parts:
+            return cls.empty()
+        start = [part.start for part in parts]
+        length = np.concatenate([part.length for part in parts])
+        if all(part.heap is parts[0].heap for part in parts):
+            return cls(parts[0].heap, np.concatenate(start), length)
+        heap = np.concatenate([part.joined() for part in parts])
+        return cls(heap, splits_of(length)[:-1], length)
+
+    def unique(self) -> tuple[Ints, Self]:
+        """A code for each string, and the distinct strings so numbered, first seen first."""
+        seen: dict[bytes, int] = {}
+        codes = np.fromiter(
+            (seen.setdefault(item, len(seen)) for item in self.to_list()), np.int64, len(self)
+        )
+        return codes, type(self).from_list(seen)
+
+    def equals(self, other: "Strings") -> bool:
+        return np.array_equal(self.length, other.length) and np.array_equal(
+            self.joined(), other.joined()
+        )
+
+
+def _text(item: bytes) -> str:
+    try:
+        return item.decode()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"text is not UTF-8: {item[:40]!r}: {error.reason}") from error

@@ -1,0 +1,385 @@
+"""Many rows of one table type as columns, and the columns that hold further tables."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Self, assert_never, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+    concat_splits,
+    everywhere,
+    freeze,
+    require_splits,
+)
+from frazil.flatbuf.ragged import Bools, Ints, run_index, splits_of
+from frazil.flatbuf.schema import (
+    Bytes,
+    Kind,
+    Scalar,
+    ScalarVector,
+    String,
+    StringVector,
+    Struct,
+    StructVector,
+    SubTable,
+    TableSchema,
+    TableVector,
+    Union,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """`count` rows of `schema`; every field has a column of that many rows.
+
+    Made by `build`, which checks, by the decoder, and by `take` and `concat`.
+    """
+
+    schema: TableSchema
+    count: int
+    columns: Mapping[str, "Column"]
+
+    @classmethod
+    def build(cls, schema: TableSchema, count: int, /, **columns: "Column") -> Self:
+        """A table of these columns. Fields not given are absent in every row, unless required."""
+        unknown = columns.keys() - {field.name for field in schema.fields}
+        if unknown:
+            raise InvalidInputError(f"{schema.name} has no field {min(unknown)!r}")
+        complete: dict[str, Column] = {}
+        for field in schema.fields:
+            where = f"{schema.name}.{field.name}"
+            column = columns.get(field.name)
+            if column is None:
+                column = absent(field.kind, count)
+            elif len(column) != count:
+                raise InvalidInputError(f"{where} has {len(column)} rows, expected {count}")
+            elif problem := mismatch(field.kind, column):
+                raise InvalidInputError(f"{where} is {problem}")
+            if field.required and not column.present.all():
+                raise InvalidInputError(f"{where} is required and missing in some row")
+            complete[field.name] = column
+        return cls(schema, count, MappingProxyType(complete))
+
+    @classmethod
+    def empty(cls, schema: TableSchema) -> Self:
+        columns = {field.name: absent(field.kind, 0) for field in schema.fields}
+        return cls(schema, 0, MappingProxyType(columns))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, name: str) -> "Column":
+        return self.columns[name]
+
+    def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
+        return (_revive, (self.schema, self.count, dict(self.columns)))
+
+    def scalar(self, name: str) -> ScalarColumn:
+        return self._typed(name, ScalarColumn)
+
+    def struct(self, name: str) -> StructColumn:
+        return self._typed(name, StructColumn)
+
+    def string(self, name: str) -> StringColumn:
+        """The column of a String or Bytes field."""
+        return self._typed(name, StringColumn)
+
+    def vector(self, name: str) -> VectorColumn:
+        """The column of a ScalarVector or StructVector field."""
+        return self._typed(name, VectorColumn)
+
+    def strings(self, name: str) -> StringVectorColumn:
+        return self._typed(name, StringVectorColumn)
+
+    def tables(self, name: str) -> "TableVectorColumn":
+        return self._typed(name, TableVectorColumn)
+
+    def subtable(self, name: str) -> "SubTableColumn":
+        return self._typed(name, SubTableColumn)
+
+    def union(self, name: str) -> "UnionColumn":
+        return self._typed(name, UnionColumn)
+
+    def _typed[C](self, name: str, kind: type[C]) -> C:
+        column = self.columns[name]
+        if not isinstance(column, kind):
+            raise TypeError(f"{self.schema.name}.{name} is a {type(column).__name__}")
+        return column
+
+    def take(self, rows: npt.NDArray[Any]) -> Self:
+        """These rows in this order: row numbers, or one boolean for each row."""
+        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
+        columns = {name: column.take(index) for name, column in self.columns.items()}
+        return type(self)(self.schema, len(index), MappingProxyType(columns))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, which have one schema and are at least one."""
+        if not parts or any(part.schema != parts[0].schema for part in parts):
+            raise InvalidInputError("only tables of one schema can be put together")
+        if len(parts) == 1:
+            return parts[0]
+        columns = {
+            # The schemas are equal, so the columns of one name are of one type.
+            name: cast("Any", column).concat([part.columns[name] for part in parts])
+            for name, column in parts[0].columns.items()
+        }
+        return cls(parts[0].schema, sum(map(len, parts)), MappingProxyType(columns))
+
+    def replace(self, **columns: "Column") -> Self:
+        """The same rows with other columns in place of those named."""
+        return type(self).build(self.schema, self.count, **{**self.columns, **columns})
+
+    def equals(self, other: "Table") -> bool:
+        return (
+            self.count == other.count
+            and self.schema == other.schema
+            and all(
+                cast("Any", column).equals(other.columns[name])
+                for name, column in self.columns.items()
+            )
+        )
+
+
+def _revive(schema: TableSchema, count: int, columns: dict[str, "Column"]) -> Table:
+    return Table(schema, count, MappingProxyType(columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableVectorColumn:
+    """Vectors of tables: row i is rows `splits[i]` to `splits[i + 1]` of `rows`."""
+
+    splits: Ints  # (n + 1,)
+    rows: Table
+    present: Bools  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        require_splits(self.splits, self.present, len(self.rows))
+
+    @classmethod
+    def of(cls, rows: Table, splits: Ints | None = None) -> Self:
+        """Vectors present in every row; without `splits` a single row with all of `rows`."""
+        if splits is None:
+            splits = np.array([0, len(rows)], np.int64)
+        return cls(splits, rows, everywhere(len(splits) - 1))
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def take(self, rows: Ints) -> Self:
+        start, stop = self.splits[:-1][rows], self.splits[1:][rows]
+        inner = self.rows.take(run_index(start, stop - start))
+        return type(self)(splits_of(stop - start), inner, self.present[rows])
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        return cls(
+            concat_splits([part.splits for part in parts]),
+            Table.concat([part.rows for part in parts]),
+            np.concatenate([part.present for part in parts]),
+        )
+
+    def equals(self, other: "TableVectorColumn") -> bool:
+        return (
+            np.array_equal(self.present, other.present)
+            and np.array_equal(self.splits, other.splits)
+            and self.rows.equals(other.rows)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubTableColumn:
+    """At most one table for each row: row `index[i]` of `rows`, or none for -1."""
+
+    rows: Table
+    index: Ints  # (n,)
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        _require_index(self.index, len(self.rows))
+
+    @classmethod
+    def of(cls, rows: Table) -> Self:
+        return cls(rows, np.arange(len(rows), dtype=np.int64))
+
+    @property
+    def present(self) -> Bools:
+        return self.index >= 0
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, rows: Ints) -> Self:
+        """Rows that nobody uses any more are left behind; shared ones are doubled."""
+        index = self.index[rows]
+        return type(self)(self.rows.take(index[index >= 0]), _numbered(index >= 0))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        index = _concat_index([(part.index, len(part.rows)) for part in parts])
+        return cls(Table.concat([part.rows for part in parts]), index)
+
+    def equals(self, other: "SubTableColumn") -> bool:
+        every = np.arange(len(self), dtype=np.int64)
+        return np.array_equal(self.present, other.present) and self.take(every).rows.equals(
+            other.take(every).rows
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnionColumn:
+    """Row i is row `index[i]` of `variants[types[i]]`.
+
+    Type 0 is none. A decoded type that the schema does not know keeps its number and has the
+    index -1; such a row can be looked at, not encoded.
+    """
+
+    types: npt.NDArray[np.uint8]  # (n,)
+    index: Ints  # (n,)
+    variants: Mapping[int, Table]
+
+    def __post_init__(self) -> None:
+        freeze(self)
+        object.__setattr__(self, "variants", MappingProxyType(dict(self.variants)))
+        if self.types.dtype != np.uint8 or self.types.shape != self.index.shape:
+            raise ValueError(f"{self.types.dtype} {self.types.shape} types for {self.index.shape}")
+        for code, rows in self.variants.items():
+            _require_index(self.index[self.types == code], len(rows))
+
+    def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
+        return (UnionColumn, (self.types, self.index, dict(self.variants)))
+
+    @property
+    def present(self) -> Bools:
+        return self.types.astype(np.bool_)
+
+    def __len__(self) -> int:
+        return len(self.types)
+
+    def take(self, rows: Ints) -> Self:
+        types, taken = self.types[rows], self.index[rows]
+        index = np.full(len(types), -1, np.int64)
+        variants = {}
+        for code, table in self.variants.items():
+            mine = types == code
+            index[mine] = np.arange(np.count_nonzero(mine))
+            variants[code] = table.take(taken[mine])
+        return type(self)(types, index, variants)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        types = np.concatenate([part.types for part in parts])
+        index = np.concatenate([part.index for part in parts])
+        variants = {}
+        for code in parts[0].variants:
+            sizes = [(part.index, len(part.variants[code])) for part in parts]
+            index = np.where(types == code, _concat_index(sizes), index)
+            variants[code] = Table.concat([part.variants[code] for part in parts])
+        return cls(types, index, variants)
+
+    def equals(self, other: "UnionColumn") -> bool:
+        if not np.array_equal(self.types, other.types):
+            return False
+        every = np.arange(len(self), dtype=np.int64)
+        mine, theirs = self.take(every).variants, other.take(every).variants
+        return mine.keys() == theirs.keys() and all(
+            table.equals(theirs[code]) for code, table in mine.items()
+        )
+
+
+type Column = (
+    ScalarColumn
+    | StructColumn
+    | StringColumn
+    | VectorColumn
+    | StringVectorColumn
+    | TableVectorColumn
+    | SubTableColumn
+    | UnionColumn
+)
+
+
+def absent(kind: Kind, count: int) -> Column:
+    """A column in which no row has the field."""
+    nowhere = np.zeros(count, np.bool_)
+    none = np.zeros(count + 1, np.int64)
+    match kind:
+        case Scalar(dtype, default):
+            return ScalarColumn(defaults(dtype, default, count), nowhere)
+        case Struct(size):
+            return StructColumn(np.zeros((count, size), np.uint8), nowhere)
+        case String() | Bytes():
+            return StringColumn.absent(count)
+        case ScalarVector(dtype):
+            return VectorColumn(np.zeros(0, dtype), none, nowhere)
+        case StructVector(size):
+            return VectorColumn(np.zeros((0, size), np.uint8), none, nowhere)
+        case StringVector():
+            return StringVectorColumn(none, StringColumn.absent(0), nowhere)
+        case TableVector(schema):
+            return TableVectorColumn(none, Table.empty(schema), nowhere)
+        case SubTable(schema):
+            return SubTableColumn(Table.empty(schema), np.full(count, -1, np.int64))
+        case Union(schemas):
+            variants = {code: Table.empty(schema) for code, schema in schemas.items()}
+            index = np.full(count, -1, np.int64)
+            return UnionColumn(np.zeros(count, np.uint8), index, variants)
+        case _:
+            assert_never(kind)
+
+
+def defaults(dtype: str, default: float, count: int) -> npt.NDArray[Any]:
+    # zeros are not touched until they are read, which makes columns that nobody wrote free
+    return np.full(count, default, dtype) if default else np.zeros(count, dtype)
+
+
+def mismatch(kind: Kind, column: Column) -> str | None:
+    """What is wrong with using `column` for a field of this kind, if anything."""
+    expected = type(absent(kind, 0))
+    if not isinstance(column, expected):
+        return f"a {type(column).__name__}, expected a {expected.__name__}"
+    match kind, column:
+        case (Scalar(dtype) | ScalarVector(dtype), ScalarColumn(values) | VectorColumn(values)):
+            if values.ndim != 1 or values.dtype != np.dtype(dtype):
+                return f"of {values.dtype} {values.shape}, expected {np.dtype(dtype)}"
+        case (Struct(size) | StructVector(size), StructColumn(values) | VectorColumn(values)):
+            if values.shape[1:] != (size,) or values.dtype != np.uint8:
+                return f"of {values.dtype} {values.shape}, expected {size} bytes each"
+        case (TableVector(schema) | SubTable(schema), TableVectorColumn() | SubTableColumn()):
+            if column.rows.schema != schema:
+                return f"of {column.rows.schema.name}, expected {schema.name}"
+        case (Union(schemas), UnionColumn(variants=variants)):
+            if {code: table.schema for code, table in variants.items()} != dict(schemas):
+                return "of other variants than the union has"
+            if not set(np.unique(column.types).tolist()) <= {0, *schemas}:
+                return "of a type that the union does not know"
+    return None
+
+
+def _require_index(index: Ints, count: int) -> None:
+    if len(index) and not (int(index.min()) >= -1 and int(index.max()) < count):
+        raise ValueError(f"an index is not -1 to {count - 1}")
+
+
+def _numbered(present: Bools) -> Ints:
+    return np.where(present, np.cumsum(present) - 1, -1)
+
+
+def _concat_index(parts: Sequence[tuple[Ints, int]]) -> Ints:
+    shifts = splits_of(np.array([count for _, count in parts]))
+    return np.concatenate(
+        [
+            np.where(index < 0, -1, index + shift)
+            for (index, _), shift in zip(parts, shifts[:-1], strict=True)
+        ]
+    )
