@@ -1,0 +1,118 @@
+"""Which files have been written but may still be lost with the power, and their rescue."""
+
+# ruff: noqa: PTH120 - system calls by path string: pathlib costs more than the calls
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+_WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
+
+
+class LostWriteError(OSError):
+    """The kernel could not write something back, and has forgotten it since."""
+
+
+class _Pending:
+    """Work of one process; `failure` is what no later sync can make good."""
+
+    def __init__(self) -> None:
+        self.paths: deque[str] = deque()  # append and popleft are atomic
+        self.syncing = threading.Lock()
+        self.settled: set[str] = set()  # directories whose own entries above are durable
+        self.failure: OSError | None = None
+
+
+class Durability:
+    """Files and directories below `root` that still have to be synced. Safe in threads.
+
+    A forked child starts with nothing to do: what its parent wrote is its parent's to sync.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._by_process: dict[int, _Pending] = {}
+
+    def add(self, path: str) -> None:
+        """Remember a file that is in place, but not durable."""
+        self._pending().paths.append(path)
+
+    def sync(self) -> None:
+        """All added files are durable, names included. Raises OSError, then keeps the work.
+
+        What a concurrent call has taken on is waited for.
+        """
+        pending = self._pending()
+        with pending.syncing:
+            if pending.failure:
+                raise LostWriteError(pending.failure.errno, "an earlier sync failed")
+            paths = _drained(pending.paths)
+            try:
+                _sync_all(dict.fromkeys(paths))
+                self._sync_names(pending, paths)
+            except OSError as error:
+                pending.paths.extend(paths)
+                if isinstance(error, LostWriteError):
+                    pending.failure = error
+                raise
+
+    def sync_name(self, path: str) -> None:
+        """The name of one file, whose content is durable already, is durable as well."""
+        self._sync_names(self._pending(), [path])
+
+    def _sync_names(self, pending: _Pending, paths: Iterable[str]) -> None:
+        directories = {os.path.dirname(path) for path in paths}
+        _sync_all(directories)
+        unsettled = directories - pending.settled
+        # Whoever created a directory, this process or another, may not have synced its name yet.
+        above = {parent for one in unsettled for parent in self._above(one)} - directories
+        _sync_all(sorted(above, key=len, reverse=True))
+        pending.settled |= unsettled
+
+    def _above(self, directory: str) -> Iterable[str]:
+        """Directories that hold the names on the way from the root's own to `directory`."""
+        while len(directory) >= len(self._root) and directory != "/":
+            directory = os.path.dirname(directory)
+            yield directory
+
+    def _pending(self) -> _Pending:
+        process = os.getpid()
+        found = self._by_process.get(process)
+        return found or self._by_process.setdefault(process, _Pending())
+
+
+def sync_file(path: str) -> None:
+    """A file or directory is durable; one that is gone again needs nothing."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_descriptor(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def sync_descriptor(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Trying again would succeed and mean nothing: the kernel reports a lost page once.
+        raise LostWriteError(error.errno, error.strerror) from error
+
+
+def _sync_all(paths: Iterable[str]) -> None:
+    todo = list(paths)
+    if len(todo) < 2:
+        for path in todo:
+            sync_file(path)
+        return
+    with ThreadPoolExecutor(min(_WORKERS, len(todo)), "frazil-fsync") as pool:
+        for _ in pool.map(sync_file, todo):
+            pass
+
+
+def _drained(paths: deque[str]) -> list[str]:
+    """What was there when the call began, at least; other threads may go on adding."""
+    return [paths.popleft() for _ in range(len(paths))]

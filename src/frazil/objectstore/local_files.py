@@ -1,0 +1,91 @@
+"""Reading and writing single files, close to the system calls: pathlib costs more than the read."""
+
+# ruff: noqa: PTH108 - system calls by path string: pathlib costs more than the calls
+
+import errno
+import os
+import stat
+from collections.abc import Buffer, Iterable, Iterator
+
+from frazil.ranges import ByteRange, Range, resolve
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_PIECE_BYTES = 8 * 1024 * 1024
+# A range up to this long is read without asking for the size of the file first.
+_UNASKED_BYTES = 1024 * 1024
+_NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+def open_to_read(path: str) -> int:
+    return os.open(path, _READ)
+
+
+def read_at(descriptor: int, start: int, length: int) -> bytes:
+    """`length` bytes from `start` on, fewer only at the end of the file."""
+    data = os.pread(descriptor, length, start)
+    if len(data) == length:
+        return data
+    pieces = [data]  # the kernel reads at most 2 GiB at once
+    while pieces[-1] and (length := length - len(pieces[-1])):
+        start += len(pieces[-1])
+        pieces.append(os.pread(descriptor, length, start))
+    return b"".join(pieces)
+
+
+def read_range(descriptor: int, wanted: ByteRange) -> bytes:
+    if not isinstance(wanted, Range) or len(wanted) > _UNASKED_BYTES:
+        wanted = resolve(wanted, os.fstat(descriptor).st_size)
+    return read_at(descriptor, wanted.start, len(wanted))
+
+
+def read_pieces(descriptor: int) -> Iterator[bytes]:
+    """The whole file, never all at once in memory."""
+    start = 0
+    while piece := os.pread(descriptor, _PIECE_BYTES, start):
+        yield piece
+        start += len(piece)
+
+
+def flat_bytes(data: Buffer) -> memoryview:
+    """The bytes of any array in C order; copied only if they are not contiguous."""
+    view = memoryview(data)
+    if not view.nbytes or not view.c_contiguous:
+        return memoryview(view.tobytes())
+    return view.cast("B")
+
+
+def write_new(path: str, pieces: Iterable[Buffer], *, fsync: bool) -> None:
+    """A new file; nothing is left of it if that fails. Raises FileExistsError."""
+    descriptor = os.open(path, _CREATE, 0o666)
+    try:
+        try:
+            for piece in pieces:
+                _write_all(descriptor, piece)
+            if fsync:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+def _write_all(descriptor: int, data: Buffer) -> None:
+    written = os.write(descriptor, data)
+    view = memoryview(data)
+    while written < len(view):  # the kernel writes at most 2 GiB at once
+        written += os.write(descriptor, view[written:])
+
+
+def has_hard_links(error: OSError) -> bool:
+    """Whether link(2) failed for another reason than that the filesystem has no such thing."""
+    return error.errno not in _NO_HARD_LINKS
+
+
+def is_directory(path: str) -> bool:
+    """Without following a symbolic link."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False

@@ -1,0 +1,56 @@
+"""One writer at a time, across threads, processes and instances: flock(2) on a lock file.
+
+The kernel drops the lock of a process that dies, however it dies. Two rules keep that sound:
+the lock file is never removed (a waiter would end up with a lock on a dead inode), and each
+holder has its own open file description (descriptors that share one do not exclude each other).
+"""
+
+# ruff: noqa: PTH116 - system calls by path string: pathlib costs more than the calls
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def exclusive(path: str) -> Iterator[None]:
+    """Holds the lock at `path`, whose directory must exist. Waits as long as it takes."""
+    descriptor = _acquire(path)
+    try:
+        yield
+    finally:
+        # Unlocking is not left to close: a child forked meanwhile has a copy of the descriptor,
+        # and would keep the lock for as long as it lives.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _acquire(path: str) -> int:
+    while True:
+        descriptor = _open(path)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still_at(path, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _open(path: str) -> int:
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+    except PermissionError:
+        # Made by another user with a strict umask. Reading is enough to lock, except on NFS.
+        return os.open(path, os.O_RDONLY | flags)
+
+
+def _is_still_at(path: str, descriptor: int) -> bool:
+    """Whether others would lock the same file: somebody may have replaced the whole directory."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,136 @@
+"""Blobs by key, with preconditions: what every backend offers, and the values it speaks in.
+
+A key is a relative path of non-empty segments (`snapshots/1CECHNKREP0F1RSTCMT0`); see keys.py.
+Objects are replaced as a whole and atomically: a reader sees an old object or a new one, never
+a mixture. Whether a key may also be the parent of other keys (`a` and `a/b`) is up to the
+backend; a filesystem refuses it with StorageError.
+"""
+
+import hashlib
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.ranges import ByteRange, Range
+
+type Data = bytes | memoryview
+type DataList = list[Data]  # `list` is a method below, and would hide the type
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    key: str
+    size_bytes: int
+    modified_at_us: int
+
+
+class Blob:
+    """Bytes of an object as they were at one moment.
+
+    `version` is opaque: it changes whenever the content does, and is "" for a part of an object.
+    """
+
+    # Not a dataclass: where the version is a hash of the content, it is computed when somebody
+    # asks. Hashing a chunk takes longer than reading it, and nobody writes a chunk back.
+    __slots__ = ("_version", "data")
+
+    def __init__(self, data: Data, version: str | None = None) -> None:
+        self.data = data
+        self._version = version
+
+    @property
+    def version(self) -> str:
+        if self._version is None:
+            self._version = content_version(self.data)
+        return self._version
+
+    def __repr__(self) -> str:
+        return f"Blob({len(self.data)} bytes)"
+
+
+def content_version(data: Buffer) -> str:
+    """A version for stores that have none of their own: equal content has equal versions."""
+    return hashlib.sha256(data, usedforsecurity=False).hexdigest()[:40]
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """Write, whatever is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Write only if there is no such object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Write only over the object that has this version."""
+
+    version: str
+
+
+type Precondition = Always | Absent | Matches
+
+ALWAYS = Always()
+ABSENT = Absent()
+
+
+class ObjectStore(Protocol):
+    """A place for objects. Safe to use from several threads.
+
+    A key that no store could hold raises InvalidInputError; a failure of the place itself
+    (disk full, no permission, ...) raises StorageError.
+    """
+
+    @property
+    def writable(self) -> bool:
+        """Whether put, copy and delete may be tried; otherwise they raise ReadOnlyError."""
+        ...
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        """The object, or the part of it that the range covers: cut off at the ends, maybe empty.
+
+        Raises ObjectNotFoundError.
+        """
+        ...
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        """Parts of one object, in the order asked for, each cut off at the object's end.
+
+        All parts are of the same version of the object. Nearby ranges are fetched as one.
+        Raises ObjectNotFoundError, also for no ranges if the backend notices.
+        """
+        ...
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        """The version of the object just written.
+
+        A conditional put is durable when it returns, and of several at once exactly one wins;
+        the others raise PreconditionFailedError. An unconditional put is durable after `sync`,
+        and returns "" where the version would cost a pass over the data.
+        """
+        ...
+
+    def head(self, key: str) -> ObjectInfo:
+        """Raises ObjectNotFoundError."""
+        ...
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """All objects whose key starts with `prefix`, which may end inside a segment. Any order.
+
+        Objects written or deleted meanwhile may or may not be seen; all others are, once.
+        """
+        ...
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """The number of objects removed; missing ones are fine."""
+        ...
+
+    def copy(self, source: str, target: str) -> None:
+        """Like an unconditional put of what `source` holds. Raises ObjectNotFoundError."""
+        ...
+
+    def sync(self) -> None:
+        """Everything put through this instance so far survives a power failure from now on."""
+        ...

@@ -1,0 +1,179 @@
+"""Stores around stores: each adds one behaviour and passes the rest on."""
+
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from frazil.errors import ReadOnlyError
+from frazil.objectstore.keys import require_key, require_prefix
+from frazil.objectstore.protocol import (
+    ALWAYS,
+    Blob,
+    DataList,
+    ObjectInfo,
+    ObjectStore,
+    Precondition,
+)
+from frazil.ranges import ByteRange, Range
+
+type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call that reached the store. `size_bytes`: what was read or written by it."""
+
+    verb: Verb
+    key: str
+    ranges: tuple[ByteRange, ...] = ()
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A store that remembers the requests that succeeded, in the order they ended."""
+
+    inner: ObjectStore
+    requests: list[Request] = field(default_factory=list)
+
+    @property
+    def writable(self) -> bool:
+        return self.inner.writable
+
+    @property
+    def reads(self) -> tuple[Request, ...]:
+        return tuple(one for one in self.requests if one.verb in ("get", "get_ranges"))
+
+    def count(self, verb: Verb, prefix: str = "") -> int:
+        """How many requests of that kind went to keys that start with `prefix`."""
+        return sum(one.verb == verb and one.key.startswith(prefix) for one in self.requests)
+
+    def clear(self) -> None:
+        self.requests.clear()
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        blob = self.inner.get(key, byte_range)
+        ranges = () if byte_range is None else (byte_range,)
+        self.requests.append(Request("get", key, ranges, len(blob.data)))
+        return blob
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        parts = self.inner.get_ranges(key, ranges)
+        self.requests.append(Request("get_ranges", key, tuple(ranges), sum(map(len, parts))))
+        return parts
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        version = self.inner.put(key, data, when=when)
+        self.requests.append(Request("put", key, (), memoryview(data).nbytes))
+        return version
+
+    def head(self, key: str) -> ObjectInfo:
+        info = self.inner.head(key)
+        self.requests.append(Request("head", key))
+        return info
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        self.requests.append(Request("list", prefix))
+        return self.inner.list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        wanted = tuple(keys)
+        removed = self.inner.delete(wanted)
+        self.requests.extend(Request("delete", key) for key in wanted)
+        return removed
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(source, target)
+        self.requests.append(Request("copy", source))
+
+    def sync(self) -> None:
+        self.inner.sync()
+        self.requests.append(Request("sync", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """The part of a store below `prefix`, as a store of its own."""
+
+    inner: ObjectStore
+    prefix: str  # without a slash at its end
+
+    def __post_init__(self) -> None:
+        require_key(self.prefix)
+
+    @property
+    def writable(self) -> bool:
+        return self.inner.writable
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        return self.inner.get(self._below(key), byte_range)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        return self.inner.get_ranges(self._below(key), ranges)
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        return self.inner.put(self._below(key), data, when=when)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self._above(self.inner.head(self._below(key)))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        require_prefix(prefix)
+        return map(self._above, self.inner.list(f"{self.prefix}/{prefix}"))
+
+    def delete(self, keys: Iterable[str]) -> int:
+        return self.inner.delete(map(self._below, keys))
+
+    def copy(self, source: str, target: str) -> None:
+        self.inner.copy(self._below(source), self._below(target))
+
+    def sync(self) -> None:
+        self.inner.sync()
+
+    def _below(self, key: str) -> str:
+        return f"{self.prefix}/{key}"
+
+    def _above(self, info: ObjectInfo) -> ObjectInfo:
+        key = info.key[len(self.prefix) + 1 :]
+        return ObjectInfo(key, info.size_bytes, info.modified_at_us)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """A store that refuses every change with ReadOnlyError."""
+
+    inner: ObjectStore
+
+    @property
+    def writable(self) -> bool:
+        return False
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        return self.inner.get(key, byte_range)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        return self.inner.get_ranges(key, ranges)
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        del data, when
+        self._refuse("write", key)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.inner.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.inner.list(prefix)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        self._refuse("delete", ", ".join(keys))
+
+    def copy(self, source: str, target: str) -> None:
+        self._refuse("copy", f"{source} to {target}")
+
+    def sync(self) -> None:
+        """Nothing is ever written here."""
+
+    def _refuse(self, doing: str, what: str) -> NoReturn:
+        raise ReadOnlyError(
+            f"cannot {doing} {what}: the store is read-only", kind="read-only-storage"
+        )
