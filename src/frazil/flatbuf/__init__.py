@@ -7,6 +7,8 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -50,4 +52,6 @@ __all__ = [
     "Union",
     "UnionColumn",
     "VectorColumn",
+    "decode",
+    "encode",
 ]

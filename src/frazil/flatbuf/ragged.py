@@ -139,16 +139,19 @@ def _gather_in_pieces(source: Array, start: Ints, length: Ints) -> Array:
 def distinct(positions: Ints, unit: int) -> tuple[Ints, Ints]:
     """Codes and the distinct positions they number, for positions that are multiples of `unit`.
 
-    Costs O(n) without a sort: a table over the span of positions, of which only the used pages
-    are touched. Ascending positions without repeats, the common case, skip even that.
+    Costs O(n) without a sort unless the positions are far apart: a table over their span, of which
+    only the used pages are touched. Ascending positions without repeats skip even that.
     """
     count = len(positions)
     if count < 2 or bool((positions[1:] > positions[:-1]).all()):
         return np.arange(count, dtype=np.int64), positions
-    low = int(positions.min())
-    places = positions - low
+    places = positions - positions.min()
     places //= unit
-    table = np.empty(int(places.max()) + 1, np.int32)
+    span = int(places.max()) + 1
+    if span > 64 * count:
+        found, codes = np.unique(positions, return_inverse=True)
+        return codes.astype(np.int64), found
+    table = np.empty(span, np.int32)
     rows = np.arange(count, dtype=np.int32)
     table[places] = rows
     chosen = table[places]  # one row for each position: whichever was written last

@@ -312,7 +312,6 @@ type Column = (
 def absent(kind: Kind, count: int) -> Column:
     """A column in which no row has the field."""
     nowhere = np.zeros(count, np.bool_)
-    none = np.zeros(count + 1, np.int64)
     match kind:
         case Scalar(dtype, default):
             return ScalarColumn(defaults(dtype, default, count), nowhere)
@@ -320,6 +319,21 @@ def absent(kind: Kind, count: int) -> Column:
             return StructColumn(np.zeros((count, size), np.uint8), nowhere)
         case String() | Bytes():
             return StringColumn.absent(count)
+        case SubTable(schema):
+            return SubTableColumn(Table.empty(schema), np.full(count, -1, np.int64))
+        case Union(schemas):
+            variants = {code: Table.empty(schema) for code, schema in schemas.items()}
+            index = np.full(count, -1, np.int64)
+            return UnionColumn(np.zeros(count, np.uint8), index, variants)
+        case _:
+            return _absent_vectors(kind, nowhere)
+
+
+def _absent_vectors(
+    kind: ScalarVector | StructVector | StringVector | TableVector, nowhere: Bools
+) -> Column:
+    none = np.zeros(len(nowhere) + 1, np.int64)
+    match kind:
         case ScalarVector(dtype):
             return VectorColumn(np.zeros(0, dtype), none, nowhere)
         case StructVector(size):
@@ -328,12 +342,6 @@ def absent(kind: Kind, count: int) -> Column:
             return StringVectorColumn(none, StringColumn.absent(0), nowhere)
         case TableVector(schema):
             return TableVectorColumn(none, Table.empty(schema), nowhere)
-        case SubTable(schema):
-            return SubTableColumn(Table.empty(schema), np.full(count, -1, np.int64))
-        case Union(schemas):
-            variants = {code: Table.empty(schema) for code, schema in schemas.items()}
-            index = np.full(count, -1, np.int64)
-            return UnionColumn(np.zeros(count, np.uint8), index, variants)
         case _:
             assert_never(kind)
 
@@ -348,22 +356,33 @@ def mismatch(kind: Kind, column: Column) -> str | None:
     expected = type(absent(kind, 0))
     if not isinstance(column, expected):
         return f"a {type(column).__name__}, expected a {expected.__name__}"
-    match kind, column:
-        case (Scalar(dtype) | ScalarVector(dtype), ScalarColumn(values) | VectorColumn(values)):
-            if values.ndim != 1 or values.dtype != np.dtype(dtype):
-                return f"of {values.dtype} {values.shape}, expected {np.dtype(dtype)}"
-        case (Struct(size) | StructVector(size), StructColumn(values) | VectorColumn(values)):
-            if values.shape[1:] != (size,) or values.dtype != np.uint8:
-                return f"of {values.dtype} {values.shape}, expected {size} bytes each"
-        case (TableVector(schema) | SubTable(schema), TableVectorColumn() | SubTableColumn()):
-            if column.rows.schema != schema:
-                return f"of {column.rows.schema.name}, expected {schema.name}"
-        case (Union(schemas), UnionColumn(variants=variants)):
-            if {code: table.schema for code, table in variants.items()} != dict(schemas):
+    match column:
+        case ScalarColumn(values) | StructColumn(values) | VectorColumn(values):
+            return _wrong_values(kind, values)
+        case TableVectorColumn(rows=rows) | SubTableColumn(rows=rows):
+            wanted = cast("TableVector | SubTable", kind).schema
+            return None if rows.schema == wanted else f"of {rows.schema.name} rows"
+        case UnionColumn(types, _, variants):
+            schemas = cast("Union", kind).variants
+            if {code: table.schema for code, table in variants.items()} != schemas:
                 return "of other variants than the union has"
-            if not set(np.unique(column.types).tolist()) <= {0, *schemas}:
-                return "of a type that the union does not know"
-    return None
+            known = np.isin(types, [0, *schemas]).all()
+            return None if known else "of a type that the union does not know"
+        case _:
+            return None
+
+
+def _wrong_values(kind: Kind, values: npt.NDArray[Any]) -> str | None:
+    match kind:
+        case Scalar(dtype) | ScalarVector(dtype):
+            wanted, shape = np.dtype(dtype), values.shape[:1]
+        case Struct(size) | StructVector(size):
+            wanted, shape = np.dtype("u1"), (*values.shape[:1], size)
+        case _:
+            return "not made of values"
+    if values.dtype == wanted and values.shape == shape:
+        return None
+    return f"of {values.dtype} {values.shape}, expected {wanted} {shape}"
 
 
 def _require_index(index: Ints, count: int) -> None:

@@ -1,0 +1,375 @@
+"""FlatBuffers to columns.
+
+    root      u32 at 0, distance to the root table
+    table     i32 distance back to its vtable, then the fields, inline or as offsets
+    vtable    u16 its own size, u16 size of the table's inline part, then for each slot
+              a u16 place of the field inside the table, 0 where the table lacks it
+    offset    u32, forward from where it stands, to a string, vector or table
+    vector    u32 count, then the elements: scalars, structs, or offsets to strings or tables
+    string    a vector of bytes, then a NUL that is not counted
+
+All rows of one table type are decoded together, level by level: their vtables are few, so the
+place of a field is looked up once for each vtable, and the field of all rows is one gather.
+
+The bytes are not trusted. Positions are checked for bounds and alignment in bulk before they are
+used. Nothing is recursive but the schema. Since several parents may share a child, small files
+could describe endless tables: what is gathered in all is limited to a multiple of the file.
+
+https://flatbuffers.dev/internals/
+"""
+
+from collections.abc import Buffer
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.ragged import (
+    Array,
+    Bools,
+    Bytes1,
+    Ints,
+    distinct,
+    even_step,
+    gather,
+    readonly,
+    run_index,
+    splits_of,
+)
+from frazil.flatbuf.schema import (
+    SCALAR_SIZES,
+    Bytes,
+    Field,
+    Scalar,
+    ScalarVector,
+    String,
+    StringVector,
+    Struct,
+    StructVector,
+    SubTable,
+    TableSchema,
+    TableVector,
+    Union,
+    inline_size,
+)
+from frazil.flatbuf.strings import Strings
+from frazil.flatbuf.table import (
+    Column,
+    SubTableColumn,
+    Table,
+    TableVectorColumn,
+    UnionColumn,
+    absent,
+    defaults,
+)
+
+MAX_SIZE = 2**31 - 1
+
+
+def decode(data: Buffer, schema: TableSchema, *, max_expansion: int = 4) -> Table:
+    """The root table of a buffer, as a table of one row.
+
+    Strings keep pointing into `data`. Raises FormatError for anything that is not a buffer of this
+    schema, or whose vectors, counting shared ones each time, exceed `max_expansion` times `data`.
+    """
+    heap = np.frombuffer(data, np.uint8)
+    if not 8 <= len(heap) <= MAX_SIZE:
+        raise FormatError(f"buffer is {len(heap)} bytes, expected 8 to {MAX_SIZE}")
+    if heap.ctypes.data % 8:
+        heap = heap.copy()  # numpy would copy at every gather
+    source = _Source(readonly(heap), max_expansion * len(heap))
+    root = source.at("u4", np.zeros(1, np.int64), 0).astype(np.int64)
+    return _decode_rows(source, schema, root)
+
+
+class _Source:
+    """The bytes, and how many more may be gathered from them."""
+
+    def __init__(self, heap: Bytes1, budget: int) -> None:
+        self.heap = heap
+        self.size = len(heap)
+        self.budget = budget
+
+    def spend(self, size: int) -> None:
+        self.budget -= size
+        if self.budget < 0:
+            raise FormatError("vectors of the buffer overlap too much")
+
+    def units(self, dtype: str) -> Array:
+        """The whole buffer as numbers of this type."""
+        size = SCALAR_SIZES[dtype]
+        return self.heap[: self.size // size * size].view(f"<{dtype}" if size > 1 else dtype)
+
+    def at(self, dtype: str, positions: Ints, step: int | None) -> Array:
+        """The number at each position. Positions are aligned, in bounds, and `step` apart."""
+        size = SCALAR_SIZES[dtype]
+        if step is not None and step > 0:
+            count, kind = len(positions), np.dtype(dtype)
+            place = int(positions[0])
+            return np.ndarray((count,), kind, self.heap, place, (step,)).copy()
+        units: Array = self.units(dtype)
+        return units[positions // size] if size > 1 else units[positions]
+
+    def check(self, positions: Ints, size: int, align: int, what: str) -> None:
+        """Raises unless `size` bytes at each position are in bounds and aligned."""
+        if not len(positions):
+            return
+        if int(positions.min()) < 0 or int(positions.max()) + size > self.size:
+            raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
+        if align > 1 and int(np.bitwise_or.reduce(positions)) & (align - 1):
+            raise FormatError(f"{what} is not aligned to {align} bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Where one field is, in the rows that have it."""
+
+    positions: Ints  # (k,)
+    step: int | None  # between positions, if it is always the same
+    rows: Ints | None  # (k,) the rows; None for all
+
+    def present(self, count: int) -> Bools:
+        if self.rows is None:
+            return np.ones(count, np.bool_)
+        present = np.zeros(count, np.bool_)
+        present[self.rows] = True
+        return present
+
+    def spread(self, values: Array, base: Array) -> Array:
+        """`base` with the values in the rows that have the field."""
+        if self.rows is None:
+            return values
+        base[self.rows] = values
+        return base
+
+    def lengths(self, lengths: Ints, count: int) -> Ints:
+        return lengths if self.rows is None else self.spread(lengths, np.zeros(count, np.int64))
+
+
+class _Rows:
+    """Tables of one schema at these positions, with what their vtables say."""
+
+    def __init__(self, source: _Source, schema: TableSchema, positions: Ints) -> None:
+        self.source = source
+        self.schema = schema
+        self.positions = positions
+        self.count = len(positions)
+        source.spend(4 * self.count)
+        source.check(positions, 4, 4, schema.name)
+        self.step = even_step(positions)
+        vtables = positions - source.at("i4", positions, self.step)
+        source.check(vtables, 4, 2, f"vtable of {schema.name}")
+        self.codes: Ints | None = None
+        if bool((vtables == vtables[0]).all()):
+            vtables = vtables[:1]
+        else:
+            self.codes, vtables = distinct(vtables, 2)
+        self._read_vtables(vtables)
+
+    def _read_vtables(self, vtables: Ints) -> None:
+        """Sets `sizes` (k,) and `places` (k, slots) of the k vtables."""
+        name, units = self.schema.name, self.source.units("u2")
+        words = vtables // 2
+        lengths = units[words].astype(np.int64)
+        self.sizes = units[words + 1].astype(np.int64)
+        ends = vtables + lengths
+        if bool((lengths < 4).any() | (lengths % 2).any()) or int(ends.max()) > self.source.size:
+            raise FormatError(f"vtable of {name} has an impossible size")
+        rows = self.positions + (self.sizes if self.codes is None else self.sizes[self.codes])
+        if int(self.sizes.min()) < 4 or int(rows.max()) > self.source.size:
+            raise FormatError(f"{name} is outside the buffer of {self.source.size} bytes")
+        self.places = np.zeros((len(vtables), self.schema.slot_count), np.uint16)
+        for slot in range(self.schema.slot_count):
+            has = np.flatnonzero(lengths >= 6 + 2 * slot)
+            self.places[has, slot] = units[words[has] + 2 + slot]
+
+    def cells(self, field: Field, slot: int, size: int, align: int) -> _Cells | None:
+        """Where the rows keep the slot; None if none of them has it."""
+        what = f"{self.schema.name}.{field.name}"
+        places = self.places[:, slot].astype(np.int64)
+        if bool(((places > 0) & ((places < 4) | (places + size > self.sizes))).any()):
+            raise FormatError(f"{what} is outside its table")
+        first = int(places[0])
+        if bool((places == first).all()):
+            if first == 0:
+                return None
+            cells = _Cells(self.positions + first, self.step, None)
+        else:
+            by_row = places[self.codes]
+            rows = np.flatnonzero(by_row)
+            positions = self.positions[rows] + by_row[rows]
+            cells = _Cells(positions, even_step(positions), rows)
+        self.source.check(cells.positions, size, align, what)
+        return cells
+
+    def targets(self, field: Field, cells: _Cells) -> Ints:
+        """Where the offsets in the cells point to; 4 bytes there can be read."""
+        offsets = self.source.at("u4", cells.positions, cells.step)
+        targets = cells.positions + offsets
+        self.source.check(targets, 4, 4, f"{self.schema.name}.{field.name}")
+        return targets
+
+
+def _decode_rows(source: _Source, schema: TableSchema, positions: Ints) -> Table:
+    if not len(positions):
+        return Table.empty(schema)
+    rows = _Rows(source, schema, positions)
+    columns: dict[str, Column] = {}
+    for field in schema.fields:
+        column = _decode_field(rows, field)
+        if field.required and not column.present.all():
+            row = int(np.argmin(column.present))
+            raise FormatError(f"{schema.name}.{field.name} is required, missing in row {row}")
+        columns[field.name] = column
+    return Table(schema, rows.count, MappingProxyType(columns))
+
+
+def _decode_field(rows: _Rows, field: Field) -> Column:
+    if isinstance(field.kind, Union):
+        return _decode_union(rows, field, field.kind)
+    cells = rows.cells(field, field.slot, *inline_size(field.kind))
+    if cells is None:
+        return absent(field.kind, rows.count)
+    match field.kind:
+        case Scalar():
+            return _decode_scalar(rows, field.kind, cells)
+        case Struct(size):
+            return _decode_struct(rows, size, cells)
+        case _:
+            return _decode_reference(rows, field, cells)
+
+
+def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
+    targets = rows.targets(field, cells)
+    match field.kind:
+        case String() | Bytes():
+            column = _decode_strings(rows, field, targets)
+            if cells.rows is None:
+                return column
+            return StringColumn(
+                cells.spread(column.codes, np.full(rows.count, -1, np.int64)), column.strings
+            )
+        case SubTable(schema):
+            inner = _decode_rows(rows.source, schema, targets)
+            index = np.arange(len(targets), dtype=np.int64)
+            return SubTableColumn(inner, cells.spread(index, np.full(rows.count, -1, np.int64)))
+        case _:
+            return _decode_vector(rows, field, cells, targets)
+
+
+def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
+    if kind.dtype == "?":  # any byte but 0 is true, which a numpy boolean must not hold
+        values = rows.source.at("u1", cells.positions, cells.step).astype(np.bool_)
+    else:
+        values = rows.source.at(kind.dtype, cells.positions, cells.step)
+    if cells.rows is not None:
+        values = cells.spread(values, defaults(kind.dtype, kind.default, rows.count))
+    return ScalarColumn(values, cells.present(rows.count))
+
+
+def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
+    lengths = np.full(len(cells.positions), size, np.int64)
+    values = gather(rows.source.heap, cells.positions, lengths).reshape(-1, size)
+    if cells.rows is not None:
+        values = cells.spread(values, np.zeros((rows.count, size), np.uint8))
+    return StructColumn(values, cells.present(rows.count))
+
+
+def _measure(rows: _Rows, field: Field, targets: Ints, size: int, align: int) -> Ints:
+    """Elements of the vectors at the targets, which are in bounds and aligned."""
+    lengths = rows.source.at("u4", targets, even_step(targets)).astype(np.int64)
+    what = f"{rows.schema.name}.{field.name}"
+    if align > 4:
+        rows.source.check(targets + 4, 0, align, what)
+    ends = targets + lengths * size
+    if len(ends) and int(ends.max()) + 4 > rows.source.size:
+        raise FormatError(f"{what} reaches outside the buffer of {rows.source.size} bytes")
+    return lengths
+
+
+def _decode_strings(rows: _Rows, field: Field, targets: Ints) -> StringColumn:
+    codes, targets = distinct(targets, 4)
+    lengths = _measure(rows, field, targets, 1, 1)
+    return StringColumn(codes, Strings(rows.source.heap, targets + 4, lengths))
+
+
+def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> Column:
+    source = rows.source
+    size, align = _element(field)
+    lengths = _measure(rows, field, targets, size, align)
+    source.spend(int(lengths.sum()) * size)
+    splits = splits_of(cells.lengths(lengths, rows.count))
+    present = cells.present(rows.count)
+    match field.kind:
+        case ScalarVector(dtype):
+            values = gather(
+                source.units("u1" if dtype == "?" else dtype), (targets + 4) // size, lengths
+            )
+            return VectorColumn(
+                values.astype(np.bool_) if dtype == "?" else values, splits, present
+            )
+        case StructVector():
+            heap = gather(source.heap, targets + 4, lengths * size)
+            return VectorColumn(heap.reshape(-1, size), splits, present)
+        case StringVector() | TableVector():
+            elements = _decode_offsets(rows, field, targets, lengths)
+            if isinstance(field.kind, TableVector):
+                inner = _decode_rows(source, field.kind.schema, elements)
+                return TableVectorColumn(splits, inner, present)
+            return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
+        case _:
+            raise AssertionError(field.kind)
+
+
+def _element(field: Field) -> tuple[int, int]:
+    """Bytes and alignment of a vector's elements."""
+    match field.kind:
+        case ScalarVector(dtype):
+            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
+        case StructVector(size, align):
+            return size, align
+        case _:
+            return 4, 4
+
+
+def _decode_offsets(rows: _Rows, field: Field, targets: Ints, lengths: Ints) -> Ints:
+    """Where the elements of vectors of offsets point to."""
+    offsets = gather(rows.source.units("u4"), targets // 4 + 1, lengths)
+    if len(targets) == 1:
+        places = np.arange(len(offsets), dtype=np.int64)
+        places *= 4
+        places += int(targets[0]) + 4
+    else:
+        places = run_index(targets // 4 + 1, lengths)
+        places *= 4
+    places += offsets
+    rows.source.check(places, 4, 4, f"element of {rows.schema.name}.{field.name}")
+    return places
+
+
+def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
+    types = np.zeros(rows.count, np.uint8)
+    type_cells = rows.cells(field, field.slot, 1, 1)
+    if type_cells is not None:
+        types = type_cells.spread(rows.source.at("u1", type_cells.positions, None), types)
+    targets = np.full(rows.count, -1, np.int64)
+    cells = rows.cells(field, field.slot + 1, 4, 4)
+    if cells is not None:
+        targets = cells.spread(rows.targets(field, cells), targets)
+    if not np.array_equal(types > 0, targets >= 0):
+        raise FormatError(f"{rows.schema.name}.{field.name} has a type without value or v.v.")
+    index = np.full(rows.count, -1, np.int64)
+    variants = {}
+    for code, schema in kind.variants.items():
+        mine = np.flatnonzero(types == code)
+        index[mine] = np.arange(len(mine))
+        variants[code] = _decode_rows(rows.source, schema, targets[mine])
+    return UnionColumn(types, index, variants)

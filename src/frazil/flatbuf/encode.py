@@ -1,0 +1,369 @@
+"""Columns to FlatBuffers; decode.py draws the bytes.
+
+The layout runs forward, parents before children, so that every position is known when it is
+handed out. All rows of one table type become one block of equal strides:
+
+    vtables, one for each combination of fields that occurs
+    block    row 0 | row 1 | ...    room in each row for every field that any row has
+    for each field that is an offset: what it points to, of all rows together
+
+The same columns always give the same bytes. Strings are written once for each code; vtables with
+equal content once in the buffer; sub-tables once for each row of their column.
+"""
+
+from collections.abc import Buffer
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.ragged import Array, Bools, Bytes1, Ints, even_step, run_index, run_mask
+from frazil.flatbuf.schema import (
+    SCALAR_SIZES,
+    Field,
+    ScalarVector,
+    String,
+    StructVector,
+    Union,
+    inline_size,
+)
+from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
+
+MAX_SIZE = 2**31 - 1
+
+
+def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
+    """A buffer whose root is the only row of `table`, with its four-byte file identifier if any.
+
+    `decode(encode(table), table.schema).equals(table)`. Raises FormatError (kind `serialization`)
+    when the result would not fit into the 2 GiB that offsets can span.
+    """
+    if len(table) != 1:
+        raise InvalidInputError(f"the root is one row of {table.schema.name}, found {len(table)}")
+    if identifier is not None and len(identifier) != 4:
+        raise InvalidInputError(f"a file identifier has 4 bytes, found {identifier!r}")
+    target = _Target()
+    _, root = target.reserve(4, 4)
+    if identifier is not None:
+        _, found = target.reserve(4, 4)
+        found[:] = np.frombuffer(identifier, np.uint8)
+    base, _ = _encode_rows(target, table)
+    root.view("<u4")[0] = base
+    return target.joined()
+
+
+class _Target:
+    """The bytes so far: arrays in the order of their positions, filled in after they are placed."""
+
+    def __init__(self) -> None:
+        self.parts: list[Buffer] = []
+        self.size = 0
+        self.vtables: dict[bytes, int] = {}
+
+    def reserve(self, size: int, align: int, ahead: int = 0) -> tuple[int, Bytes1]:
+        """A place for `size` zero bytes that is `ahead` bytes before a multiple of `align`."""
+        padding = -(self.size + ahead) % align
+        position = self.size + padding
+        if position + size > MAX_SIZE:
+            raise FormatError(
+                f"table is too large: more than the {MAX_SIZE} bytes of a FlatBuffer",
+                kind="serialization",
+            )
+        if padding:
+            self.parts.append(bytes(padding))
+        part = np.zeros(size, np.uint8)
+        self.parts.append(part)
+        self.size = position + size
+        return position, part
+
+    def vtable(self, content: bytes) -> int:
+        if content not in self.vtables:
+            position, part = self.reserve(len(content), 2)
+            part[:] = np.frombuffer(content, np.uint8)
+            self.vtables[content] = position
+        return self.vtables[content]
+
+    def joined(self) -> bytes:
+        return b"".join(self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A slot that some row has."""
+
+    slot: int
+    size: int
+    align: int
+    present: Bools  # (n,)
+    always: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Rows of equal stride, being filled."""
+
+    position: int
+    stride: int
+    count: int
+    heap: Bytes1
+    places: dict[int, int]  # slot -> offset inside the row
+
+    def cell(self, slot: int, dtype: str) -> Array:
+        """The slot of all rows, as a writable view."""
+        kind = np.dtype(dtype).newbyteorder("<")
+        return np.ndarray((self.count,), kind, self.heap, self.places[slot], (self.stride,))
+
+    def put(self, slot: int, dtype: str, values: Array, present: Bools) -> None:
+        cell = self.cell(slot, dtype)
+        if present.all():
+            cell[:] = values
+        else:
+            np.copyto(cell, values, where=present)
+
+    def point(self, slot: int, targets: Ints, present: Bools) -> None:
+        """Writes offsets from the slot to the targets, which of absent rows may be anything."""
+        offsets = targets - self.rows(self.places[slot])
+        self.put(slot, "u4", offsets.astype(np.uint32), present)
+
+    def rows(self, shift: int = 0) -> Ints:
+        """Position of each row in the buffer, plus `shift`."""
+        positions = np.arange(self.count, dtype=np.int64)
+        positions *= self.stride
+        positions += self.position + shift
+        return positions
+
+
+def _encode_rows(target: _Target, table: Table) -> tuple[int, int]:
+    """Writes all rows; returns where the first one is, and the distance between rows."""
+    pieces = [piece for field in table.schema.fields for piece in _pieces(table, field)]
+    places, stride = _lay_out(pieces)
+    vtables = _encode_vtables(target, table, pieces, places, stride)
+    align = max([4, *(piece.align for piece in pieces)])
+    stride += -stride % align
+    position, heap = target.reserve(stride * len(table), align)
+    block = _Block(position, stride, len(table), heap, places)
+    back = block.rows() - vtables
+    np.ndarray((len(table),), "<i4", heap, 0, (stride,))[:] = back
+    for field in table.schema.fields:
+        if field.slot in places:
+            _encode_field(target, block, table, field)
+    return position, stride
+
+
+def _pieces(table: Table, field: Field) -> list[_Piece]:
+    present = table[field.name].present
+    if not present.any():
+        return []
+    always = bool(present.all())
+    if isinstance(field.kind, Union):
+        return [
+            _Piece(field.slot, 1, 1, present, always),
+            _Piece(field.slot + 1, 4, 4, present, always),
+        ]
+    return [_Piece(field.slot, *inline_size(field.kind), present, always)]
+
+
+def _lay_out(pieces: list[_Piece]) -> tuple[dict[int, int], int]:
+    """Offset of each slot inside the row, and the row's size. Wide fields first, gaps filled."""
+    places: dict[int, int] = {}
+    waiting = sorted(pieces, key=lambda piece: -piece.align)
+    cursor = 4  # the distance to the vtable comes first
+    while waiting:
+        fits = next((piece for piece in waiting if cursor % piece.align == 0), None)
+        if fits is None:
+            cursor += 1
+            continue
+        waiting.remove(fits)
+        places[fits.slot] = cursor
+        cursor += fits.size
+    if cursor > 0xFFFF:
+        raise InvalidInputError(f"a row of {cursor} bytes is larger than FlatBuffers allow")
+    return places, cursor
+
+
+def _encode_vtables(
+    target: _Target, table: Table, pieces: list[_Piece], places: dict[int, int], size: int
+) -> Array:
+    """Position of the vtable of each row, or of the only one as an array of one."""
+    varying = [piece for piece in pieces if not piece.always]
+    codes = np.zeros(len(table) if varying else 1, np.uint64)
+    for bit, piece in enumerate(varying):
+        codes |= piece.present.astype(np.uint64) << np.uint64(bit)
+    found, rows = _distinct_codes(codes, len(varying))
+    positions = np.empty(len(found), np.int64)
+    slots = 1 + max((piece.slot for piece in pieces), default=-1)
+    for number, code in enumerate(found.tolist()):
+        content = np.zeros(2 + slots, "<u2")
+        content[:2] = 4 + 2 * slots, size
+        lacking = {piece.slot for bit, piece in enumerate(varying) if not code >> bit & 1}
+        for slot, place in places.items():
+            if slot not in lacking:
+                content[2 + slot] = place
+        positions[number] = target.vtable(content.tobytes())
+    return positions[rows]
+
+
+def _distinct_codes(codes: Array, bits: int) -> tuple[Array, Array]:
+    if bits > 16:
+        found, rows = np.unique(codes, return_inverse=True)
+        return found, rows
+    small = codes.astype(np.intp)
+    found = np.flatnonzero(np.bincount(small, minlength=1))
+    numbers = np.zeros(1 << bits, np.intp)
+    numbers[found] = np.arange(len(found))
+    return found, numbers[small]
+
+
+def _encode_field(target: _Target, block: _Block, table: Table, field: Field) -> None:
+    column = table[field.name]
+    present = column.present
+    match column:
+        case ScalarColumn(values):
+            block.put(field.slot, values.dtype.str[1:].replace("b1", "?"), values, present)
+        case StructColumn(values):
+            block.put(field.slot, f"V{values.shape[1]}", _opaque(values), present)
+        case StringColumn():
+            targets = _encode_strings(target, column, terminated=isinstance(field.kind, String))
+            block.point(field.slot, targets, present)
+        case VectorColumn() | StringVectorColumn() | TableVectorColumn():
+            block.point(field.slot, _encode_vectors(target, field, column), present)
+        case SubTableColumn(rows, index):
+            base, stride = _encode_rows(target, rows)
+            block.point(field.slot, base + stride * index, present)
+        case UnionColumn():
+            _encode_union(target, block, field, column)
+        case _:
+            assert_never(column)
+
+
+def _opaque(values: Bytes1) -> Array:
+    """(n, size) bytes as n items of that size, so that they move as one."""
+    return np.ascontiguousarray(values).view(f"V{values.shape[1]}")[:, 0]
+
+
+def _encode_union(target: _Target, block: _Block, field: Field, column: UnionColumn) -> None:
+    targets = np.full(len(column), -1, np.int64)
+    for code, rows in column.variants.items():
+        if len(rows):
+            base, stride = _encode_rows(target, rows)
+            mine = column.types == code
+            targets[mine] = base + stride * column.index[mine]
+    if bool(((targets < 0) & column.present).any()):
+        raise InvalidInputError(f"{field.name} has a type that the union does not know")
+    block.put(field.slot, "u1", column.types, column.present)
+    block.point(field.slot + 1, targets, column.present)
+
+
+def _encode_strings(target: _Target, column: StringColumn, *, terminated: bool) -> Ints:
+    """Position of each row's string; of rows without one, any."""
+    column = column.pruned()
+    strings = column.strings
+    vectors = _Vectors.reserve(target, strings.length, 1, 1, extra=int(terminated))
+    vectors.fill(np.dtype("u1"), strings.joined())
+    return vectors.positions[column.codes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Vectors with their lengths written and their elements not yet."""
+
+    positions: Ints  # (k,) of the vectors' lengths, in the buffer
+    lengths: Ints  # (k,)
+    size: int  # of an element
+    base: int  # position of the first vector
+    heap: Bytes1
+
+    @staticmethod
+    def reserve(
+        target: _Target, lengths: Ints, size: int, align: int, *, extra: int = 0
+    ) -> "_Vectors":
+        """Room for vectors of these many elements, each followed by `extra` zero bytes."""
+        align = max(4, align)
+        sizes = lengths * size
+        sizes += 4 + extra + align - 1
+        sizes -= sizes % align
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        base, heap = target.reserve(total, align, 4)
+        starts = ends - sizes
+        step = even_step(starts)
+        if step:
+            np.ndarray((len(starts),), "<u4", heap, 0, (step,))[:] = lengths
+        elif len(starts):
+            heap.view("<u4")[starts // 4] = lengths
+        return _Vectors(starts + base, lengths, size, base, heap)
+
+    def elements(self) -> Ints:
+        """Position of every element in the buffer."""
+        if len(self.positions) == 1:
+            places = np.arange(int(self.lengths[0]), dtype=np.int64)
+            return places * self.size + (int(self.positions[0]) + 4)
+        first = self.positions - self.base
+        return run_index(first // self.size, self.lengths) * self.size + (self.base + 4)
+
+    def fill(self, dtype: np.dtype[np.generic], values: Array) -> None:
+        """Writes the elements of all vectors, end to end in `values`, as items of `dtype`."""
+        if not len(values):
+            return
+        unit = dtype.itemsize
+        lengths = self.lengths * (self.size // unit)
+        starts = (self.positions - self.base) // unit
+        body = self.heap[4:]
+        body = body[: len(body) // unit * unit].view(dtype.newbyteorder("<"))
+        first, step = int(lengths[0]), even_step(starts)
+        if step is not None and bool((lengths == first).all()):
+            runs = np.ndarray((len(starts), first), body.dtype, self.heap, 4, (step * unit, unit))
+            runs[:] = values.reshape(len(starts), first)
+        else:
+            body[run_mask(starts, lengths, len(body))] = values
+
+
+def _encode_vectors(
+    target: _Target, field: Field, column: VectorColumn | StringVectorColumn | TableVectorColumn
+) -> Ints:
+    """Position of each row's vector; of rows without one, any."""
+    lengths = np.diff(column.splits)
+    present = column.present
+    always = bool(present.all())
+    size, align = _element(field)
+    vectors = _Vectors.reserve(target, lengths if always else lengths[present], size, align)
+    match column:
+        case VectorColumn(values):
+            flat = values.reshape(-1) if values.ndim > 1 else values
+            vectors.fill(flat.dtype, flat)
+        case StringVectorColumn(_, strings):
+            targets = _encode_strings(target, strings, terminated=True)
+            vectors.fill(np.dtype("u4"), (targets - vectors.elements()).astype(np.uint32))
+        case TableVectorColumn(_, rows):
+            if len(rows):
+                base, stride = _encode_rows(target, rows)
+                offsets = np.arange(len(rows), dtype=np.int64)
+                offsets *= stride
+                offsets += base
+                offsets -= vectors.elements()
+                vectors.fill(np.dtype("u4"), offsets.astype(np.uint32))
+        case _:
+            assert_never(column)
+    if always:
+        return vectors.positions
+    positions = np.zeros(len(present), np.int64)
+    positions[present] = vectors.positions
+    return positions
+
+
+def _element(field: Field) -> tuple[int, int]:
+    match field.kind:
+        case ScalarVector(dtype):
+            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
+        case StructVector(size, align):
+            return size, align
+        case _:
+            return 4, 4
