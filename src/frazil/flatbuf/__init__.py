@@ -9,6 +9,7 @@ from frazil.flatbuf.columns import (
 )
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
+from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -31,6 +32,7 @@ __all__ = [
     "Bytes",
     "Column",
     "Field",
+    "Json",
     "Kind",
     "Scalar",
     "ScalarColumn",
@@ -53,5 +55,7 @@ __all__ = [
     "UnionColumn",
     "VectorColumn",
     "decode",
+    "decode_flexbuffer",
     "encode",
+    "encode_flexbuffer",
 ]
