@@ -1,0 +1,52 @@
+"""What every test runs under: hypothesis profiles, strict mode, an importable `tests`."""
+
+import os
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Helper modules of the suites are imported as `tests.compat.driver` and the like, whichever way
+# pytest was started.
+ROOT = Path(__file__).parents[1]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+# The reference warns on stderr whenever it opens a local directory; read when it is imported.
+os.environ.setdefault("ICECHUNK_NO_LOGS", "1")
+
+STRICT = os.environ.get("FRAZIL_STRICT", "") not in {"", "0"}
+
+# ci: the same examples every time. local: new ones each run. deep: for a night.
+SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example)
+settings.register_profile(
+    "ci", derandomize=True, deadline=None, print_blob=True, suppress_health_check=SLOW_IS_FINE
+)
+settings.register_profile("local", deadline=None, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile(
+    "deep",
+    max_examples=2000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=SLOW_IS_FINE,
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def _fail_instead_of_skipping[R: (pytest.TestReport, pytest.CollectReport)](report: R) -> R:
+    if STRICT and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which strict mode forbids: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _fail_instead_of_skipping((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _fail_instead_of_skipping((yield))
