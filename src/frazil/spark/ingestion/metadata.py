@@ -1,0 +1,131 @@
+"""The `zarr.json` of what an ingest creates, as xarray would write it to Zarr format 3.
+
+`_FillValue` is both an attribute (in xarray's encoding) and the array's fill value, so that chunks
+which hold nothing else need not be stored, and read as missing all the same.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xarray.backends.zarr import FillValueCoder
+
+from frazil.errors import InvalidInputError
+from frazil.spark.ingestion.layout import TargetArray
+from frazil.spark.sources.description import Attributes
+
+type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+
+COMPRESSION: Mapping[str, Json] = {  # what zarr itself chooses
+    "name": "zstd",
+    "configuration": {"level": 0, "checksum": False},
+}
+# Bookkeeping of the HDF5 library and of xarray: not about the data.
+_INTERNAL = frozenset({"_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid", "_nc3_strict"})
+
+
+def group_document(attrs: Attributes) -> bytes:
+    return _dump(
+        {"attributes": json_attributes(attrs), "zarr_format": 3, "node_type": "group"},
+    )
+
+
+def array_document(array: TargetArray) -> bytes:
+    dtype = array.dtype
+    serializer: dict[str, Json]
+    if dtype.hasobject:
+        serializer = {"name": "vlen-utf8"}
+    elif dtype.itemsize == 1:
+        serializer = {"name": "bytes"}
+    else:
+        serializer = {"name": "bytes", "configuration": {"endian": "little"}}
+    return _dump(
+        {
+            "shape": list(array.shape),
+            "data_type": "string" if dtype.hasobject else dtype.name,
+            "chunk_grid": {
+                "name": "regular",
+                "configuration": {"chunk_shape": list(array.chunks)},
+            },
+            "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            "fill_value": _json_scalar(fill_value(array)),
+            "codecs": [serializer, dict(COMPRESSION)],
+            "attributes": json_attributes(array.attrs, dtype),
+            "dimension_names": list(array.dims),
+            "zarr_format": 3,
+            "node_type": "array",
+            "storage_transformers": [],
+        }
+    )
+
+
+def resized_document(document: bytes, shape: Sequence[int]) -> bytes:
+    """The same array with another shape."""
+    return _dump({**json.loads(document), "shape": list(shape)})
+
+
+def fill_value(array: TargetArray) -> Any:
+    """What an absent chunk reads as: `_FillValue`, else what xarray chooses for the type."""
+    if array.dtype.hasobject:
+        return ""
+    given = array.attrs.get("_FillValue")
+    if given is not None:
+        return np.asarray(given).reshape(-1)[0].astype(array.dtype)
+    return array.dtype.type(np.nan if array.dtype.kind == "f" else 0)
+
+
+def json_attributes(
+    attrs: Attributes, dtype: np.dtype[np.generic] | None = None
+) -> dict[str, Json]:
+    """Attributes as JSON; `dtype` is the array's, None for a group."""
+    plain = {key: _json(value) for key, value in attrs.items() if key not in _INTERNAL}
+    missing = plain.get("missing_value")
+    if isinstance(missing, float) and math.isnan(missing):
+        del plain["missing_value"]  # says nothing: NaN is missing anyway, and JSON has no NaN
+    fill = plain.pop("_FillValue", None)
+    if fill is not None and dtype is not None and not dtype.hasobject:
+        plain["_FillValue"] = _encode_fill(attrs["_FillValue"], dtype)
+    return plain
+
+
+def _encode_fill(value: object, dtype: np.dtype[np.generic]) -> Json:
+    scalar = np.asarray(value).reshape(-1)[0].astype(dtype).item()
+    encoded: Json = FillValueCoder.encode(scalar, dtype)
+    return encoded
+
+
+def _json(value: object) -> Json:
+    if isinstance(value, np.ndarray):
+        plain: Json = [_json(item) for item in value.tolist()]
+        return plain
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json(item) for key, item in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    raise InvalidInputError(f"attribute value {value!r} cannot be written as JSON")
+
+
+def _json_scalar(value: Any) -> Json:
+    """A fill value in the notation of the Zarr specification."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, complex):
+        return [_json_scalar(value.real), _json_scalar(value.imag)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    result: Json = value
+    return result
+
+
+def _dump(document: Mapping[str, Json]) -> bytes:
+    return json.dumps(document, indent=2).encode()

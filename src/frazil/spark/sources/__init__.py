@@ -1,0 +1,18 @@
+"""What ingest can read: NetCDF4/HDF5 files and Zarr stores, described and read in slabs."""
+
+from frazil.spark.sources.description import SourceDescription, VariableDescription
+from frazil.spark.sources.find import Source, SourceKind, SourceName, find_sources
+from frazil.spark.sources.opening import Opened, describe_source, open_source, opened
+
+__all__ = [
+    "Opened",
+    "Source",
+    "SourceDescription",
+    "SourceKind",
+    "SourceName",
+    "VariableDescription",
+    "describe_source",
+    "find_sources",
+    "open_source",
+    "opened",
+]

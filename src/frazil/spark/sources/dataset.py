@@ -1,0 +1,126 @@
+"""Description and slabs of an opened, undecoded xarray Dataset, whatever it was opened from."""
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import xarray as xr
+
+from frazil.errors import InvalidInputError
+from frazil.spark.sources.description import SourceDescription, VariableDescription
+
+TEXT = np.dtype(object)
+
+
+def describe_dataset(
+    dataset: xr.Dataset, path: str, *, concat_dim: str | None, only: Iterable[str] | None
+) -> SourceDescription:
+    """The variables named by `only` (all when None), with the dimension coordinates they use."""
+    names = _chosen(dataset, path, only)
+    return SourceDescription(
+        path=path,
+        attrs=dict(dataset.attrs),
+        variables={
+            name: _describe_variable(dataset.variables[name], name, path, concat_dim)
+            for name in names
+        },
+    )
+
+
+def read_slab(
+    dataset: xr.Dataset, name: str, selection: tuple[slice, ...]
+) -> npt.NDArray[np.generic]:
+    """Raw values in native byte order; text as an object array of `str`."""
+    values: npt.NDArray[np.generic] = np.asarray(dataset.variables[name][selection].values)
+    return normalised(values)
+
+
+def normalised(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """The same values in the form that ingest stores: native byte order, text as `str` objects."""
+    if values.dtype.kind in "SUOT":
+        flat = [_text(item) for item in values.reshape(-1).tolist()]
+        text = np.empty(len(flat), dtype=object)
+        text[:] = flat
+        return text.reshape(values.shape)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def digest(values: npt.NDArray[np.generic]) -> bytes:
+    """Fingerprint of dtype, shape and values. NaNs of one bit pattern are equal."""
+    hashed = hashlib.sha256(f"{values.dtype.str} {values.shape} ".encode())
+    if values.dtype == TEXT:
+        for item in values.reshape(-1).tolist():
+            raw = str(item).encode()
+            hashed.update(len(raw).to_bytes(8, "little") + raw)
+    else:
+        hashed.update(np.ascontiguousarray(values).tobytes())
+    return hashed.digest()
+
+
+def _chosen(dataset: xr.Dataset, path: str, only: Iterable[str] | None) -> list[str]:
+    """The wanted variables, and the coordinates and bounds without which they mean little."""
+    everything = [str(name) for name in dataset.variables]
+    if only is None:
+        return everything
+    wanted = set(only)
+    missing = sorted(wanted.difference(everything))
+    if missing:
+        raise InvalidInputError(
+            f"{path}: no variable {', '.join(map(repr, missing))};"
+            f" there is {', '.join(sorted(everything))}",
+            kind="bad-metadata",
+        )
+    while more := _companions(dataset, wanted) - wanted:
+        wanted |= more
+    return [name for name in everything if name in wanted]
+
+
+def _companions(dataset: xr.Dataset, names: set[str]) -> set[str]:
+    found: set[str] = set()
+    for name in names:
+        variable = dataset.variables[name]
+        found.update(str(dim) for dim in variable.dims)
+        for key in ("coordinates", "bounds", "grid_mapping"):
+            found.update(str(variable.attrs.get(key, "")).split())
+    return found & {str(name) for name in dataset.variables}
+
+
+def _describe_variable(
+    variable: xr.Variable, name: str, path: str, concat_dim: str | None
+) -> VariableDescription:
+    dims = tuple(str(dim) for dim in variable.dims)
+    chunks = variable.encoding.get("shards") or variable.encoding.get("chunks")
+    chunks = chunks or variable.encoding.get("chunksizes")
+    values, mark = None, None
+    if dims == (name,):
+        values = normalised(np.asarray(variable.values))
+    elif concat_dim is not None and concat_dim not in dims:
+        mark = digest(normalised(np.asarray(variable.values)))
+    return VariableDescription(
+        name=name,
+        dims=dims,
+        shape=tuple(int(length) for length in variable.shape),
+        dtype=_stored_dtype(variable.dtype, name, path),
+        attrs=dict(variable.attrs),
+        chunks=tuple(int(length) for length in chunks) if chunks else None,
+        values=values,
+        digest=mark,
+    )
+
+
+def _stored_dtype(dtype: np.dtype[np.generic], name: str, path: str) -> np.dtype[np.generic]:
+    if dtype.kind in "SUOT":
+        return TEXT
+    if dtype.kind in "biufc" and dtype.itemsize <= np.dtype(np.complex128).itemsize:
+        return dtype.newbyteorder("=")
+    raise InvalidInputError(
+        f"{path}: variable {name!r} has type {dtype}, which cannot be ingested",
+        kind="invalid-array-metadata",
+    )
+
+
+def _text(item: object) -> str:
+    if isinstance(item, bytes):
+        return item.rstrip(b"\0").decode("utf-8", "replace")
+    return "" if item is None else str(item)

@@ -1,0 +1,29 @@
+"""Zarr stores in a directory, format 2 or 3, through xarray."""
+
+from pathlib import Path
+
+import xarray as xr
+
+from frazil.spark.sources.errors import source_errors_as_ours
+
+MARKERS = ("zarr.json", ".zgroup", ".zmetadata")
+
+
+def is_zarr(directory: Path) -> bool:
+    return any((directory / marker).is_file() for marker in MARKERS)
+
+
+def open_zarr(path: str, *, group: str | None) -> xr.Dataset:
+    """Undecoded and lazy."""
+    with source_errors_as_ours(path):
+        Path(path).stat()
+        # Metadata is read as it is: a stale consolidated copy would win otherwise.
+        return xr.open_dataset(
+            path,
+            engine="zarr",
+            group=group,
+            decode_cf=False,
+            chunks=None,
+            cache=False,
+            consolidated=False,
+        )
