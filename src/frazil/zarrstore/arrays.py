@@ -1,0 +1,161 @@
+"""Arrays and groups of a session, and whole regions read and written at once."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from math import prod
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+
+from frazil.errors import InvalidInputError
+from frazil.objectstore.protocol import Data
+from frazil.paths import NodePath
+from frazil.ranges import ByteRange, resolve
+from frazil.repo.session import Session
+from frazil.zarrstore.keys import ChunkKey, Key, key_prefix
+from frazil.zarrstore.store import SessionStore
+
+type Selection = tuple[slice, ...]
+
+
+def open_array(session: Session, path: NodePath) -> "zarr.Array[Any]":
+    """Writable if the session is. Shape, attributes, fill value and so on are zarr's to tell."""
+    return _open_array(SessionStore(session), path)
+
+
+def open_group(session: Session, path: NodePath) -> zarr.Group:
+    if session.node(path).array is not None:
+        raise InvalidInputError(f"the node at `{path}` is not a group", kind="not-a-group")
+    store = SessionStore(session)
+    return zarr.open_group(store, path=key_prefix(path), mode=_mode(store), zarr_format=3)
+
+
+def read_region(session: Session, path: NodePath, selection: Selection) -> npt.NDArray[Any]:
+    """The selected part of an array, one slice per dimension.
+
+    All chunks it touches are found by one lookup and fetched in one plan, where the grid allows it:
+    parts of shards, and chunks of unequal sizes, are left to zarr.
+    """
+    array = open_array(session, path)
+    touched = _touched_chunks(array, selection)
+    if touched is not None and array.shards is None:
+        data = session.fetch_chunks(path, touched)
+        at_hand = dict(zip(map(tuple, touched.tolist()), data, strict=True))
+        array = _open_array(_Fetched(session, path, at_hand), path)
+    return np.asarray(array[selection])
+
+
+def write_region(
+    session: Session, path: NodePath, selection: Selection, values: npt.ArrayLike
+) -> None:
+    """Overwrites the selected part of an array, one slice per dimension.
+
+    Any number of threads may write to one array. A chunk that is written in part is read first, so
+    two threads that write to different parts of one chunk take turns.
+    """
+    array = open_array(session, path)
+    with _locks_of(session).held(path, _touched_chunks(array, selection)):
+        array[selection] = np.asarray(values)
+
+
+class _Fetched(SessionStore):
+    """A store that knows some chunks of one array already."""
+
+    def __init__(
+        self, engine: Session, path: NodePath, chunks: dict[tuple[int, ...], Data | None]
+    ) -> None:
+        super().__init__(engine, read_only=True)
+        self._path = path
+        self._chunks = chunks
+
+    def _at_hand(self, key: Key | None) -> bool:
+        return self._knows(key) or super()._at_hand(key)
+
+    def _fetch(self, key: Key | None, wanted: ByteRange | None) -> Data | None:
+        if not isinstance(key, ChunkKey) or not self._knows(key):
+            return super()._fetch(key, wanted)
+        data = self._chunks[key.index]
+        if data is None:
+            return None
+        part = resolve(wanted, len(data))
+        return data[part.start : part.stop]
+
+    def _knows(self, key: Key | None) -> bool:
+        return isinstance(key, ChunkKey) and key.path == self._path and key.index in self._chunks
+
+
+class _ChunkLocks:
+    """Mutual exclusion by chunk; a few locks serve all chunks, by hash."""
+
+    def __init__(self) -> None:
+        self._locks = [Lock() for _ in range(64)]
+
+    @contextmanager
+    def held(self, path: NodePath, chunks: npt.NDArray[np.uint32] | None) -> Iterator[None]:
+        """While inside, nobody else holds any of these chunks, (m, ndim); None is all of them."""
+        with ExitStack() as stack:
+            # Always in ascending order, so that two writers cannot wait for each other.
+            for number in self._numbers(path, chunks):
+                stack.enter_context(self._locks[number])
+            yield
+
+    def _numbers(self, path: NodePath, chunks: npt.NDArray[np.uint32] | None) -> list[int]:
+        count = len(self._locks)
+        if chunks is None or len(chunks) >= count:
+            return list(range(count))
+        return sorted({hash((path, *index)) % count for index in chunks.tolist()})
+
+
+# Locks belong to a session but are no business of the engine, whose writes are whole chunks.
+_locks: WeakKeyDictionary[Session, _ChunkLocks] = WeakKeyDictionary()
+_locks_guard = Lock()
+
+
+def _locks_of(session: Session) -> _ChunkLocks:
+    with _locks_guard:
+        return _locks.setdefault(session, _ChunkLocks())
+
+
+def _open_array(store: SessionStore, path: NodePath) -> "zarr.Array[Any]":
+    if store.engine.node(path).array is None:
+        raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+    return zarr.open_array(store, path=key_prefix(path), mode=_mode(store), zarr_format=3)
+
+
+def _mode(store: SessionStore) -> Any:  # zarr's Literal is not public
+    return "r" if store.read_only else "r+"
+
+
+def _touched_chunks(
+    array: "zarr.Array[Any]", selection: Selection
+) -> npt.NDArray[np.uint32] | None:
+    """Index of every stored chunk that a selection touches, (m, ndim); None if not a plain grid."""
+    if len(selection) != array.ndim:
+        raise InvalidInputError(
+            f"the selection has {len(selection)} slices, the array has {array.ndim} dimensions"
+        )
+    try:
+        sizes: Sequence[int] = array.shards or array.chunks
+    except NotImplementedError:  # zarr's answer for a rectilinear grid
+        return None
+    places = [
+        _touched_places(range(length)[part], size)
+        for part, length, size in zip(selection, array.shape, sizes, strict=True)
+    ]
+    grid = np.meshgrid(*places, indexing="ij")
+    index = np.stack(grid, axis=-1) if grid else np.zeros((1, 0))
+    count = prod(len(along) for along in places)
+    return index.reshape(count, array.ndim).astype(np.uint32)
+
+
+def _touched_places(selected: range, size: int) -> npt.NDArray[np.uint64]:
+    """Chunks of `size` elements that hold any of the selected ones, along one dimension."""
+    if selected.step > size or selected.step < 0:
+        return np.unique(np.array(selected, dtype=np.uint64) // size)
+    if not selected:
+        return np.zeros(0, dtype=np.uint64)
+    return np.arange(selected[0] // size, selected[-1] // size + 1, dtype=np.uint64)
