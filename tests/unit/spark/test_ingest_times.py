@@ -21,19 +21,18 @@ def dates() -> st.SearchStrategy[str]:
     )
 
 
-@given(
-    UNITS,
-    UNITS,
-    dates(),
-    dates(),
-    CALENDARS,
-    st.lists(st.integers(-5000, 5000), min_size=1, max_size=5),
-)
+@st.composite
+def encodings(draw: st.DrawFn) -> tuple[TimeEncoding, TimeEncoding]:
+    calendar = draw(CALENDARS)
+    one, other = (TimeEncoding(f"{draw(UNITS)} since {draw(dates())}", calendar) for _ in "12")
+    return one, other
+
+
+@given(encodings(), st.lists(st.integers(-5000, 5000), min_size=1, max_size=5))
 def test_converted_times_name_the_same_dates(
-    unit: str, target_unit: str, start: str, target_start: str, calendar: str, raw: list[int]
+    pair: tuple[TimeEncoding, TimeEncoding], raw: list[int]
 ) -> None:
-    source = TimeEncoding(f"{unit} since {start}", calendar)
-    target = TimeEncoding(f"{target_unit} since {target_start}", calendar)
+    source, target = pair
     values = np.array(raw, dtype=np.int64)
     conversion = plan_conversion(source, target)
 
@@ -44,7 +43,7 @@ def test_converted_times_name_the_same_dates(
     )
 
     expected = cftime.date2num(
-        cftime.num2date(values, source.units, calendar), target.units, calendar
+        cftime.num2date(values, source.units, source.calendar), target.units, target.calendar
     )
     np.testing.assert_allclose(out.astype(float), np.asarray(expected, dtype=float), rtol=1e-12)
 
