@@ -2,10 +2,11 @@
 
 # ruff: noqa: PTH120 - system calls by path string: pathlib costs more than the calls
 
+import errno
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
@@ -13,11 +14,11 @@ _WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for seve
 
 
 class LostWriteError(OSError):
-    """The kernel could not write something back, and has forgotten it since."""
+    """The kernel could not write something back, and may have forgotten it since."""
 
 
 class _Pending:
-    """Work of one process; `failure` is what no later sync can make good."""
+    """Work of one process. After a `failure` no sync succeeds: it could not make good for it."""
 
     def __init__(self) -> None:
         self.paths: deque[str] = deque()  # append and popleft are atomic
@@ -48,10 +49,10 @@ class Durability:
         pending = self._pending()
         with pending.syncing:
             if pending.failure:
-                raise LostWriteError(pending.failure.errno, "an earlier sync failed")
+                raise LostWriteError(*pending.failure.args)
             paths = _drained(pending.paths)
             try:
-                _sync_all(dict.fromkeys(paths))
+                _sync_all(sync_file, dict.fromkeys(paths))
                 self._sync_names(pending, paths)
             except OSError as error:
                 pending.paths.extend(paths)
@@ -65,11 +66,11 @@ class Durability:
 
     def _sync_names(self, pending: _Pending, paths: Iterable[str]) -> None:
         directories = {os.path.dirname(path) for path in paths}
-        _sync_all(directories)
+        _sync_all(sync_directory, directories)
         unsettled = directories - pending.settled
         # Whoever created a directory, this process or another, may not have synced its name yet.
         above = {parent for one in unsettled for parent in self._above(one)} - directories
-        _sync_all(sorted(above, key=len, reverse=True))
+        _sync_all(sync_directory, above)
         pending.settled |= unsettled
 
     def _above(self, directory: str) -> Iterable[str]:
@@ -94,6 +95,19 @@ def sync_file(path: str) -> None:
             os.close(descriptor)
 
 
+def sync_directory(path: str) -> None:
+    """The names in a directory are durable, as far as the filesystem and its permissions allow:
+    one may be allowed to write into a directory and not to open it, and not all can be synced.
+    """
+    try:
+        sync_file(path)
+    except PermissionError:
+        return
+    except LostWriteError as error:
+        if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            raise
+
+
 def sync_descriptor(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
@@ -102,14 +116,14 @@ def sync_descriptor(descriptor: int) -> None:
         raise LostWriteError(error.errno, error.strerror) from error
 
 
-def _sync_all(paths: Iterable[str]) -> None:
+def _sync_all(sync: Callable[[str], None], paths: Iterable[str]) -> None:
     todo = list(paths)
     if len(todo) < 2:
         for path in todo:
-            sync_file(path)
+            sync(path)
         return
     with ThreadPoolExecutor(min(_WORKERS, len(todo)), "frazil-fsync") as pool:
-        for _ in pool.map(sync_file, todo):
+        for _ in pool.map(sync, todo):
             pass
 
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from frazil.objectstore.durability import sync_file
+from frazil.objectstore.durability import sync_directory
 from frazil.objectstore.local_names import decode_name, is_temporary
 from frazil.objectstore.protocol import ObjectInfo
 
@@ -23,13 +23,11 @@ class Directories:
     def __init__(self, root: str, *, fsync: bool) -> None:
         self._root = root
         self._fsync = fsync
-        self._known: set[str] = {
-            root
-        }  # directories seen not to be links; to forget one is harmless
+        self._known: set[str] = set()  # seen not to be links
 
     def require_real(self, directory: str) -> None:
         """Raises OSError(ELOOP) if a link is on the way from the root; missing is fine."""
-        if directory in self._known:
+        if directory in self._known or directory == self._root:
             return
         self.require_real(os.path.dirname(directory))
         try:
@@ -63,8 +61,7 @@ class Directories:
             with suppress(FileExistsError):
                 os.mkdir(one)
             if self._fsync:
-                sync_file(os.path.dirname(one))
-        self._known.add(self._root)
+                sync_directory(os.path.dirname(one))
 
 
 def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[ObjectInfo]:
@@ -78,10 +75,12 @@ def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[Object
             continue
         if name.endswith("/"):
             yield from walk_objects(entry.path, inside + name)
-        else:
-            with suppress(FileNotFoundError):
-                found = entry.stat(follow_symlinks=False)
-                yield ObjectInfo(inside + name, found.st_size, found.st_mtime_ns // 1000)
+            continue
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        yield ObjectInfo(inside + name, found.st_size, found.st_mtime_ns // 1000)
 
 
 def _scan(directory: str) -> "list[tuple[str, os.DirEntry[str]]]":

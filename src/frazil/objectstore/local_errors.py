@@ -3,6 +3,7 @@
 import errno
 
 from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.objectstore.durability import LostWriteError
 
 _ADVICE = {
     errno.ENOSPC: "the disk is full",
@@ -25,7 +26,8 @@ _NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
 
 def storage_error(doing: str, key: str, error: OSError) -> StorageError:
     reason = _ADVICE.get(error.errno or 0) or error.strerror or str(error)
-    return StorageError(f"cannot {doing} {key!r}: {reason}")
+    lost = ", what was put since the last sync may be lost" * isinstance(error, LostWriteError)
+    return StorageError(f"cannot {doing} {key!r}: {reason}{lost}")
 
 
 def read_error(key: str, error: OSError) -> StorageError:

@@ -11,35 +11,32 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 
 
 @contextmanager
 def exclusive(path: str) -> Iterator[None]:
     """Holds the lock at `path`, whose directory must exist. Waits as long as it takes."""
-    descriptor = _acquire(path)
-    try:
-        yield
-    finally:
-        # Unlocking is not left to close: a child forked meanwhile has a copy of the descriptor,
-        # and would keep the lock for as long as it lives.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-
-def _acquire(path: str) -> int:
-    while True:
-        descriptor = _open(path)
+    with _acquire(path) as file:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if _is_still_at(path, descriptor):
-                return descriptor
-        except BaseException:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
+            yield
+        finally:
+            # Unlocking is not left to close: a child forked meanwhile has a copy of the
+            # descriptor, and would keep the lock for as long as it lives.
+            fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def _open(path: str) -> int:
+def _acquire(path: str) -> FileIO:
+    # A file object, not a descriptor: wherever an interrupt strikes, it closes itself.
+    while True:
+        file = FileIO(path, opener=_open)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if _is_still_at(path, file):
+            return file
+        file.close()
+
+
+def _open(path: str, _: int) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
@@ -48,9 +45,9 @@ def _open(path: str) -> int:
         return os.open(path, os.O_RDONLY | flags)
 
 
-def _is_still_at(path: str, descriptor: int) -> bool:
+def _is_still_at(path: str, file: FileIO) -> bool:
     """Whether others would lock the same file: somebody may have replaced the whole directory."""
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
         return False

@@ -65,7 +65,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Write only over the object that has this version."""
+    """Write only over the object that has this version.
+
+    Some stores give equal content equal versions, so a change and its undoing go unnoticed.
+    Where that matters, objects carry something that is never repeated.
+    """
 
     version: str
 
