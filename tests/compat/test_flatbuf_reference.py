@@ -1,6 +1,7 @@
 """What the reference implementation writes, we decode; what we encode, it reads."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -283,7 +284,7 @@ def replace_payload(path: Path, data: bytes) -> None:
     path.write_bytes(header + zstandard.ZstdCompressor().compress(data))
 
 
-def reopen(root: Path) -> "icechunk.Repository":
+def reopen(root: Path) -> Any:
     return icechunk.Repository.open(icechunk.local_filesystem_storage(str(root)))
 
 

@@ -7,7 +7,8 @@ not a value: a `present` array or a code of -1. All have `take(rows)`, `concat(c
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -23,12 +24,20 @@ from frazil.flatbuf.ragged import (
 )
 from frazil.flatbuf.strings import Strings
 
+# What the arrays that are not values are made of, in every column
+DTYPES: Final = MappingProxyType(
+    {"present": np.bool_, "codes": np.int64, "index": np.int64, "splits": np.int64}
+)
+
 
 def freeze(column: Any) -> None:
-    """Makes the arrays of a frozen record read-only."""
+    """Makes the arrays of a frozen record read-only; raises if one is of the wrong type."""
     for each in fields(column):
         value = getattr(column, each.name)
         if isinstance(value, np.ndarray):
+            wanted = DTYPES.get(each.name, value.dtype)
+            if value.dtype != wanted:
+                raise ValueError(f"{each.name} is {value.dtype}, expected {np.dtype(wanted)}")
             object.__setattr__(column, each.name, readonly(value))
 
 
