@@ -1,0 +1,1 @@
+"""Icechunk repositories on Apache Spark."""

@@ -1,0 +1,192 @@
+"""Columns: numpy arrays on one side, Spark and Arrow types on the other.
+
+Spark takes an Arrow batch only if its types are exactly those of the schema, so every dtype that
+Spark does not know goes to the next that holds all its values (SPARK.md §9):
+
+    bool int8..int64 float32 float64     BOOLEAN TINYINT..BIGINT FLOAT DOUBLE
+    float16                              FLOAT
+    uint8 uint16 uint32 uint64           SMALLINT INT BIGINT DECIMAL(20, 0)
+    complex64 complex128                 STRUCT<re, im> of FLOAT, DOUBLE
+    strings; bytes and raw               STRING; BINARY
+    datetime64, CF time; timedelta64     TIMESTAMP; INTERVAL DAY TO SECOND   (in microseconds)
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from frazil.errors import InvalidInputError
+from frazil.spark.cf import RAW, Decoding, Values, decoded_dtype, plan_decoding
+from frazil.spark.description import ArrayDescription, Grid
+
+_NUMERIC: dict[str, tuple[type[DataType], type[np.generic]]] = {
+    "b1": (BooleanType, np.bool_),
+    "i1": (ByteType, np.int8),
+    "i2": (ShortType, np.int16),
+    "i4": (IntegerType, np.int32),
+    "i8": (LongType, np.int64),
+    "u1": (ShortType, np.int16),
+    "u2": (IntegerType, np.int32),
+    "u4": (LongType, np.int64),
+    "f2": (FloatType, np.float32),
+    "f4": (FloatType, np.float32),
+    "f8": (DoubleType, np.float64),
+}
+_UINT64 = pa.decimal128(20, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """One column: the array behind it, None for the position along a dimension."""
+
+    name: str
+    array: ArrayDescription | None
+    decoding: Decoding
+    is_dimension: bool
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the decoded values."""
+        if self.array is None:
+            return np.dtype(np.int64)
+        return decoded_dtype(self.decoding, self.array.dtype)
+
+
+def plan_columns(grid: Grid, *, decode_cf: bool) -> tuple[ColumnPlan, ...]:
+    """Dimensions first, then variables."""
+
+    def decoding(array: ArrayDescription | None) -> Decoding:
+        return plan_decoding(array) if array is not None and decode_cf else RAW
+
+    return (
+        *(
+            ColumnPlan(d.name, d.coordinate, decoding(d.coordinate), is_dimension=True)
+            for d in grid.dimensions
+        ),
+        *(ColumnPlan(v.name, v, decoding(v), is_dimension=False) for v in grid.variables),
+    )
+
+
+def keep_columns(columns: Sequence[ColumnPlan], names: Sequence[str]) -> tuple[ColumnPlan, ...]:
+    """The named columns, in the order of the table. Names are as Spark's: case insensitive."""
+    folded = {c.name.casefold() for c in columns}
+    unknown = [name for name in names if name.casefold() not in folded]
+    if unknown:
+        raise InvalidInputError(
+            f"no column {', '.join(map(repr, unknown))};"
+            f" the columns are {', '.join(c.name for c in columns)}"
+        )
+    wanted = {name.casefold() for name in names}
+    kept = tuple(c for c in columns if c.name.casefold() in wanted)
+    return kept or tuple(columns[:1])  # Spark has no rows without a column
+
+
+def spark_schema(columns: Sequence[ColumnPlan]) -> StructType:
+    return StructType([StructField(c.name, spark_type(c), nullable=True) for c in columns])
+
+
+def spark_type(column: ColumnPlan) -> DataType:
+    dtype = column.dtype
+    code = dtype.str[1:]
+    if code in _NUMERIC:
+        return _NUMERIC[code][0]()
+    if code == "u8":
+        return DecimalType(20, 0)
+    if dtype.kind == "c":
+        part = FloatType() if dtype.itemsize == 8 else DoubleType()
+        return StructType([StructField("re", part), StructField("im", part)])
+    simple: dict[str, DataType] = {
+        "U": StringType(),
+        "T": StringType(),
+        "O": StringType(),
+        "S": BinaryType(),
+        "M": TimestampType(),
+        "m": DayTimeIntervalType(),
+    }
+    if dtype.kind == "V" and dtype.names is None:
+        return BinaryType()
+    if dtype.kind not in simple:
+        raise InvalidInputError(
+            f"column {column.name!r} has dtype {dtype}, which has no type in Spark;"
+            " leave it out with the option `variables`"
+        )
+    return simple[dtype.kind]
+
+
+def to_arrow(column: Values) -> pa.Array:
+    """The column in the Arrow type that Spark expects of its dtype."""
+    values, null = column.values, column.null
+    code = values.dtype.str[1:]
+    if code in _NUMERIC:
+        return pa.array(values.astype(_NUMERIC[code][1], copy=False), mask=null)
+    return _CONVERTERS[values.dtype.kind](values, null)
+
+
+type _Mask = npt.NDArray[np.bool_] | None
+
+
+def _from_uint64(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    return pa.array(values, mask=null).cast(_UINT64)
+
+
+def _from_complex(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    parts = [
+        pa.array(np.ascontiguousarray(values.real)),
+        pa.array(np.ascontiguousarray(values.imag)),
+    ]
+    mask = None if null is None else pa.array(null)
+    return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
+
+
+def _from_text(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    return pa.array(values.astype(object), mask=null, type=pa.string())
+
+
+def _from_bytes(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    if values.dtype.kind == "V":
+        return pa.array([v.tobytes() for v in values], mask=null, type=pa.binary())
+    return pa.array(values.astype(object), mask=null, type=pa.binary())
+
+
+def _from_datetime(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    micros = values.astype("datetime64[us]", copy=False).view(np.int64)
+    return pa.array(micros, mask=null).view(pa.timestamp("us", tz="UTC"))
+
+
+def _from_timedelta(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    micros = values.astype("timedelta64[us]", copy=False).view(np.int64)
+    return pa.array(micros, mask=null).view(pa.duration("us"))
+
+
+_CONVERTERS: dict[str, Callable[[npt.NDArray[Any], _Mask], pa.Array]] = {
+    "u": _from_uint64,
+    "c": _from_complex,
+    "U": _from_text,
+    "T": _from_text,
+    "O": _from_text,
+    "S": _from_bytes,
+    "V": _from_bytes,
+    "M": _from_datetime,
+    "m": _from_timedelta,
+}
