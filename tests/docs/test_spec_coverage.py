@@ -16,7 +16,7 @@ ROWS = {row["id"]: row["test"] for row in ROW.finditer(PAGE.read_text())}
 
 
 @cache
-def tests_in(file: Path) -> frozenset[str]:
+def functions_in(file: Path) -> frozenset[str]:
     return frozenset(
         node.name
         for node in ast.walk(ast.parse(file.read_text()))
@@ -39,4 +39,4 @@ def test_the_test_of_a_rule_exists(rule: str) -> None:
     assert link, f"{rule}: neither a test nor a reason: {cell}"
     file = ROOT / link["file"]
     assert file.is_file(), f"{rule}: there is no {link['file']}"
-    assert link["test"] in tests_in(file), f"{rule}: {link['file']} has no {link['test']}"
+    assert link["test"] in functions_in(file), f"{rule}: {link['file']} has no {link['test']}"

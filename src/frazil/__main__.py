@@ -1,0 +1,5 @@
+"""`python -m frazil` is the `frazil` command."""
+
+from frazil.cli.main import main
+
+main()

@@ -1,0 +1,73 @@
+"""From what was typed to what it names: a repository, a snapshot of it."""
+
+import re
+from itertools import islice
+
+import typer
+
+from frazil.errors import (
+    InvalidInputError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+)
+from frazil.ids import SnapshotId
+from frazil.objectstore.local import LocalStore
+from frazil.repo.repository import Repository
+
+_ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
+
+
+def store_at(location: str) -> LocalStore:
+    if re.match(r"[a-z][a-z0-9+]+://", location) and not location.startswith("file://"):
+        raise InvalidInputError(
+            f"{location!r} is not a directory: only local repositories are supported so far"
+        )
+    return LocalStore(location.removeprefix("file://"))
+
+
+def open_repository(location: str) -> Repository:
+    try:
+        return Repository.open(store_at(location))
+    except RepositoryNotFoundError as error:
+        raise RepositoryNotFoundError(f"there is no repository at {location}") from error
+
+
+def chosen_snapshot(
+    repository: Repository, *, branch: str | None, tag: str | None, snapshot: str | None
+) -> SnapshotId:
+    """What the options --branch, --tag and --snapshot say; the tip of main if they say nothing."""
+    if sum(option is not None for option in (branch, tag, snapshot)) > 1:
+        raise typer.BadParameter("give one of --branch, --tag and --snapshot")
+    if snapshot is not None:
+        return repository.lookup_snapshot(SnapshotId.parse(snapshot)).id
+    if tag is not None:
+        return repository.lookup_tag(tag)
+    return repository.lookup_branch(branch or "main")
+
+
+def resolve(repository: Repository, text: str) -> SnapshotId:
+    """The snapshot that `text` names: a branch, a tag, an id, or any of these with `~N`.
+
+    `main~2` is the grandparent of main's tip. Names win over ids, and a whole name over `~N`.
+    """
+    found = _find_exact(repository, text)
+    if found is not None:
+        return found
+    ancestor = _ANCESTOR.fullmatch(text)
+    if ancestor and (start := _find_exact(repository, ancestor["ref"])) is not None:
+        steps = int(ancestor["steps"])
+        for record in islice(repository.ancestry(snapshot=start), steps, None):
+            return record.id
+        raise SnapshotNotFoundError(f"{ancestor['ref']!r} has fewer than {steps} ancestors")
+    raise RefNotFoundError(f"{text!r} is not a branch, a tag or the id of a snapshot")
+
+
+def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
+    for refs in (repository.branches(), repository.tags()):
+        if text in refs:
+            return refs[text]
+    try:
+        return repository.lookup_snapshot(SnapshotId.parse(text)).id
+    except (InvalidInputError, SnapshotNotFoundError):
+        return None

@@ -1,0 +1,72 @@
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from time import perf_counter
+
+import pytest
+
+from tests.cli.running import COMMAND, frazil, succeeds
+
+COMMANDS = ["init", "ingest", "sql", "log", "ls", "diff", "ops", "dump", "branch", "tag"]
+HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
+
+
+def test_help_lists_every_command() -> None:
+    commands = succeeds("--help").out.partition("Commands:")[2]
+    listed = re.findall(r"^  (\w+)  +\S", commands, re.MULTILINE)
+    assert sorted(listed) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    answer = succeeds(command, "--help")
+    assert answer.out.startswith(f"Usage: frazil {command}")
+
+
+def test_the_command_is_also_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"frazil {version('frazil')}\n"
+
+
+def test_showing_help_loads_nothing_heavy() -> None:
+    """What makes it fast, and unlike a time it does not depend on the machine."""
+    script = (
+        "import sys\n"
+        "from frazil.cli import main\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_is_quick() -> None:
+    def once() -> float:
+        start = perf_counter()
+        subprocess.run([COMMAND, "--help"], capture_output=True, check=True)
+        return perf_counter() - start
+
+    # 0.1 s on an idle machine; the best of several, because others may be at work.
+    assert min(once() for _ in range(5)) < 0.5
+
+
+def test_wrong_usage_is_code_2_and_says_what_is_missing() -> None:
+    answer = frazil("log")
+    assert answer.code == 2
+    assert "Missing argument 'REPO'" in answer.err
+
+
+def test_an_unknown_command_is_code_2() -> None:
+    assert frazil("lgo").code == 2
+
+
+def test_debug_shows_the_trace_wherever_it_stands(tmp_path: object) -> None:
+    for arguments in (("--debug", "log", tmp_path), ("log", tmp_path, "--debug")):
+        answer = frazil(*arguments)
+        assert answer.code == 1
+        assert "Traceback" in answer.err
+        assert "RepositoryNotFoundError" in answer.err
