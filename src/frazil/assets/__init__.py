@@ -1,0 +1,1 @@
+"""Format meets objectstore: files fetched, put and remembered; chunks in bulk."""

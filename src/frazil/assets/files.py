@@ -1,0 +1,140 @@
+"""The files of one repository: fetched, decoded, remembered; encoded and put."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from frazil.assets.cache import WeighedCache
+from frazil.assets.chunks import ChunkFiles
+from frazil.assets.layout import (
+    OVERWRITTEN,
+    REPO_INFO,
+    manifest_key,
+    snapshot_key,
+    transaction_key,
+)
+from frazil.assets.pool import Pool
+from frazil.assets.settings import Settings
+from frazil.errors import FormatError
+from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
+from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
+from frazil.ids import ManifestId, SnapshotId
+from frazil.objectstore.protocol import Absent, Data, Matches, ObjectStore
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredRepoInfo:
+    """A repo info file as it was read: what to compare with when replacing it."""
+
+    info: RepoInfo
+    data: bytes
+    version: str
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Format errors raised inside say which file they are about."""
+    try:
+        yield
+    except FormatError as error:
+        raise error.at(key) from error
+
+
+class Files:
+    """Snapshots, manifests and transaction logs are immutable, so what was read once is kept.
+
+    Caches are bounded by the weights of the configuration: nodes, chunk references, changes.
+    What is put here is durable only after the store's `sync`; names are random, so nothing is
+    ever overwritten.
+    """
+
+    def __init__(self, store: ObjectStore, settings: Settings) -> None:
+        self.store = store
+        self.settings = settings
+        self.pool = Pool(settings.io_threads)
+        self.chunks = ChunkFiles(store, self.pool)
+        self._snapshots = WeighedCache[SnapshotId, Snapshot](
+            settings.cached_nodes, lambda snapshot: len(snapshot.nodes)
+        )
+        self._manifests = WeighedCache[ManifestId, Manifest](
+            settings.cached_refs, lambda manifest: manifest.num_refs
+        )
+        self._logs = WeighedCache[SnapshotId, TransactionLog](
+            settings.cached_changes, lambda log: log.num_changes
+        )
+
+    # The entry point
+
+    def fetch_repo_info(self) -> StoredRepoInfo:
+        """The newest one, always asked of the store."""
+        blob = self.store.get(REPO_INFO)
+        data = bytes(blob.data)
+        with naming(REPO_INFO):
+            return StoredRepoInfo(decode_repo_info(data), data, blob.version)
+
+    def fetch_backup(self, name: str) -> RepoInfo:
+        """An earlier version, by the name the ops log gives."""
+        key = OVERWRITTEN + name
+        with naming(key):
+            return decode_repo_info(self.store.get(key).data)
+
+    def create_repo_info(self, info: RepoInfo) -> None:
+        self.store.put(REPO_INFO, self._encode_repo_info(info), when=Absent())
+
+    def replace_repo_info(self, old: StoredRepoInfo, new: RepoInfo) -> None:
+        """Raises PreconditionFailedError if the stored one is no longer `old`."""
+        self.store.put(REPO_INFO, self._encode_repo_info(new), when=Matches(old.version))
+
+    def back_up(self, old: StoredRepoInfo, name: str) -> None:
+        self.store.put(OVERWRITTEN + name, old.data)
+
+    def drop_backup(self, name: str) -> None:
+        self.store.delete([OVERWRITTEN + name])
+
+    def _encode_repo_info(self, info: RepoInfo) -> bytes:
+        return encode_repo_info(info, level=self.settings.compression_level)
+
+    # Immutable files
+
+    def fetch_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        return self._snapshots.fetch(snapshot, self._load_snapshot)
+
+    def fetch_manifest(self, manifest: ManifestId) -> Manifest:
+        return self._manifests.fetch(manifest, self._load_manifest)
+
+    def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
+        return self._logs.fetch(snapshot, self._load_log)
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        key = snapshot_key(snapshot.id)
+        self.store.put(key, encode_snapshot(snapshot, level=self.settings.compression_level))
+        self._snapshots.remember(snapshot.id, snapshot)
+
+    def put_manifest(self, manifest: Manifest) -> ManifestFile:
+        data = encode_manifest(
+            manifest,
+            level=self.settings.compression_level,
+            location_compression=self.settings.location_compression,
+        )
+        self.store.put(manifest_key(manifest.id), data)
+        self._manifests.remember(manifest.id, manifest)
+        return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
+
+    def put_log(self, log: TransactionLog) -> None:
+        self.store.put(transaction_key(log.id), encode_txlog(log, level=self.settings.compression_level))
+        self._logs.remember(log.id, log)
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        return self._load(snapshot_key(snapshot), decode_snapshot)
+
+    def _load_manifest(self, manifest: ManifestId) -> Manifest:
+        return self._load(manifest_key(manifest), decode_manifest)
+
+    def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
+        return self._load(transaction_key(snapshot), decode_txlog)
+
+    def _load[T](self, key: str, decode: Callable[[Data], T]) -> T:
+        with naming(key):
+            return decode(self.store.get(key).data)

@@ -1,0 +1,56 @@
+"""Bounded concurrency for storage requests."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+
+class Pool:
+    """At most `width` requests at a time, on threads that start when first needed.
+
+    Survives a fork (the child starts its own threads) and pickling (only `width` travels).
+    """
+
+    def __init__(self, width: int) -> None:
+        if width < 1:
+            raise ValueError(f"at least one request at a time is needed, got {width}")
+        self.width = width
+        self._lock = Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._process = 0
+
+    def __reduce__(self) -> tuple[type["Pool"], tuple[int]]:
+        return Pool, (self.width,)
+
+    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """`work` of each item, in order; the first failure is raised once all have stopped.
+
+        Items are dealt out in contiguous shares, one task a thread: handing over a task costs
+        as much as reading a small file.
+        """
+        shares = min(len(items), self.width)
+        if shares <= 1:
+            return [work(item) for item in items]
+        edges = [len(items) * share // shares for share in range(shares + 1)]
+
+        def run(share: int) -> list[R]:
+            return [work(item) for item in items[edges[share] : edges[share + 1]]]
+
+        # The calling thread takes the last share itself, so a pool of one thread less suffices.
+        futures = [self._executor().submit(run, share) for share in range(shares - 1)]
+        try:
+            last = run(shares - 1)
+        finally:
+            settled = [future.exception() for future in futures]
+        for failure in settled:
+            if failure is not None:
+                raise failure
+        return [result for future in futures for result in future.result()] + last
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._threads is None or self._process != os.getpid():
+                self._threads = ThreadPoolExecutor(self.width, thread_name_prefix="frazil")
+                self._process = os.getpid()
+            return self._threads

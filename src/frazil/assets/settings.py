@@ -1,0 +1,63 @@
+"""A configuration with every blank filled in: the one place where the engine's defaults stand.
+
+A field of RepositoryConfig that is None means "the default"; these are they.
+"""
+
+from dataclasses import dataclass
+
+from frazil.errors import InvalidInputError
+from frazil.format.config import ManifestSplittingConfig, RepositoryConfig
+from frazil.format.locations import LocationCompression
+
+_MAX_THREADS = 16  # a thread per request: more of them cost more than they hide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    inline_threshold_bytes: int
+    io_threads: int
+    compression_level: int
+    cached_nodes: int
+    cached_refs: int
+    cached_changes: int
+    update_tries: int
+    update_backoff_s: float
+    update_backoff_cap_s: float
+    updates_per_file: int
+    location_compression: LocationCompression
+    splitting: ManifestSplittingConfig | None
+
+    @classmethod
+    def of(cls, config: RepositoryConfig) -> "Settings":
+        caching, manifest = config.caching, config.manifest
+        retries = config.repo_update_retries.default if config.repo_update_retries else None
+        locations = manifest.virtual_chunk_location_compression if manifest else None
+        requests = _given(config.max_concurrent_requests, 256)
+        if requests < 1:
+            raise InvalidInputError(
+                "max_concurrent_requests is 0: no request could ever be made",
+                kind="storage-config",
+            )
+        return cls(
+            inline_threshold_bytes=_given(config.inline_chunk_threshold_bytes, 512),
+            io_threads=min(requests, _MAX_THREADS),
+            compression_level=_given(config.compression and config.compression.level, 3),
+            cached_nodes=_given(caching and caching.num_snapshot_nodes, 500_000),
+            cached_refs=_given(caching and caching.num_chunk_refs, 15_000_000),
+            cached_changes=_given(caching and caching.num_transaction_changes, 0),
+            update_tries=max(1, _given(retries and retries.max_tries, 100)),
+            update_backoff_s=_given(retries and retries.initial_backoff_ms, 50) / 1000,
+            update_backoff_cap_s=_given(retries and retries.max_backoff_ms, 30_000) / 1000,
+            updates_per_file=max(1, _given(config.num_updates_per_repo_info_file, 1000)),
+            location_compression=LocationCompression(
+                min_num_chunks=_given(locations and locations.min_num_chunks, 1000),
+                max_training_samples=_given(locations and locations.dictionary_max_training_samples, 100),
+                max_dictionary_bytes=_given(locations and locations.dictionary_max_size_bytes, 2048),
+                level=_given(locations and locations.compression_level, 3),
+            ),
+            splitting=manifest.splitting if manifest else None,
+        )
+
+
+def _given[T](value: T | None, default: T) -> T:
+    return default if value is None else value

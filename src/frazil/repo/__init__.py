@@ -1,0 +1,1 @@
+"""Versions and transactions: repositories, sessions, commits, history."""

@@ -1,0 +1,119 @@
+"""What a session did to the snapshot it started from.
+
+Nodes are known by path while they are edited and by id in the transaction log: a node that is
+deleted and created again is two nodes.
+"""
+
+from collections.abc import Iterator
+from heapq import merge
+from operator import attrgetter
+
+from frazil.format.nodes import Nodes
+from frazil.format.snapshot import Node
+from frazil.ids import NodeId
+from frazil.paths import NodePath
+from frazil.repo.pending import PendingChunks
+
+
+class ChangeSet:
+    """Not thread-safe: the session that owns it serialises access."""
+
+    def __init__(self, base: Nodes) -> None:
+        self.base = base
+        self.edited: dict[str, Node | None] = {}  # by path; None: deleted
+        self.created: set[NodeId] = set()
+        self.updated: set[NodeId] = set()
+        self.deleted: dict[NodeId, Node] = {}
+        self.chunks: dict[NodeId, PendingChunks] = {}
+        self._known: dict[str, Node] = {}  # nodes of the base that were looked at
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.created or self.updated or self.deleted or self.chunks)
+
+    def find_node(self, path: NodePath) -> Node | None:
+        if path.text in self.edited:
+            return self.edited[path.text]
+        return self._find_base(path)
+
+    def nodes(self, under: NodePath) -> Iterator[Node]:
+        """`under` and all nodes below it, by path."""
+        edited = sorted(
+            (
+                node
+                for node in self.edited.values()
+                if node is not None and (node.path == under or node.path.is_under(under))
+            ),
+            key=attrgetter("path.raw"),
+        )
+        base = (
+            self.base.node(row)
+            for row in self.base.under(under)
+            if self.base.path_text(row) not in self.edited
+        )
+        return merge(base, edited, key=attrgetter("path.raw"))
+
+    def child_names(self, path: NodePath) -> list[str]:
+        """Names directly below `path`, also of groups that exist only as part of a path."""
+        prefix = path.descendant_prefix
+        texts = [
+            text
+            for row in self.base.under(path)
+            if (text := self.base.path_text(row)) not in self.edited
+        ]
+        texts += [text for text, node in self.edited.items() if node is not None]
+        start = len(prefix)
+        names = {
+            text[start:].partition("/")[0]
+            for text in texts
+            if text.startswith(prefix) and len(text) > start
+        }
+        return sorted(names)
+
+    def put_node(self, node: Node) -> None:
+        """A new node, or another version of the one at that path."""
+        old = self.find_node(node.path)
+        if old is None:
+            self.created.add(node.id)
+        elif node.id not in self.created:
+            self.updated.add(node.id)
+        self.edited[node.path.text] = node
+
+    def delete_nodes(self, under: NodePath) -> None:
+        for node in list(self.nodes(under)):
+            self._delete_node(node)
+
+    def pending(self, node: Node) -> PendingChunks:
+        """The array's chunk changes, which begin now if there were none."""
+        ndim = 0 if node.array is None else len(node.array.shape)
+        return self.chunks.setdefault(node.id, PendingChunks(ndim))
+
+    def path_of(self, node_id: NodeId) -> NodePath | None:
+        """Where a changed node is now, or was before it was deleted."""
+        if node_id in self.deleted:
+            return self.deleted[node_id].path
+        for node in self.edited.values():
+            if node is not None and node.id == node_id:
+                return node.path
+        for node in self._known.values():
+            if node.id == node_id:
+                return node.path
+        return None
+
+    def _find_base(self, path: NodePath) -> Node | None:
+        known = self._known.get(path.text)
+        if known is None and (row := self.base.find(path)) >= 0:
+            known = self._known[path.text] = self.base.node(row)
+        return known
+
+    def _delete_node(self, node: Node) -> None:
+        self.chunks.pop(node.id, None)
+        self.updated.discard(node.id)
+        if node.id in self.created:
+            self.created.remove(node.id)
+        else:
+            self.deleted[node.id] = node
+        if self.base.find(node.path) >= 0:
+            self.edited[node.path.text] = None
+        else:
+            del self.edited[node.path.text]

@@ -1,0 +1,56 @@
+"""From chunk references to bytes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.errors import InvalidInputError
+from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
+from frazil.objectstore.protocol import Data
+from frazil.ranges import ByteRange, Range, resolve
+from frazil.repo.lookup import Found
+
+
+def fetch_payload(files: Files, payload: Payload, byte_range: ByteRange | None) -> Data:
+    """The wanted part of a chunk, cut off at its ends."""
+    match payload:
+        case Inline(data):
+            part = resolve(byte_range, len(data))
+            return data[part.start : part.stop]
+        case Native(chunk_id, offset, length):
+            part = resolve(byte_range, length)
+            return files.chunks.fetch(chunk_id, Range(offset + part.start, offset + part.stop))
+        case Virtual(location):
+            raise unreadable(location)
+
+
+def fetch_found(files: Files, found: Sequence[Found], count: int) -> list[Data | None]:
+    """Whole chunks in bulk, each at its place in a list of `count`."""
+    data: list[Data | None] = [None] * count
+    for part in found:
+        kind = part.refs.kind[part.rows]
+        for row, place in _pairs(part, kind == RefKind.INLINE):
+            data[place] = fetch_payload(files, part.refs.payload(row), None)
+        for row, _ in _pairs(part, kind == RefKind.VIRTUAL):
+            fetch_payload(files, part.refs.payload(row), None)
+        native = kind == RefKind.NATIVE
+        rows = part.rows[native]
+        fetched = files.chunks.fetch_many(
+            part.refs.chunk_id[rows], part.refs.offset[rows], part.refs.length[rows]
+        )
+        for place, chunk in zip(part.at[native].tolist(), fetched, strict=True):
+            data[place] = chunk
+    return data
+
+
+def unreadable(location: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"no virtual chunk container can handle the chunk location ({location}):"
+        " this release of frazil stores and lists virtual references, but does not read them yet",
+        kind="no-container-for-virtual-chunk",
+    )
+
+
+def _pairs(part: Found, chosen: np.ndarray) -> zip[tuple[int, int]]:
+    return zip(part.rows[chosen].tolist(), part.at[chosen].tolist(), strict=True)

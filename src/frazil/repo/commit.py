@@ -1,0 +1,197 @@
+"""From a session's changes to a new snapshot.
+
+Manifests of changed arrays first, then the snapshot and its transaction log, all under new random
+names that nothing refers to; last the entry point, by compare-and-swap. A failure or a lost race
+before that last step leaves the repository as it was, and some unreferenced files.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files
+from frazil.assets.layout import snapshot_key
+from frazil.clock import Clock
+from frazil.errors import ConflictError, FormatError, InternalError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.manifest import Manifest
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
+from frazil.format.txlog import TransactionLog
+from frazil.format.updates import NewCommit, UpdateKind
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.repo import history
+from frazil.repo.changes import ChangeSet
+from frazil.repo.entry import EntryPoint
+from frazil.repo.lookup import refs_in
+from frazil.repo.pending import ChunkChanges
+from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import plan_manifests, split
+
+_MAX_CLOCK_SKEW_US = 600_000_000  # other clients refuse snapshots further off than this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRequest:
+    branch: str
+    base: Snapshot
+    changes: ChangeSet
+    message: str
+    metadata: Mapping[str, Json]
+
+
+def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+    # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
+    _require_tip(entry.fetch(), request)
+    new_id = SnapshotId.random()
+    snapshot = write_snapshot(files, entry.clock, request, new_id)
+    files.put_log(transaction_log(new_id, request.changes))
+    _require_sound_clock(files, snapshot)
+
+    def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        _require_tip(info, request)
+        info = info.with_snapshot(
+            new_id,
+            parent=request.base.id,
+            flushed_at_us=snapshot.flushed_at_us,
+            message=snapshot.message,
+            metadata=snapshot.metadata,
+        )
+        return info.with_branch(request.branch, new_id), NewCommit(request.branch, new_id)
+
+    entry.update(advance, doing="committing")
+    return new_id
+
+
+def write_snapshot(
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId
+) -> Snapshot:
+    """Puts the manifests and the snapshot that the changes amount to."""
+    changed, new_files = _write_manifests(files, request.changes)
+    removed = [node.path for node in request.changes.deleted.values()]
+    nodes = request.base.nodes.patched(remove=removed, put=changed)
+    snapshot = Snapshot(
+        id=new_id,
+        parent_id=None,  # the repo info holds it since version 2
+        flushed_at_us=max(clock(), request.base.flushed_at_us + 1),
+        message=request.message,
+        metadata=dict(request.metadata),
+        manifest_files=_manifest_files(nodes.manifest_ids(), request.base, new_files),
+        nodes=nodes,
+    )
+    files.put_snapshot(snapshot)
+    return snapshot
+
+
+def transaction_log(snapshot: SnapshotId, changes: ChangeSet) -> TransactionLog:
+    current = {node.id: node for node in changes.edited.values() if node is not None}
+
+    def ids(wanted: set[NodeId], *, arrays: bool) -> npt.NDArray[np.uint8]:
+        return _id_column([i for i in wanted if (current[i].array is not None) == arrays])
+
+    gone = changes.deleted.values()
+    return TransactionLog(
+        id=snapshot,
+        new_groups=ids(changes.created, arrays=False),
+        new_arrays=ids(changes.created, arrays=True),
+        deleted_groups=_id_column([node.id for node in gone if node.array is None]),
+        deleted_arrays=_id_column([node.id for node in gone if node.array is not None]),
+        updated_groups=ids(changes.updated, arrays=False),
+        updated_arrays=ids(changes.updated, arrays=True),
+        updated_chunks={
+            node_id: pending.changes().index for node_id, pending in changes.chunks.items()
+        },
+        moved=(),
+    )
+
+
+def _write_manifests(
+    files: Files, changes: ChangeSet
+) -> tuple[list[Node], dict[ManifestId, ManifestFile]]:
+    """Every node to be stored anew, and the manifest files written for them."""
+    nodes = {node.id: node for node in changes.edited.values() if node is not None}
+    for node_id in changes.chunks:
+        if node_id not in nodes:
+            path = changes.path_of(node_id)
+            node = None if path is None else changes.find_node(path)
+            if node is None:
+                raise InternalError(f"chunks were changed of an unknown node {node_id}")
+            nodes[node_id] = node
+
+    def store(node: Node) -> tuple[Node, list[ManifestFile]]:
+        pending = changes.chunks.get(node.id)
+        return _store_array(files, node, None if pending is None else pending.changes())
+
+    stored = files.pool.map(store, list(nodes.values()))
+    return [node for node, _ in stored], {file.id: file for _, new in stored for file in new}
+
+
+def _store_array(
+    files: Files, node: Node, changes: ChunkChanges | None
+) -> tuple[Node, list[ManifestFile]]:
+    """The node with manifests that reflect the changes, and those of them that are new."""
+    array = node.array
+    if array is None:
+        return node, []
+    grid = array.num_chunks
+    changes = changes or ChunkChanges.none(len(grid))
+    cell = cell_sizes(files.settings.splitting, node)
+    plan = plan_manifests(array.manifests, changes.index, grid=grid, cell=cell)
+    if not plan.rewrite and not len(changes.refs):
+        return node, []
+    old = [refs for ref in plan.rewrite if (refs := refs_in(files, node, ref)) is not None]
+    refs = ChunkRefs.concat([ChunkRefs.empty(len(grid)), *old])
+    refs = ChunkRefs.merged(refs, changes.refs, changes.deleted).within(grid)
+    manifests, written = list(plan.keep), []
+    for part in split(refs, cell):
+        manifest = Manifest(id=ManifestId.random(), arrays={node.id: part})
+        written.append(files.put_manifest(manifest))
+        manifests.append(ManifestRef(id=manifest.id, extents=part.bounding_box()))
+    return replace(node, array=replace(array, manifests=tuple(manifests))), written
+
+
+def _manifest_files(
+    used: npt.NDArray[np.uint8], base: Snapshot, new: Mapping[ManifestId, ManifestFile]
+) -> tuple[ManifestFile, ...]:
+    """Particulars of every manifest in use, (n, 12), by id."""
+    known = {file.id: file for file in base.manifest_files} | dict(new)
+    ids = sorted({raw.tobytes() for raw in used})
+    try:
+        return tuple(known[ManifestId(raw)] for raw in ids)
+    except KeyError as error:
+        raise FormatError(
+            f"an array uses manifest {error.args[0]}, which the snapshot does not list",
+            kind="manifest-info-not-found",
+            where=snapshot_key(base.id),
+        ) from error
+
+
+def _require_tip(info: RepoInfo, request: CommitRequest) -> None:
+    row = history.branch_row(info, request.branch, kind="branch-not-found")
+    tip = history.snapshot_id(info, row)
+    if tip != request.base.id:
+        raise ConflictError(
+            f"Failed to commit, expected parent: {str(request.base.id)!r},"
+            f" actual parent: {str(tip)!r}",
+            expected_parent=str(request.base.id),
+            actual_parent=str(tip),
+        )
+
+
+def _require_sound_clock(files: Files, snapshot: Snapshot) -> None:
+    stored_at_us = files.store.head(snapshot_key(snapshot.id)).modified_at_us
+    if abs(stored_at_us - snapshot.flushed_at_us) > _MAX_CLOCK_SKEW_US:
+        raise FormatError(
+            "snapshot timestamp is invalid, please verify if the machine clock has drifted:"
+            f" {snapshot.flushed_at_us} us here, {stored_at_us} us in the object store",
+            kind="snapshot-timestamp",
+        )
+
+
+def _id_column(ids: list[NodeId]) -> npt.NDArray[np.uint8]:
+    """(n, 8), in ascending order."""
+    raw = b"".join(node_id.raw for node_id in sorted(ids))
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, NodeId.size)

@@ -1,0 +1,120 @@
+"""The entry point of a repository: one object, changed by compare-and-swap.
+
+Every change reads the object, works out its successor, keeps a copy of the old version under
+`overwritten/`, and replaces the object only if nobody else has in the meantime. If somebody has,
+the change is worked out again on what they left.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from frazil.assets.files import Files, StoredRepoInfo
+from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH, backup_name
+from frazil.clock import Clock, to_datetime
+from frazil.errors import (
+    ConflictError,
+    FormatError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    ReadOnlyError,
+    RepositoryNotFoundError,
+)
+from frazil.format.repo_info import Availability, RepoInfo
+from frazil.format.updates import UpdateKind
+from frazil.repo import ops_log
+
+type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
+"""The successor of a repo info and what the ops log calls the step; raises to give up."""
+
+_EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
+
+
+def backoff_s(
+    attempt: int, *, base_s: float, cap_s: float, uniform: Callable[[float, float], float]
+) -> float:
+    """How long to wait before try number `attempt`, counted from 0."""
+    if attempt <= _EAGER_TRIES:
+        return 0.0
+    ceiling = min(cap_s, base_s * 2.0 ** (attempt - _EAGER_TRIES))
+    return uniform(0.0, ceiling)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    files: Files
+    clock: Clock
+
+    def fetch(self) -> RepoInfo:
+        return self._fetch_stored().info
+
+    def update(self, change: Change, *, doing: str) -> RepoInfo:
+        """Applies `change` and returns the repo info that was stored.
+
+        Everything put before is made durable first, so that a commit never refers to files that
+        a power failure could still take.
+        """
+        settings = self.files.settings
+        self.files.store.sync()
+        for attempt in range(settings.update_tries):
+            pause_s = backoff_s(
+                attempt,
+                base_s=settings.update_backoff_s,
+                cap_s=settings.update_backoff_cap_s,
+                uniform=random.uniform,
+            )
+            time.sleep(pause_s)
+            old = self._fetch_stored()
+            require_online(old.info, doing=doing)
+            new, kind = change(old.info)
+            now_us = self.clock()
+            backup = backup_name(now_us)
+            new = ops_log.record(
+                new, kind, now_us=now_us, backup=backup, page_size=settings.updates_per_file
+            )
+            if self._swap(old, new, backup):
+                return new
+        raise ConflictError(
+            f"repository cannot be updated after {settings.update_tries} attempts,"
+            " too many concurrent changes",
+            kind="update-attempts-exhausted",
+        )
+
+    def _swap(self, old: StoredRepoInfo, new: RepoInfo, backup: str) -> bool:
+        """Whether `new` replaced `old`; False if `old` was no longer there."""
+        self.files.back_up(old, backup)
+        self.files.store.sync()  # the log cites the backup, so it must not be lost before
+        try:
+            self.files.replace_repo_info(old, new)
+        except PreconditionFailedError:
+            self.files.drop_backup(backup)  # ours alone: nothing cites it
+            return False
+        return True
+
+    def _fetch_stored(self) -> StoredRepoInfo:
+        try:
+            return self.files.fetch_repo_info()
+        except ObjectNotFoundError as error:
+            raise self._missing() from error
+
+    def _missing(self) -> FormatError | RepositoryNotFoundError:
+        try:
+            self.files.store.head(V1_MAIN_BRANCH)
+        except ObjectNotFoundError:
+            return RepositoryNotFoundError("the repository doesn't exist")
+        return FormatError(
+            "this is a version 1 repository, which this release of frazil does not open yet",
+            kind="unsupported-spec-version",
+            where=REPO_INFO,
+        )
+
+
+def require_online(info: RepoInfo, *, doing: str) -> None:
+    status = info.status
+    if status.availability is not Availability.ONLINE:
+        raise ReadOnlyError(
+            f"the repository status is {status.availability.label}: {doing} is not possible;"
+            f" set at {to_datetime(status.set_at_us).isoformat()}, reason: {status.reason!r}",
+            kind="read-only-repository",
+        )

@@ -1,0 +1,96 @@
+"""Walks through the snapshots that the repo info lists. No I/O: parents are a column."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from frazil.errors import FormatError, InvalidInputError, RefNotFoundError, SnapshotNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotRecord:
+    """What the repo info knows of one snapshot."""
+
+    id: SnapshotId
+    parent_id: SnapshotId | None
+    flushed_at_us: int
+    message: str
+    metadata: dict[str, Json]
+
+
+def require_row(info: RepoInfo, snapshot: SnapshotId) -> int:
+    row = info.snapshots.find(snapshot)
+    if row < 0:
+        raise SnapshotNotFoundError(f"snapshot id not found `{snapshot}`")
+    return row
+
+
+def branch_row(info: RepoInfo, name: str, *, kind: str = "ref-not-found") -> int:
+    try:
+        return info.branches[name]
+    except KeyError:
+        raise RefNotFoundError(f"ref not found `{name}`", kind=kind) from None
+
+
+def tag_row(info: RepoInfo, name: str) -> int:
+    try:
+        return info.tags[name]
+    except KeyError:
+        raise RefNotFoundError(f"ref not found `{name}`") from None
+
+
+def ancestor_rows(info: RepoInfo, row: int) -> Iterator[int]:
+    """`row`, its parent, and so on to the root."""
+    parents = info.snapshots.parents
+    for _ in range(len(parents)):
+        yield row
+        row = int(parents[row])
+        if row < 0:
+            return
+    raise FormatError("the parents of a snapshot form a cycle", where="repo")
+
+
+def log_ids_between(info: RepoInfo, start: int, end: int) -> list[SnapshotId]:
+    """Transaction logs that lead from row `start` to its descendant `end`, newest first.
+
+    Where history was expired, the logs of the vanished snapshots are named by their successor.
+    """
+    logs: list[SnapshotId] = []
+    for row in ancestor_rows(info, end):
+        if row == start and logs:
+            return logs
+        logs.append(snapshot_id(info, row))
+        logs += [SnapshotId(raw) for raw in reversed(info.snapshots.pruned_logs(row))]
+    raise InvalidInputError(
+        "`to` snapshot ancestry doesn't include `from`", kind="bad-snapshot-chain-for-diff"
+    )
+
+
+def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:
+    """The newest ancestor of the branch's tip that was there at `when_us`."""
+    flushed_at_us = info.snapshots.flushed_at_us
+    for row in ancestor_rows(info, branch_row(info, branch, kind="branch-not-found")):
+        if flushed_at_us[row] <= when_us:
+            return row
+    raise SnapshotNotFoundError(
+        f"no snapshot of branch `{branch}` is as old as the requested time",
+        kind="no-snapshot-at-time",
+    )
+
+
+def snapshot_id(info: RepoInfo, row: int) -> SnapshotId:
+    return SnapshotId(info.snapshots.ids[row].tobytes())
+
+
+def record_at(info: RepoInfo, row: int) -> SnapshotRecord:
+    snapshots = info.snapshots
+    parent = int(snapshots.parents[row])
+    return SnapshotRecord(
+        id=snapshot_id(info, row),
+        parent_id=None if parent < 0 else snapshot_id(info, parent),
+        flushed_at_us=int(snapshots.flushed_at_us[row]),
+        message=snapshots.message(row),
+        metadata=snapshots.metadata(row),
+    )

@@ -1,0 +1,51 @@
+"""What a new repository consists of. Spec: "Initialize New Repository"."""
+
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.nodes import Nodes
+from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.snapshot import Snapshot
+from frazil.format.txlog import TransactionLog
+from frazil.format.updates import RepoInitialized, Update
+from frazil.ids import INITIAL_SNAPSHOT
+from frazil.repo.refs import MAIN
+
+_MESSAGE = "Repository initialized"
+_METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
+
+
+def initial_snapshot(now_us: int) -> Snapshot:
+    """No nodes, not even a root group."""
+    return Snapshot(
+        id=INITIAL_SNAPSHOT,
+        parent_id=None,
+        flushed_at_us=now_us,
+        message=_MESSAGE,
+        metadata=_METADATA,
+        manifest_files=(),
+        nodes=Nodes.empty(),
+    )
+
+
+def initial_log() -> TransactionLog:
+    return TransactionLog(id=INITIAL_SNAPSHOT)
+
+
+def initial_repo_info(now_us: int, *, config: Json) -> RepoInfo:
+    info = RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={},
+        deleted_tags=(),
+        snapshots=SnapshotInfos.empty(),
+        status=RepoStatus(availability=Availability.ONLINE, set_at_us=now_us, reason=None),
+        metadata={},
+        updates=(Update(kind=RepoInitialized(), updated_at_us=now_us, backup_path=None),),
+        before_updates=None,
+        config=config,
+        enabled_flags=(),
+        disabled_flags=(),
+    )
+    info = info.with_snapshot(
+        INITIAL_SNAPSHOT, parent=None, flushed_at_us=now_us, message=_MESSAGE, metadata=_METADATA
+    )
+    return info.with_branch(MAIN, INITIAL_SNAPSHOT)

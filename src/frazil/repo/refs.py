@@ -1,0 +1,92 @@
+"""Branches and tags: what each step makes of the repo info. Pure; applied by the entry point.
+
+Branches may move, `main` is always there. Tags never move, and the name of a deleted one is never
+given again.
+"""
+
+from dataclasses import replace
+
+from frazil.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    InvalidInputError,
+    SessionStateError,
+)
+from frazil.format.repo_info import RepoInfo
+from frazil.format.updates import (
+    BranchCreated,
+    BranchDeleted,
+    BranchReset,
+    TagCreated,
+    TagDeleted,
+    UpdateKind,
+)
+from frazil.ids import SnapshotId
+from frazil.repo import history
+
+MAIN = "main"
+
+type Step = tuple[RepoInfo, UpdateKind]
+
+
+def create_branch(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
+    _require_name(name)
+    if name in info.branches:
+        tip = history.snapshot_id(info, info.branches[name])
+        raise AlreadyExistsError(
+            f"branch already exists `{name} -> {tip}`", kind="branch-already-exists"
+        )
+    row = history.require_row(info, snapshot)
+    return replace(info, branches=info.branches | {name: row}), BranchCreated(name)
+
+
+def reset_branch(
+    info: RepoInfo, name: str, snapshot: SnapshotId, *, expected: SnapshotId | None
+) -> Step:
+    """To any snapshot; if `expected` is given, only from there."""
+    previous = history.snapshot_id(info, history.branch_row(info, name))
+    row = history.require_row(info, snapshot)
+    if expected is not None and previous != expected:
+        raise ConflictError(
+            f"branch `{name}` is at {previous}, expected {expected}",
+            kind="branch-update-conflict",
+            expected_parent=str(expected),
+            actual_parent=str(previous),
+        )
+    return replace(info, branches=info.branches | {name: row}), BranchReset(name, previous)
+
+
+def delete_branch(info: RepoInfo, name: str) -> Step:
+    if name == MAIN:
+        raise SessionStateError("main branch cannot be deleted", kind="cannot-delete-main")
+    previous = history.snapshot_id(info, history.branch_row(info, name))
+    rest = {other: row for other, row in info.branches.items() if other != name}
+    return replace(info, branches=rest), BranchDeleted(name, previous)
+
+
+def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
+    _require_name(name)
+    if name in info.tags:
+        raise AlreadyExistsError(
+            f"tag already exists, tags are immutable: `{name}`", kind="tag-already-exists"
+        )
+    if name in info.deleted_tags:
+        raise AlreadyExistsError(
+            f"icechunk does not allow tag reuse and tag was already deleted `{name}`",
+            kind="tag-previously-deleted",
+        )
+    row = history.require_row(info, snapshot)
+    return replace(info, tags=info.tags | {name: row}), TagCreated(name)
+
+
+def delete_tag(info: RepoInfo, name: str) -> Step:
+    previous = history.snapshot_id(info, history.tag_row(info, name))
+    rest = {other: row for other, row in info.tags.items() if other != name}
+    deleted = tuple(sorted({*info.deleted_tags, name}, key=str.encode))
+    return replace(info, tags=rest, deleted_tags=deleted), TagDeleted(name, previous)
+
+
+def _require_name(name: str) -> None:
+    """The format would take anything; names nobody could type or see are refused."""
+    if not name.strip() or not name.isprintable():
+        raise InvalidInputError(f"invalid ref name `{name}`", kind="invalid-ref-name")

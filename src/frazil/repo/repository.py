@@ -1,0 +1,217 @@
+"""A repository: an object store with an entry point, and what can be asked of it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.clock import Clock, system_clock
+from frazil.errors import (
+    ConflictError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    ReadOnlyError,
+)
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.config import RepositoryConfig
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFile
+from frazil.format.updates import ConfigChanged, Update
+from frazil.ids import SnapshotId
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo import history, ops_log, refs
+from frazil.repo.diff import Diff, paths_in, summarise
+from frazil.repo.entry import EntryPoint, require_online
+from frazil.repo.history import SnapshotRecord
+from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
+from frazil.repo.session import Session
+from frazil.repo.version import Version, resolve
+
+
+class Repository:
+    """Holds no state of the repository itself: every question is answered from the store.
+
+    `config` is what the caller gave, over what the repository stores, over the defaults.
+    """
+
+    def __init__(self, store: ObjectStore, config: RepositoryConfig, clock: Clock) -> None:
+        self.store = store
+        self.config = config
+        self.clock = clock
+        self._files = Files(store, Settings.of(config))
+        self._entry = EntryPoint(self._files, clock)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Repository, (self.store, self.config, self.clock)
+
+    # Opening
+
+    @classmethod
+    def create(
+        cls,
+        store: ObjectStore,
+        config: RepositoryConfig | None = None,
+        *,
+        check_clean_root: bool = True,
+        clock: Clock = system_clock,
+    ) -> "Repository":
+        """A new repository with one empty snapshot on branch main.
+
+        Of several that are created in one place at once, one succeeds.
+        """
+        if not store.writable:
+            raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+        if check_clean_root and next(iter(store.list()), None) is not None:
+            raise InvalidInputError(
+                "repositories can only be created in clean prefixes",
+                kind="parent-directory-not-clean",
+            )
+        repository = cls(store, config or RepositoryConfig(), clock)
+        repository._initialise(config)
+        return repository
+
+    @classmethod
+    def open(
+        cls,
+        store: ObjectStore,
+        config: RepositoryConfig | None = None,
+        *,
+        clock: Clock = system_clock,
+    ) -> "Repository":
+        """Raises RepositoryNotFoundError if there is none."""
+        given = config or RepositoryConfig()
+        stored = EntryPoint(Files(store, Settings.of(given)), clock).fetch().config
+        merged = given if stored is None else RepositoryConfig.from_json(stored).merge(given)
+        return cls(store, merged, clock)
+
+    @classmethod
+    def exists(cls, store: ObjectStore) -> bool:
+        return cls.fetch_spec_version(store) is not None
+
+    @staticmethod
+    def fetch_spec_version(store: ObjectStore) -> int | None:
+        """None if there is no repository."""
+        try:
+            return Files(store, Settings.of(RepositoryConfig())).fetch_repo_info().info.spec_version
+        except ObjectNotFoundError:
+            return None
+
+    @staticmethod
+    def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
+        """The configuration the repository stores; None if it has only defaults."""
+        stored = EntryPoint(Files(store, Settings.of(RepositoryConfig())), system_clock).fetch().config
+        return None if stored is None else RepositoryConfig.from_json(stored)
+
+    def save_config(self) -> None:
+        """Stores the configuration for everybody who opens the repository from now on."""
+        config = self.config.to_json()
+        self._entry.update(
+            lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
+        )
+
+    # Sessions
+
+    def readonly_session(self, version: Version) -> Session:
+        info = self._entry.fetch()
+        return self._session(history.snapshot_id(info, resolve(info, version)))
+
+    def writable_session(self, branch: str) -> Session:
+        if not self.store.writable:
+            raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+        info = self._entry.fetch()
+        require_online(info, doing="creating a writable session")
+        tip = history.snapshot_id(info, history.branch_row(info, branch))
+        return self._session(tip, branch=branch)
+
+    # Refs
+
+    def create_branch(self, name: str, snapshot: SnapshotId) -> None:
+        self._entry.update(
+            lambda info: refs.create_branch(info, name, snapshot), doing="creating a branch"
+        )
+
+    def reset_branch(
+        self, name: str, snapshot: SnapshotId, *, expected: SnapshotId | None = None
+    ) -> None:
+        self._entry.update(
+            lambda info: refs.reset_branch(info, name, snapshot, expected=expected),
+            doing="resetting a branch",
+        )
+
+    def delete_branch(self, name: str) -> None:
+        self._entry.update(lambda info: refs.delete_branch(info, name), doing="deleting a branch")
+
+    def create_tag(self, name: str, snapshot: SnapshotId) -> None:
+        self._entry.update(
+            lambda info: refs.create_tag(info, name, snapshot), doing="creating a tag"
+        )
+
+    def delete_tag(self, name: str) -> None:
+        self._entry.update(lambda info: refs.delete_tag(info, name), doing="deleting a tag")
+
+    def branches(self) -> dict[str, SnapshotId]:
+        info = self._entry.fetch()
+        return {name: history.snapshot_id(info, row) for name, row in info.branches.items()}
+
+    def tags(self) -> dict[str, SnapshotId]:
+        info = self._entry.fetch()
+        return {name: history.snapshot_id(info, row) for name, row in info.tags.items()}
+
+    def lookup_branch(self, name: str) -> SnapshotId:
+        info = self._entry.fetch()
+        return history.snapshot_id(info, history.branch_row(info, name))
+
+    def lookup_tag(self, name: str) -> SnapshotId:
+        info = self._entry.fetch()
+        return history.snapshot_id(info, history.tag_row(info, name))
+
+    # History
+
+    def repo_info(self) -> RepoInfo:
+        return self._entry.fetch()
+
+    def lookup_snapshot(self, snapshot: SnapshotId) -> SnapshotRecord:
+        info = self._entry.fetch()
+        return history.record_at(info, history.require_row(info, snapshot))
+
+    def ancestry(self, version: Version) -> Iterator[SnapshotRecord]:
+        """The snapshot, its parent, and so on to the root, as of this moment."""
+        info = self._entry.fetch()
+        rows = history.ancestor_rows(info, resolve(info, version))
+        return (history.record_at(info, row) for row in rows)
+
+    def ops_log(self) -> Iterator[Update]:
+        """Every change of the repository, newest first."""
+        return ops_log.read(self._entry.fetch(), self._files.fetch_backup)
+
+    def manifest_files(self, snapshot: SnapshotId) -> tuple[ManifestFile, ...]:
+        history.require_row(self._entry.fetch(), snapshot)
+        return self._files.fetch_snapshot(snapshot).manifest_files
+
+    def diff(self, start: SnapshotId, end: SnapshotId) -> Diff:
+        """What changed from `start` to its descendant `end`."""
+        info = self._entry.fetch()
+        first, last = history.require_row(info, start), history.require_row(info, end)
+        logs = history.log_ids_between(info, first, last)
+        before, after = self._files.fetch_snapshot(start), self._files.fetch_snapshot(end)
+        path_of = paths_in(after.nodes, before.nodes)
+        return summarise(self._files.pool.map(self._files.fetch_log, logs), path_of)
+
+    # Shared parts
+
+    def _initialise(self, config: RepositoryConfig | None) -> None:
+        now_us = self.clock()
+        self._files.put_snapshot(initial_snapshot(now_us))
+        self._files.put_log(initial_log())
+        self.store.sync()
+        stored: Json = None if config is None or config.is_default else config.to_json()
+        try:
+            self._files.create_repo_info(initial_repo_info(now_us, config=stored))
+        except PreconditionFailedError as error:
+            raise ConflictError(
+                "somebody else created a repository here", kind="repo-info-updated"
+            ) from error
+
+    def _session(self, snapshot: SnapshotId, *, branch: str | None = None) -> Session:
+        return Session(self._files, self.clock, self._files.fetch_snapshot(snapshot), branch=branch)

@@ -1,0 +1,357 @@
+"""A view of one snapshot, and the changes being made to it.
+
+Reading looks at the pending changes first and at the committed snapshot second. Chunk bytes are
+stored as they are written; everything else stays in memory until the commit.
+"""
+
+from collections.abc import Buffer, Iterator, Mapping
+from enum import StrEnum
+from threading import RLock
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.clock import Clock
+from frazil.errors import (
+    AlreadyExistsError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ReadOnlyError,
+    SessionStateError,
+)
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import Payload
+from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.ids import NodeId, SnapshotId
+from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.paths import ROOT, NodePath
+from frazil.ranges import ByteRange
+from frazil.repo.changes import ChangeSet
+from frazil.repo.chunk_reads import fetch_found, fetch_payload
+from frazil.repo.commit import CommitRequest, commit, transaction_log
+from frazil.repo.commit_metadata import require_json
+from frazil.repo.diff import Diff, paths_in, summarise
+from frazil.repo.entry import EntryPoint
+from frazil.repo.lookup import Found, committed_refs, find_committed, lookup_committed
+from frazil.repo.pending import UNTOUCHED, Index
+from frazil.repo.writer import ChunkWriter
+from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
+
+
+class SessionMode(StrEnum):
+    READONLY = "readonly"
+    WRITABLE = "writable"
+
+
+class Session:
+    """Safe to use from several threads. After its commit it is read-only, at the new snapshot."""
+
+    def __init__(
+        self, files: Files, clock: Clock, snapshot: Snapshot, *, branch: str | None = None
+    ) -> None:
+        self.files = files
+        self._entry = EntryPoint(files, clock)
+        self._base = snapshot
+        self._branch = branch
+        self._changes = ChangeSet(snapshot.nodes)
+        self._lock = RLock()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self.read_only:
+            raise ValueError(
+                "a writable session cannot be pickled: its changes would be lost on the way."
+                " Commit it first, or send a ChunkWriter (Session.chunk_writer) to where the"
+                " chunks are made and bring back their references"
+            )
+        state = (self.files.store, self.files.settings, self._entry.clock, self.snapshot_id)
+        return reopen, state
+
+    @property
+    def read_only(self) -> bool:
+        return self._branch is None
+
+    @property
+    def mode(self) -> SessionMode:
+        return SessionMode.READONLY if self.read_only else SessionMode.WRITABLE
+
+    @property
+    def branch(self) -> str | None:
+        return self._branch
+
+    @property
+    def snapshot_id(self) -> SnapshotId:
+        """The snapshot the session started from."""
+        return self._base.id
+
+    @property
+    def has_uncommitted_changes(self) -> bool:
+        with self._lock:
+            return not self._changes.is_empty
+
+    # Nodes
+
+    def find_node(self, path: NodePath) -> Node | None:
+        with self._lock:
+            return self._changes.find_node(path)
+
+    def node(self, path: NodePath) -> Node:
+        node = self.find_node(path)
+        if node is None:
+            raise NodeNotFoundError(f"node not found at `{path}`")
+        return node
+
+    def nodes(self, under: NodePath = ROOT) -> Iterator[Node]:
+        """`under`, if it exists, and everything below it, by path, as of now."""
+        with self._lock:
+            return iter(list(self._changes.nodes(under)))
+
+    def child_names(self, path: NodePath) -> list[str]:
+        with self._lock:
+            return self._changes.child_names(path)
+
+    def set_node(self, path: NodePath, user_data: bytes) -> None:
+        """Creates the node, or gives it other metadata; equal bytes change nothing."""
+        found = parse_node_metadata(user_data)
+        with self._lock:
+            self._require_writable()
+            old = self._changes.find_node(path)
+            if old is not None and old.user_data == user_data:
+                return
+            if old is None:
+                self._require_no_array_above(path)
+            array = None
+            if isinstance(found, ArrayMetadata):
+                array = ArrayData(
+                    shape=found.shape,
+                    num_chunks=found.num_chunks,
+                    dimension_names=found.dimension_names,
+                    manifests=() if old is None or old.array is None else old.array.manifests,
+                )
+            if old is not None and (old.array is None) != (array is None):
+                kind = "a group" if old.array is None else "an array"
+                raise AlreadyExistsError(f"there is {kind} at `{path}` already: delete it first")
+            node_id = NodeId.random() if old is None else old.id
+            self._changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
+
+    def delete_node(self, path: NodePath) -> None:
+        """And everything below it; nothing happens if there is no such node."""
+        with self._lock:
+            self._require_writable()
+            self._changes.delete_nodes(path)
+
+    # Chunks
+
+    def chunk_payload(self, path: NodePath, index: Index) -> Payload | None:
+        """Where the chunk is; None if it was never written or lies outside the grid."""
+        node, array = self._array(path)
+        if not _in_grid(index, array):
+            return None
+        with self._lock:
+            pending = self._changes.chunks.get(node.id)
+            found = UNTOUCHED if pending is None else pending.find(index)
+        return find_committed(self.files, node, index) if found is UNTOUCHED else found
+
+    def fetch_chunk(
+        self, path: NodePath, index: Index, byte_range: ByteRange | None = None
+    ) -> Data | None:
+        payload = self.chunk_payload(path, index)
+        return None if payload is None else fetch_payload(self.files, payload, byte_range)
+
+    def fetch_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> list[Data | None]:
+        """Bytes of each wanted chunk, (m, ndim), None where there is none."""
+        node, array = self._array(path)
+        if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
+            raise _wrong_ndim(path, wanted.shape[-1], array)
+        found = self._lookup(node, array, wanted)
+        return fetch_found(self.files, found, len(wanted))
+
+    def set_chunk(self, path: NodePath, index: Index, data: Buffer) -> None:
+        """Stores the bytes at once; the reference waits for the commit."""
+        self._require_writable()
+        _, array = self._array(path)
+        _require_in_grid(path, index, array)
+        payload = self.chunk_writer().put_chunk(data)
+        with self._lock:
+            self._changes.pending(self._array(path)[0]).set(index, payload)
+
+    def set_chunk_refs(self, path: NodePath, refs: ChunkRefs) -> None:
+        """Many references at once: virtual ones, or those a ChunkWriter made."""
+        with self._lock:
+            self._require_writable()
+            node, array = self._array(path)
+            if refs.index.shape[1] != len(array.shape):
+                raise _wrong_ndim(path, refs.index.shape[1], array)
+            if len(refs) and len(refs.within(array.num_chunks)) != len(refs):
+                last = tuple(stop - 1 for _, stop in refs.bounding_box())
+                raise _outside(path, last, array)
+            self._changes.pending(node).set_many(refs)
+
+    def delete_chunk(self, path: NodePath, index: Index) -> None:
+        """A change even if there was no such chunk; outside the grid nothing happens."""
+        with self._lock:
+            self._require_writable()
+            node, array = self._array(path)
+            if _in_grid(index, array):
+                self._changes.pending(node).delete(index)
+
+    def delete_chunks_under(self, path: NodePath, index_prefix: Index) -> None:
+        """All chunks whose index starts so."""
+        self._require_writable()
+        prefix = np.array(index_prefix, dtype=np.uint32)
+        doomed = [
+            refs.index[(refs.index[:, : len(prefix)] == prefix).all(axis=1)]
+            for refs in self.chunk_refs(path)
+        ]
+        with self._lock:
+            pending = self._changes.pending(self._array(path)[0])
+            for index in doomed:
+                if len(index):
+                    pending.delete_many(index)
+
+    def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
+        """All references of the array, in batches; changed ones come first."""
+        node, array = self._array(path)
+        with self._lock:
+            pending = self._changes.chunks.get(node.id)
+            changes = None if pending is None else pending.changes()
+        if changes is not None and len(refs := changes.refs.within(array.num_chunks)):
+            yield refs
+        for batch in committed_refs(self.files, node):
+            refs = batch.within(array.num_chunks)
+            if changes is not None and len(refs):
+                refs = ChunkRefs.merged(refs, ChunkRefs.empty(refs.ndim), changes.index)
+            if len(refs):
+                yield refs
+
+    def chunk_writer(self) -> ChunkWriter:
+        """Stores chunks for this session, here or in another process."""
+        return ChunkWriter(self.files.store, self.files.settings.inline_threshold_bytes)
+
+    # Transactions
+
+    def commit(
+        self,
+        message: str,
+        metadata: Mapping[str, Json] | None = None,
+        *,
+        allow_empty: bool = False,
+    ) -> SnapshotId:
+        """Makes the changes the new tip of the branch.
+
+        Raises ConflictError if the branch has moved since the session began; the session and its
+        changes stay as they are then.
+        """
+        checked = require_json(metadata or {})
+        with self._lock:
+            branch = self._require_writable()
+            if self._changes.is_empty and not allow_empty:
+                raise SessionStateError(
+                    "cannot commit, no changes made to the session"
+                    " (use `allow_empty=True` to commit anyway)",
+                    kind="no-changes-to-commit",
+                )
+            request = CommitRequest(
+                branch=branch,
+                base=self._base,
+                changes=self._changes,
+                message=message,
+                metadata=checked,
+            )
+            new_id = commit(self.files, self._entry, request)
+            self._base = self.files.fetch_snapshot(new_id)
+            self._changes = ChangeSet(self._base.nodes)
+            self._branch = None
+        return new_id
+
+    def discard_changes(self) -> None:
+        with self._lock:
+            self._require_writable()
+            self._changes = ChangeSet(self._base.nodes)
+
+    def status(self) -> Diff:
+        """What a commit would record."""
+        with self._lock:
+            changes = self._changes
+            gone = changes.deleted.values()
+            path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
+            log = transaction_log(self.snapshot_id, changes)
+            return summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
+
+    # Shared parts
+
+    def _array(self, path: NodePath) -> tuple[Node, ArrayData]:
+        node = self.node(path)
+        if node.array is None:
+            raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+        return node, node.array
+
+    def _lookup(
+        self, node: Node, array: ArrayData, wanted: npt.NDArray[np.uint32]
+    ) -> list[Found]:
+        grid = np.array(array.num_chunks, dtype=np.uint32)
+        open_places = np.flatnonzero((wanted < grid).all(axis=1))
+        found = []
+        with self._lock:
+            pending = self._changes.chunks.get(node.id)
+            changes = None if pending is None else pending.changes()
+        if changes is not None:
+            rows = changes.refs.lookup(wanted[open_places])
+            hit = rows >= 0
+            found.append(Found(refs=changes.refs, rows=rows[hit], at=open_places[hit]))
+            gone = changes.deletes(wanted[open_places])
+            open_places = open_places[~hit & ~gone]
+        for part in lookup_committed(self.files, node, wanted[open_places]):
+            found.append(Found(refs=part.refs, rows=part.rows, at=open_places[part.at]))
+        return found
+
+    def _require_writable(self) -> str:
+        if self._branch is None:
+            raise ReadOnlyError("cannot write to a read-only session")
+        return self._branch
+
+    def _require_no_array_above(self, path: NodePath) -> None:
+        for above in path.ancestors:
+            node = self._changes.find_node(above)
+            if node is not None and node.array is not None:
+                raise InvalidInputError(
+                    f"cannot create `{path}`: `{above}` is an array", kind="not-a-group"
+                )
+
+
+def reopen(
+    store: ObjectStore, settings: Settings, clock: Clock, snapshot: SnapshotId
+) -> Session:
+    """A read-only session, as it was before it was pickled."""
+    files = Files(store, settings)
+    return Session(files, clock, files.fetch_snapshot(snapshot))
+
+
+def _in_grid(index: Index, array: ArrayData) -> bool:
+    return len(index) == len(array.num_chunks) and all(
+        0 <= position < count for position, count in zip(index, array.num_chunks, strict=True)
+    )
+
+
+def _require_in_grid(path: NodePath, index: Index, array: ArrayData) -> None:
+    if len(index) != len(array.num_chunks):
+        raise _wrong_ndim(path, len(index), array)
+    if not _in_grid(index, array):
+        raise _outside(path, index, array)
+
+
+def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"chunk index has {ndim} coordinates, the array at `{path}` has {len(array.shape)}",
+        kind="invalid-chunk-index",
+    )
+
+
+def _outside(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"chunk {list(index)} is outside the grid of the array at `{path}`, which is"
+        f" {list(array.num_chunks)} chunks",
+        kind="invalid-chunk-index",
+    )

@@ -1,0 +1,83 @@
+"""Which manifest files an array's references go to.
+
+The chunk grid is cut into cells of `cell` chunks along each dimension; a manifest that frazil
+writes holds references of one cell. Only cells in which something changed are rewritten, together
+with every manifest that reaches into them (one written under another cell size may cover several).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.index_keys import SortedKeys, distinct
+from frazil.format.snapshot import ManifestRef
+
+type Boxes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""First and last cell of each box, both inclusive, (k, ndim) each."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPlan:
+    keep: tuple[ManifestRef, ...]
+    rewrite: tuple[ManifestRef, ...]
+
+
+def plan_manifests(
+    current: Sequence[ManifestRef],
+    changed: npt.NDArray[np.uint32],  # (m, ndim) chunk indices
+    *,
+    grid: tuple[int, ...],
+    cell: tuple[int, ...],
+) -> ManifestPlan:
+    """What becomes of the manifests of an array whose grid is now `grid`.
+
+    A manifest is rewritten if it reaches outside the grid, or into a cell that a change or another
+    rewritten manifest touches; so the new files' extents cannot overlap those that are kept.
+    """
+    size = np.array(cell, dtype=np.int64)
+    extents = [ref.extents if len(ref.extents) == len(grid) else _everything(grid) for ref in current]
+    bounds = np.array(extents, dtype=np.int64).reshape(len(current), len(grid), 2)
+    first, last = bounds[:, :, 0] // size, (np.maximum(bounds[:, :, 1], 1) - 1) // size
+    rewrite = (bounds[:, :, 1] > np.array(grid, dtype=np.int64)).any(axis=1)
+    cells = distinct(changed // size.astype(np.uint32)).astype(np.int64)
+    rewrite |= _touching((first, last), (cells, cells))
+    while True:
+        grown = rewrite | _touching((first, last), (first[rewrite], last[rewrite]))
+        if (grown == rewrite).all():
+            break
+        rewrite = grown
+    return ManifestPlan(
+        keep=tuple(ref for ref, again in zip(current, rewrite, strict=True) if not again),
+        rewrite=tuple(ref for ref, again in zip(current, rewrite, strict=True) if again),
+    )
+
+
+def split(refs: ChunkRefs, cell: tuple[int, ...]) -> list[ChunkRefs]:
+    """`refs` by the cell they lie in; no empty ones."""
+    if len(refs) == 0:
+        return []
+    box = np.array(refs.bounding_box(), dtype=np.int64).reshape(len(cell), 2)
+    size = np.array(cell, dtype=np.int64)
+    if (box[:, 0] // size == (box[:, 1] - 1) // size).all():
+        return [refs]
+    cells = refs.index // size.astype(np.uint32)
+    group = SortedKeys.of(distinct(cells)).lookup(cells)
+    order = np.argsort(group, kind="stable")
+    return [refs.take(rows) for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1)]
+
+
+def _everything(grid: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Extents of a manifest that states none: it may hold any chunk."""
+    return tuple((0, count) for count in grid)
+
+
+def _touching(boxes: Boxes, others: Boxes) -> npt.NDArray[np.bool_]:
+    """Whether each of `boxes` shares a cell with any of `others`."""
+    first, last = boxes
+    touched = np.zeros(len(first), dtype=np.bool_)
+    for other_first, other_last in zip(*others, strict=True):
+        touched |= ((first <= other_last) & (last >= other_first)).all(axis=1)
+    return touched

@@ -1,0 +1,51 @@
+"""Which snapshot is meant."""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+from frazil.repo import history
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The tip of a branch."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchAsOf:
+    """The newest snapshot in the history of a branch that was there at a time."""
+
+    name: str
+    when_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exactly:
+    snapshot: SnapshotId
+
+
+type Version = Branch | BranchAsOf | Tag | Exactly
+
+
+def resolve(info: RepoInfo, version: Version) -> int:
+    """Row of the snapshot in the repo info. Raises RefNotFoundError or SnapshotNotFoundError."""
+    match version:
+        case Branch(name):
+            return history.branch_row(info, name)
+        case BranchAsOf(name, when_us):
+            return history.row_as_of(info, name, when_us)
+        case Tag(name):
+            return history.tag_row(info, name)
+        case Exactly(snapshot):
+            return history.require_row(info, snapshot)
+        case _:
+            assert_never(version)

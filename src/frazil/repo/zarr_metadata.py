@@ -1,0 +1,114 @@
+"""What the engine must know of a `zarr.json`: the kind of node, and an array's chunk grid.
+
+The bytes themselves are stored and returned as they came.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.errors import InvalidInputError
+
+_MAX_CHUNKS = 2**32 - 1  # a chunk index is a u32
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMetadata:
+    shape: tuple[int, ...]
+    num_chunks: tuple[int, ...]
+    dimension_names: tuple[str | None, ...] | None
+
+
+type NodeMetadata = GroupMetadata | ArrayMetadata
+
+
+def parse_node_metadata(user_data: bytes) -> NodeMetadata:
+    """Raises InvalidInputError if this is not a group or an array with a chunk grid."""
+    try:
+        document = json.loads(user_data)
+    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        raise _bad(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise _bad(f"expected a JSON object, found {type(document).__name__}")
+    match document.get("node_type"):
+        case "group":
+            return GroupMetadata()
+        case "array":
+            return _parse_array(document)
+        case other:
+            raise _bad(f"node_type is {other!r}, expected 'array' or 'group'")
+
+
+def _parse_array(document: Mapping[str, Any]) -> ArrayMetadata:
+    shape: Any = document.get("shape")
+    if not _is_lengths(shape, least=0):
+        raise _bad(f"shape is {shape!r}, expected a list of non-negative integers")
+    num_chunks = _count_chunks(tuple(shape), document.get("chunk_grid"))
+    names: Any = document.get("dimension_names")
+    if names is not None and not _is_names(names, len(shape)):
+        raise _bad(f"dimension_names is {names!r}, expected {len(shape)} strings or nulls")
+    return ArrayMetadata(
+        shape=tuple(shape),
+        num_chunks=num_chunks,
+        dimension_names=None if names is None else tuple(name or None for name in names),
+    )
+
+
+def _count_chunks(shape: tuple[int, ...], grid: Any) -> tuple[int, ...]:
+    match grid:
+        case {"name": "regular", "configuration": {"chunk_shape": sizes}}:
+            if not _is_lengths(sizes, least=1) or len(sizes) != len(shape):
+                raise _bad(f"chunk_shape is {sizes!r}, expected {len(shape)} positive integers")
+            counts = tuple(-(-length // size) for length, size in zip(shape, sizes, strict=True))
+        case {"name": "rectilinear", "configuration": {"chunk_shapes": edges}}:
+            if not isinstance(edges, list) or len(edges) != len(shape):
+                raise _bad(f"chunk_shapes is {edges!r}, expected {len(shape)} lists")
+            counts = tuple(_count_edges(one, length) for one, length in zip(edges, shape, strict=True))
+        case _:
+            raise _bad(f"chunk_grid is {grid!r}, expected a regular or rectilinear grid")
+    if any(count > _MAX_CHUNKS for count in counts):
+        raise _bad(f"{max(counts)} chunks along one dimension, at most {_MAX_CHUNKS} are possible")
+    return counts
+
+
+def _count_edges(edges: Any, length: int) -> int:
+    """Chunks along one dimension of a rectilinear grid: sizes, or [size, count] pairs."""
+    if isinstance(edges, int) and edges >= 1:
+        return -(-length // edges)
+    if not isinstance(edges, list):
+        raise _bad(f"chunk sizes are {edges!r}, expected a list")
+    count = 0
+    for edge in edges:
+        match edge:
+            case int() if edge >= 1:
+                count += 1
+            case [int() as size, int() as repeats] if size >= 1 and repeats >= 0:
+                count += repeats
+            case _:
+                raise _bad(f"chunk size is {edge!r}, expected a size or a [size, count] pair")
+    return count
+
+
+def _is_lengths(value: Any, *, least: int) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(length, int) and not isinstance(length, bool) and least <= length < 2**64
+        for length in value
+    )
+
+
+def _is_names(value: Any, count: int) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and len(value) == count
+        and all(name is None or isinstance(name, str) for name in value)
+    )
+
+
+def _bad(reason: str) -> InvalidInputError:
+    return InvalidInputError(f"bad zarr metadata: {reason}", kind="bad-metadata")
