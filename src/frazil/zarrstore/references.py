@@ -69,6 +69,18 @@ def chunk_batches(session: Session, path: NodePath, *, batch_size: int) -> Itera
             yield _batch(refs.take(np.arange(start, min(start + batch_size, len(refs)))))
 
 
+def virtual_locations(session: Session) -> list[str]:
+    """Where each virtual chunk of the session is, one entry per chunk."""
+    arrays = [node.path for node in session.nodes() if node.array is not None]
+    return [
+        text
+        for path in arrays
+        for refs in session.chunk_refs(path)
+        for text in refs.location.to_texts()
+        if text is not None
+    ]
+
+
 def _batch(refs: ChunkRefs) -> ChunkBatch:
     native = np.flatnonzero(refs.kind == RefKind.NATIVE)
     virtual = np.flatnonzero(refs.kind == RefKind.VIRTUAL)

@@ -54,9 +54,6 @@ class SessionStore(Store):
     def __hash__(self) -> int:
         return hash(self.engine)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"engine": self.engine, "_read_only": self._read_only, "_is_open": self._is_open}
-
     @property
     def read_only(self) -> bool:
         """Whether writes are refused: as asked for, or because the session is read-only by now."""

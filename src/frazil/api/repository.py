@@ -1,0 +1,395 @@
+"""A repository, with Icechunk's names and signatures."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from frazil.api.session import IcechunkStore, Session
+from frazil.api.storage import Storage
+from frazil.api.updates import Update
+from frazil.api.values import Diff, ManifestFileInfo, RepoStatus, SnapshotInfo, SpecVersion
+from frazil.api.versions import require_version, require_writable_spec
+from frazil.errors import ConflictError, RepositoryNotFoundError
+from frazil.format.config import RepositoryConfig
+from frazil.ids import SnapshotId
+from frazil.repo import history
+from frazil.repo import repository as engine
+from frazil.repo.version import resolve
+from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
+
+_BATCH = 1000  # entries of a history that are worked out at once
+
+
+class Repository:
+    """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
+
+    Every method that reads or writes storage has a twin named `..._async`, which does the same on
+    a thread.
+    """
+
+    def __init__(self, repository: engine.Repository, storage: Storage) -> None:
+        self._engine = repository
+        self._storage = storage
+
+    def __repr__(self) -> str:
+        return f"Repository(storage={self._storage!r}, config={self.config!r})"
+
+    # Opening
+
+    @classmethod
+    def create(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+    ) -> "Repository":
+        """A new repository, with one empty snapshot on branch `main`."""
+        require_writable_spec(spec_version)
+        made = engine.Repository.create(storage.store, config, check_clean_root=check_clean_root)
+        return cls(made, storage)
+
+    @classmethod
+    async def create_async(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+    ) -> "Repository":
+        return await asyncio.to_thread(
+            cls.create,
+            storage,
+            config,
+            spec_version=spec_version,
+            check_clean_root=check_clean_root,
+        )
+
+    @classmethod
+    def open(cls, storage: Storage, config: RepositoryConfig | None = None) -> "Repository":
+        """Raises RepositoryNotFoundError. `config` goes over what the repository has saved."""
+        return cls(engine.Repository.open(storage.store, config), storage)
+
+    @classmethod
+    async def open_async(
+        cls, storage: Storage, config: RepositoryConfig | None = None
+    ) -> "Repository":
+        return await asyncio.to_thread(cls.open, storage, config)
+
+    @classmethod
+    def open_or_create(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+    ) -> "Repository":
+        try:
+            return cls.open(storage, config)
+        except RepositoryNotFoundError:
+            pass
+        try:
+            return cls.create(
+                storage, config, spec_version=create_version, check_clean_root=check_clean_root
+            )
+        except ConflictError:  # somebody else created it at the same time
+            return cls.open(storage, config)
+
+    @classmethod
+    async def open_or_create_async(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,
+    ) -> "Repository":
+        return await asyncio.to_thread(
+            cls.open_or_create,
+            storage,
+            config,
+            create_version=create_version,
+            check_clean_root=check_clean_root,
+        )
+
+    @staticmethod
+    def exists(storage: Storage) -> bool:
+        return engine.Repository.exists(storage.store)
+
+    @staticmethod
+    async def exists_async(storage: Storage) -> bool:
+        return await asyncio.to_thread(Repository.exists, storage)
+
+    @staticmethod
+    def fetch_spec_version(storage: Storage) -> SpecVersion | None:
+        """None if there is no repository."""
+        found = engine.Repository.fetch_spec_version(storage.store)
+        return None if found is None else SpecVersion(found)
+
+    @staticmethod
+    async def fetch_spec_version_async(storage: Storage) -> SpecVersion | None:
+        return await asyncio.to_thread(Repository.fetch_spec_version, storage)
+
+    @staticmethod
+    def fetch_config(storage: Storage) -> RepositoryConfig | None:
+        """The saved configuration; None if the repository uses only defaults."""
+        return engine.Repository.fetch_config(storage.store)
+
+    @staticmethod
+    async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:
+        return await asyncio.to_thread(Repository.fetch_config, storage)
+
+    # About the repository
+
+    @property
+    def engine(self) -> engine.Repository:
+        """What does the work: synchronous, typed, for frazil's own layers."""
+        return self._engine
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    @property
+    def config(self) -> RepositoryConfig:
+        return self._engine.config
+
+    def save_config(self) -> None:
+        """Makes this configuration the one that everybody gets who opens the repository."""
+        self._engine.save_config()
+
+    async def save_config_async(self) -> None:
+        await asyncio.to_thread(self.save_config)
+
+    @property
+    def spec_version(self) -> SpecVersion:
+        return SpecVersion(self._engine.repo_info().spec_version)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.get_metadata()
+
+    def get_metadata(self) -> dict[str, Any]:
+        return dict(self._engine.repo_info().metadata)
+
+    async def get_metadata_async(self) -> dict[str, Any]:
+        return await asyncio.to_thread(self.get_metadata)
+
+    @property
+    def status(self) -> RepoStatus:
+        return self.get_status()
+
+    def get_status(self) -> RepoStatus:
+        return RepoStatus.of(self._engine.repo_info().status)
+
+    async def get_status_async(self) -> RepoStatus:
+        return await asyncio.to_thread(self.get_status)
+
+    # Sessions
+
+    def readonly_session(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        """A session at the tip of a branch, at a tag or at a snapshot: exactly one of them.
+
+        With `as_of`, at the newest snapshot of the branch's history that is not younger.
+        """
+        version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id, as_of=as_of)
+        return Session(self._engine.readonly_session(version))
+
+    async def readonly_session_async(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        as_of: datetime | None = None,
+    ) -> Session:
+        return await asyncio.to_thread(
+            self.readonly_session, branch, tag=tag, snapshot_id=snapshot_id, as_of=as_of
+        )
+
+    def writable_session(self, branch: str) -> Session:
+        return Session(self._engine.writable_session(branch))
+
+    async def writable_session_async(self, branch: str) -> Session:
+        return await asyncio.to_thread(self.writable_session, branch)
+
+    @contextmanager
+    def transaction(
+        self, branch: str, *, message: str, metadata: dict[str, Any] | None = None
+    ) -> Iterator[IcechunkStore]:
+        """A store whose changes are committed when the block ends, unless it ends by an error."""
+        session = self.writable_session(branch)
+        yield session.store
+        session.commit(message, metadata)
+
+    # Branches and tags
+
+    def create_branch(self, branch: str, snapshot_id: str) -> None:
+        self._engine.create_branch(branch, SnapshotId.parse(snapshot_id))
+
+    async def create_branch_async(self, branch: str, snapshot_id: str) -> None:
+        await asyncio.to_thread(self.create_branch, branch, snapshot_id)
+
+    def list_branches(self) -> set[str]:
+        return set(self._engine.branches())
+
+    async def list_branches_async(self) -> set[str]:
+        return await asyncio.to_thread(self.list_branches)
+
+    def lookup_branch(self, branch: str) -> str:
+        """Id of the snapshot at the tip."""
+        return str(self._engine.lookup_branch(branch))
+
+    async def lookup_branch_async(self, branch: str) -> str:
+        return await asyncio.to_thread(self.lookup_branch, branch)
+
+    def reset_branch(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        """Moves the tip; if `from_snapshot_id` is given, only from there."""
+        self._engine.reset_branch(
+            branch,
+            SnapshotId.parse(snapshot_id),
+            expected=None if from_snapshot_id is None else SnapshotId.parse(from_snapshot_id),
+        )
+
+    async def reset_branch_async(
+        self, branch: str, snapshot_id: str, *, from_snapshot_id: str | None = None
+    ) -> None:
+        await asyncio.to_thread(
+            self.reset_branch, branch, snapshot_id, from_snapshot_id=from_snapshot_id
+        )
+
+    def delete_branch(self, branch: str) -> None:
+        self._engine.delete_branch(branch)
+
+    async def delete_branch_async(self, branch: str) -> None:
+        await asyncio.to_thread(self.delete_branch, branch)
+
+    def create_tag(self, tag: str, snapshot_id: str) -> None:
+        self._engine.create_tag(tag, SnapshotId.parse(snapshot_id))
+
+    async def create_tag_async(self, tag: str, snapshot_id: str) -> None:
+        await asyncio.to_thread(self.create_tag, tag, snapshot_id)
+
+    def list_tags(self) -> set[str]:
+        return set(self._engine.tags())
+
+    async def list_tags_async(self) -> set[str]:
+        return await asyncio.to_thread(self.list_tags)
+
+    def lookup_tag(self, tag: str) -> str:
+        """Id of the tagged snapshot."""
+        return str(self._engine.lookup_tag(tag))
+
+    async def lookup_tag_async(self, tag: str) -> str:
+        return await asyncio.to_thread(self.lookup_tag, tag)
+
+    def delete_tag(self, tag: str) -> None:
+        """For good: the name cannot be used again."""
+        self._engine.delete_tag(tag)
+
+    async def delete_tag_async(self, tag: str) -> None:
+        await asyncio.to_thread(self.delete_tag, tag)
+
+    # History
+
+    def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
+        return SnapshotInfo.of(self._engine.lookup_snapshot(SnapshotId.parse(snapshot_id)))
+
+    async def lookup_snapshot_async(self, snapshot_id: str) -> SnapshotInfo:
+        return await asyncio.to_thread(self.lookup_snapshot, snapshot_id)
+
+    def ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> AsyncCloseableIterator[SnapshotInfo]:
+        """The snapshot and those before it, newest first, for `for` or `async for`."""
+        version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
+        return _in_batches(self._engine.ancestry(version), SnapshotInfo.of)
+
+    def async_ancestry(
+        self,
+        *,
+        branch: str | None = None,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+    ) -> AsyncCloseableIterator[SnapshotInfo]:
+        """As `ancestry`, with nothing read before the first snapshot is asked for."""
+        version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
+        return _in_batches(_later(lambda: self._engine.ancestry(version)), SnapshotInfo.of)
+
+    def ops_log(self) -> AsyncCloseableIterator[Update]:
+        """Everything that was done to the repository, newest first, for `for` or `async for`."""
+        return _in_batches(self._engine.ops_log(), Update.of)
+
+    def ops_log_async(self) -> AsyncCloseableIterator[Update]:
+        """As `ops_log`, with nothing read before the first entry is asked for."""
+        return _in_batches(_later(self._engine.ops_log), Update.of)
+
+    def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
+        found = self._engine.manifest_files(SnapshotId.parse(snapshot_id))
+        return [ManifestFileInfo.of(file) for file in found]
+
+    async def list_manifest_files_async(self, snapshot_id: str) -> list[ManifestFileInfo]:
+        return await asyncio.to_thread(self.list_manifest_files, snapshot_id)
+
+    def diff(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> Diff:
+        """What changed from one snapshot to a later one; one `from_` and one `to_` are needed."""
+        start = require_version(branch=from_branch, tag=from_tag, snapshot_id=from_snapshot_id)
+        end = require_version(branch=to_branch, tag=to_tag, snapshot_id=to_snapshot_id)
+        info = self._engine.repo_info()
+        first, last = (history.snapshot_id(info, resolve(info, one)) for one in (start, end))
+        return Diff.of(self._engine.diff(first, last))
+
+    async def diff_async(
+        self,
+        *,
+        from_branch: str | None = None,
+        from_tag: str | None = None,
+        from_snapshot_id: str | None = None,
+        to_branch: str | None = None,
+        to_tag: str | None = None,
+        to_snapshot_id: str | None = None,
+    ) -> Diff:
+        return await asyncio.to_thread(
+            self.diff,
+            from_branch=from_branch,
+            from_tag=from_tag,
+            from_snapshot_id=from_snapshot_id,
+            to_branch=to_branch,
+            to_tag=to_tag,
+            to_snapshot_id=to_snapshot_id,
+        )
+
+
+def _later[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
+    yield from work()
+
+
+def _in_batches[T, R](items: Iterator[T], convert: Callable[[T], R]) -> AsyncCloseableIterator[R]:
+    return AsyncCloseableIterator(batched(map(convert, items), _BATCH))

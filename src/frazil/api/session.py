@@ -1,0 +1,322 @@
+"""A session and its store, with Icechunk's names and signatures."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.api.values import Diff, SessionMode
+from frazil.errors import SessionStateError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.config import RepositoryConfig
+from frazil.paths import NodePath
+from frazil.repo import session as engine
+from frazil.zarrstore import listing
+from frazil.zarrstore.iterators import AsyncCloseableIterator
+from frazil.zarrstore.keys import ChunkKey, require_key
+from frazil.zarrstore.references import (
+    ChunkBatch,
+    ChunkType,
+    chunk_batches,
+    chunk_type,
+    virtual_locations,
+)
+from frazil.zarrstore.store import SessionStore
+from frazil.zarrstore.virtual import (
+    VirtualChunkSpec,
+    refs_of_grid,
+    refs_of_specs,
+    virtual_payload,
+)
+
+
+class Session:
+    """A view of one snapshot and, if it is writable, the changes being made to it.
+
+    Made by a Repository. Two of them are equal if they share their changes.
+    """
+
+    def __init__(self, session: engine.Session) -> None:
+        self._engine = session
+
+    def __repr__(self) -> str:
+        return (
+            f"Session(read_only={self.read_only}, snapshot_id={self.snapshot_id!r},"
+            f" branch={self.branch!r}, has_uncommitted_changes={self.has_uncommitted_changes})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Session) and self._engine == other._engine
+
+    def __hash__(self) -> int:
+        return hash(self._engine)
+
+    @property
+    def engine(self) -> engine.Session:
+        """What does the work: synchronous, typed, for frazil's own layers."""
+        return self._engine
+
+    @property
+    def read_only(self) -> bool:
+        return self._engine.read_only
+
+    @property
+    def mode(self) -> SessionMode:
+        return SessionMode.of(self._engine.mode)
+
+    @property
+    def snapshot_id(self) -> str:
+        """The snapshot the session is based on; after a commit, the new one."""
+        return str(self._engine.snapshot_id)
+
+    @property
+    def branch(self) -> str | None:
+        """The branch a commit would go to; None if the session is read-only."""
+        return self._engine.branch
+
+    @property
+    def has_uncommitted_changes(self) -> bool:
+        return self._engine.has_uncommitted_changes
+
+    @property
+    def config(self) -> RepositoryConfig:
+        return self._engine.config
+
+    @property
+    def store(self) -> "IcechunkStore":
+        """The hierarchy as a zarr Store."""
+        return IcechunkStore(self)
+
+    def status(self) -> Diff:
+        """What a commit would record."""
+        return Diff.of(self._engine.status())
+
+    def discard_changes(self) -> None:
+        self._engine.discard_changes()
+
+    def commit(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        allow_empty: bool = False,
+    ) -> str:
+        """Id of the new snapshot; the session is read-only from then on.
+
+        Raises ConflictError if the branch has moved; the changes are kept in that case.
+        """
+        return str(self._engine.commit(message, metadata, allow_empty=allow_empty))
+
+    async def commit_async(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        allow_empty: bool = False,
+    ) -> str:
+        return await asyncio.to_thread(self.commit, message, metadata, allow_empty=allow_empty)
+
+    def get_node_id(self, path: str) -> str:
+        return str(self._engine.node(NodePath(path)).id)
+
+    async def get_node_id_async(self, path: str) -> str:
+        return self.get_node_id(path)
+
+    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
+        index = tuple(chunk_coordinates)
+        return chunk_type(self._engine.chunk_payload(NodePath(array_path), index))
+
+    async def chunk_type_async(
+        self, array_path: str, chunk_coordinates: Sequence[int]
+    ) -> ChunkType:
+        return await asyncio.to_thread(self.chunk_type, array_path, chunk_coordinates)
+
+    def chunk_coordinates(
+        self, array_path: str, batch_size: int = 1000
+    ) -> AsyncIterator[tuple[int, ...]]:
+        """Index of every chunk there is, each once."""
+        batches = chunk_batches(self._engine, NodePath(array_path), batch_size=batch_size)
+        return AsyncCloseableIterator(map(tuple, batch[0].tolist()) for batch in batches)
+
+    def all_virtual_chunk_locations(self) -> list[str]:
+        """One per virtual chunk."""
+        return virtual_locations(self._engine)
+
+    async def all_virtual_chunk_locations_async(self) -> list[str]:
+        return await asyncio.to_thread(self.all_virtual_chunk_locations)
+
+
+class IcechunkStore(SessionStore):
+    """A session as a zarr Store, with Icechunk's ways to write and list chunk references.
+
+    Paths of arrays may be given with or without a leading slash.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        read_only: bool | None = None,  # noqa: FBT001 -- positional in the reference too
+    ) -> None:
+        super().__init__(session.engine, read_only)
+        self._session = session
+
+    def __repr__(self) -> str:
+        return (
+            f"IcechunkStore(read_only={self.read_only}, snapshot_id={self.session.snapshot_id!r},"
+            f" branch={self.session.branch!r})"
+        )
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    def with_read_only(
+        self,
+        read_only: bool = False,  # noqa: FBT001, FBT002 -- zarr's signature
+    ) -> "IcechunkStore":
+        return IcechunkStore(self._session, read_only)
+
+    def sync_clear(self) -> None:
+        self._check_writable()
+        listing.delete_below(self.engine, "")
+
+    async def set_partial_values(
+        self, key_start_values: Iterable[tuple[str, int, bytes | bytearray | memoryview]]
+    ) -> None:
+        """Always an error: chunks are replaced as a whole."""
+        del key_start_values
+        raise SessionStateError(
+            "store method `set_partial_values` is not implemented by Icechunk",
+            kind="unimplemented",
+        )
+
+    def array_chunk_iterator(
+        self, array_path: str, batch_size: int = 100_000
+    ) -> AsyncCloseableIterator[ChunkBatch]:
+        """All chunk references of an array, in columns; nothing if there is no such array."""
+        path = NodePath.from_key_prefix(array_path)
+        batches = chunk_batches(self.engine, path, batch_size=batch_size)
+        return AsyncCloseableIterator([batch] for batch in batches)
+
+    # Virtual references. `validate_container(s)` is accepted and has no effect yet: whether a
+    # virtual chunk container covers a location is not checked, so nothing is ever left out.
+
+    def set_virtual_ref(
+        self,
+        key: str,
+        location: str,
+        *,
+        offset: int,
+        length: int,
+        checksum: str | datetime | None = None,
+        validate_container: bool = True,
+    ) -> None:
+        """Makes a chunk a part of a file elsewhere."""
+        del validate_container
+        self._check_writable()
+        chunk = require_key(key)
+        if not isinstance(chunk, ChunkKey):
+            raise SessionStateError(
+                f"this operation is not allowed: use .set to modify metadata for key {key}",
+                kind="not-allowed",
+            )
+        payload = virtual_payload(location, offset=offset, length=length, checksum=checksum)
+        index = np.array([chunk.index], dtype=np.uint32).reshape(1, len(chunk.index))
+        self.engine.set_chunk_refs(chunk.path, ChunkRefs.from_payloads(index, [payload]))
+
+    async def set_virtual_ref_async(
+        self,
+        key: str,
+        location: str,
+        *,
+        offset: int,
+        length: int,
+        checksum: str | datetime | None = None,
+        validate_container: bool = True,
+    ) -> None:
+        self.set_virtual_ref(
+            key,
+            location,
+            offset=offset,
+            length=length,
+            checksum=checksum,
+            validate_container=validate_container,
+        )
+
+    def set_virtual_refs(
+        self,
+        array_path: str,
+        chunks: list[VirtualChunkSpec],
+        *,
+        validate_containers: bool = True,
+    ) -> list[tuple[int, ...]] | None:
+        """Makes chunks parts of files elsewhere: all of them, or none if one is wrong."""
+        del validate_containers
+        self._check_writable()
+        path = NodePath.from_key_prefix(array_path)
+        array = self.engine.node(path).array
+        ndim = 0 if array is None else len(array.shape)
+        self.engine.set_chunk_refs(path, refs_of_specs(chunks, ndim=ndim))
+        return None
+
+    async def set_virtual_refs_async(
+        self,
+        array_path: str,
+        chunks: list[VirtualChunkSpec],
+        *,
+        validate_containers: bool = True,
+    ) -> list[tuple[int, ...]] | None:
+        return await asyncio.to_thread(
+            self.set_virtual_refs, array_path, chunks, validate_containers=validate_containers
+        )
+
+    def set_virtual_refs_arr(
+        self,
+        array_path: str,
+        chunk_grid_shape: tuple[int, ...],
+        locations: list[str],
+        offsets: npt.NDArray[np.uint64],
+        lengths: npt.NDArray[np.uint64],
+        *,
+        validate_containers: bool = True,
+        arr_offset: tuple[int, ...] | None = None,
+        checksum: datetime | str | None = None,
+    ) -> list[tuple[int, ...]] | None:
+        """Makes a whole block of chunks parts of files elsewhere, last dimension fastest.
+
+        The block begins at chunk `arr_offset`; chunks with an empty location stay as they are.
+        """
+        del validate_containers
+        self._check_writable()
+        refs = refs_of_grid(
+            chunk_grid_shape, locations, offsets, lengths, first=arr_offset, checksum=checksum
+        )
+        self.engine.set_chunk_refs(NodePath.from_key_prefix(array_path), refs)
+        return None
+
+    async def set_virtual_refs_arr_async(
+        self,
+        array_path: str,
+        chunk_grid_shape: tuple[int, ...],
+        locations: list[str],
+        offsets: npt.NDArray[np.uint64],
+        lengths: npt.NDArray[np.uint64],
+        *,
+        validate_containers: bool = True,
+        arr_offset: tuple[int, ...] | None = None,
+        checksum: datetime | str | None = None,
+    ) -> list[tuple[int, ...]] | None:
+        return await asyncio.to_thread(
+            self.set_virtual_refs_arr,
+            array_path,
+            chunk_grid_shape,
+            locations,
+            offsets,
+            lengths,
+            validate_containers=validate_containers,
+            arr_offset=arr_offset,
+            checksum=checksum,
+        )

@@ -1,0 +1,145 @@
+"""What questions about a repository are answered with: plain values, ids as text."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import IntEnum
+from typing import Any
+
+from frazil.clock import to_datetime
+from frazil.format import updates
+from frazil.format.snapshot import ManifestFile
+from frazil.repo import diff, history, session
+
+_CHUNKS_SHOWN = 10  # of each array, when a diff is printed
+
+
+class SpecVersion(IntEnum):
+    """Generations of the storage format."""
+
+    v1 = 1
+    v2 = 2
+
+    @staticmethod
+    def current() -> "SpecVersion":
+        return SpecVersion.v2
+
+
+class SessionMode(IntEnum):
+    readonly = 0
+    writable = 1
+    rearrange = 2
+
+    @classmethod
+    def of(cls, mode: session.SessionMode) -> "SessionMode":
+        return cls[mode.value]
+
+
+class RepoAvailability(IntEnum):
+    online = 0
+    read_only = 1
+    offline = 2  # in the format, though the reference has no name for it
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatus:
+    availability: RepoAvailability
+    set_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    limited_availability_reason: str | None = None
+
+    @classmethod
+    def of(cls, status: updates.RepoStatus) -> "RepoStatus":
+        return cls(
+            RepoAvailability(int(status.availability)),
+            to_datetime(status.set_at_us),
+            status.reason,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotInfo:
+    id: str
+    parent_id: str | None
+    written_at: datetime
+    message: str
+    metadata: dict[str, Any]
+
+    @classmethod
+    def of(cls, record: history.SnapshotRecord) -> "SnapshotInfo":
+        return cls(
+            id=str(record.id),
+            parent_id=None if record.parent_id is None else str(record.parent_id),
+            written_at=to_datetime(record.flushed_at_us),
+            message=record.message,
+            metadata=record.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFileInfo:
+    id: str
+    size_bytes: int
+    num_chunk_refs: int
+
+    @classmethod
+    def of(cls, file: ManifestFile) -> "ManifestFileInfo":
+        return cls(id=str(file.id), size_bytes=file.size_bytes, num_chunk_refs=file.num_refs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Paths of what is new, gone or different; `updated_chunks` has chunk indices by array."""
+
+    new_groups: set[str]
+    new_arrays: set[str]
+    deleted_groups: set[str]
+    deleted_arrays: set[str]
+    updated_groups: set[str]
+    updated_arrays: set[str]
+    updated_chunks: dict[str, list[list[int]]]
+    moved_nodes: list[tuple[str, str]]
+
+    @classmethod
+    def of(cls, found: diff.Diff) -> "Diff":
+        return cls(
+            new_groups=set(map(str, found.new_groups)),
+            new_arrays=set(map(str, found.new_arrays)),
+            deleted_groups=set(map(str, found.deleted_groups)),
+            deleted_arrays=set(map(str, found.deleted_arrays)),
+            updated_groups=set(map(str, found.updated_groups)),
+            updated_arrays=set(map(str, found.updated_arrays)),
+            updated_chunks={str(path): i.tolist() for path, i in found.updated_chunks.items()},
+            moved_nodes=[(str(move.from_path), str(move.to_path)) for move in found.moved],
+        )
+
+    def is_empty(self) -> bool:
+        return self == _NO_DIFF
+
+    def __str__(self) -> str:
+        sections = {
+            "Nodes moved": [f"{start} -> {end}" for start, end in self.moved_nodes],
+            "Groups created": sorted(self.new_groups),
+            "Arrays created": sorted(self.new_arrays),
+            "Groups updated": sorted(self.updated_groups),
+            "Arrays updated": sorted(self.updated_arrays),
+            "Chunks updated": _format_chunks(self.updated_chunks),
+            "Groups deleted": sorted(self.deleted_groups),
+            "Arrays deleted": sorted(self.deleted_arrays),
+        }
+        return "\n".join(
+            f"{title}:\n" + "".join(f"    {line}\n" for line in lines)
+            for title, lines in sections.items()
+            if lines
+        )
+
+
+_NO_DIFF = Diff.of(diff.Diff())
+
+
+def _format_chunks(chunks: dict[str, list[list[int]]]) -> list[str]:
+    lines = []
+    for path, indices in sorted(chunks.items()):
+        lines.append(f"{path}:")
+        lines += [f"    {index}" for index in indices[:_CHUNKS_SHOWN]]
+        if len(indices) > _CHUNKS_SHOWN:
+            lines.append(f"    ... {len(indices) - _CHUNKS_SHOWN} more")
+    return lines

@@ -1,0 +1,45 @@
+"""Arguments that say which snapshot, or which version of the format, is meant."""
+
+from datetime import datetime
+
+from frazil.api.values import SpecVersion
+from frazil.clock import from_datetime
+from frazil.errors import SessionStateError
+from frazil.ids import SnapshotId
+from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
+
+
+def require_version(
+    *,
+    branch: str | None,
+    tag: str | None,
+    snapshot_id: str | None,
+    as_of: datetime | None = None,
+) -> Version:
+    """Raises ValueError unless exactly one is given, and `as_of` only with a branch."""
+    match branch, tag, snapshot_id, as_of:
+        case (None, _, _, datetime()):
+            raise ValueError("as_of argument must be provided together with a branch name")
+        case (str(name), None, None, None):
+            return Branch(name)
+        case (str(name), None, None, datetime() as when):
+            return BranchAsOf(name, from_datetime(when))
+        case (None, str(name), None, None):
+            return Tag(name)
+        case (None, None, str(text), None):
+            return Exactly(SnapshotId.parse(text))
+        case _:
+            raise ValueError("Must provide one of branch, tag, or snapshot_id")
+
+
+def require_writable_spec(version: SpecVersion | int | None) -> None:
+    match version:
+        case None | SpecVersion.v2:
+            return
+        case SpecVersion.v1:
+            raise SessionStateError(
+                "this release of frazil does not create version 1 repositories yet",
+                kind="unimplemented",
+            )
+        case _:
+            raise ValueError(f"Unsupported version {version}")
