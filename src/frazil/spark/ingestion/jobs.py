@@ -1,0 +1,132 @@
+"""Ingest's two Spark jobs: describe the sources, and run the tasks of a plan.
+
+Both map over a table of numbers, one per partition, and return small rows.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from frazil.spark.ingestion.failures import carrying_errors, errors_carried
+from frazil.spark.ingestion.references import COLUMNS, decode_refs, encode_refs
+from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
+from frazil.spark.progress import Counter
+from frazil.spark.sources import Source, SourceDescription, describe_source
+from frazil.spark.workers import tame_gc
+
+# Opening a file takes some milliseconds, starting a Spark job some hundred.
+LOCAL_DESCRIPTIONS = 4
+FILES_PER_TASK = 32
+
+_DESCRIPTIONS = pa.schema([("position", pa.int32()), ("description", pa.binary())])
+_RESULTS = pa.schema(
+    [
+        ("array", pa.int32()),
+        ("raw_bytes", pa.int64()),
+        *((name, pa.binary()) for name in COLUMNS),
+    ]
+)
+
+
+def describe_sources(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    *,
+    concat_dim: str | None,
+    only: tuple[str, ...] | None,
+    group: str | None,
+) -> list[SourceDescription]:
+    """In the order of `sources`. Errors name the source."""
+    describe = partial(describe_source, concat_dim=concat_dim, only=only, group=group)
+    if len(sources) <= LOCAL_DESCRIPTIONS:
+        return [describe(source) for source in sources]
+    partitions = min(len(sources), max(parallelism(spark), len(sources) // FILES_PER_TASK))
+    table = _map(
+        spark,
+        partitions,
+        partial(_describe_batches, tuple(sources), partitions, describe),
+        _DESCRIPTIONS,
+    )
+    found: list[SourceDescription | None] = [None] * len(sources)
+    for row in table.to_pylist():
+        # made by our own tasks a moment ago
+        found[row["position"]] = pickle.loads(row["description"])  # noqa: S301
+    return [description for description in found if description is not None]
+
+
+def run_job(spark: SparkSession, job: IngestJob, counter: Counter) -> list[TaskResult]:
+    """All results, in no order. One row per task comes back, chunk data does not."""
+    if job.plan.partitions == 0:
+        return []
+    table = _map(spark, job.plan.partitions, partial(_run_batches, job, counter), _RESULTS)
+    return [
+        TaskResult(
+            row["array"],
+            decode_refs(row, len(job.plan.layout.arrays[row["array"]].dims)),
+            row["raw_bytes"],
+        )
+        for row in table.to_pylist()
+    ]
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that run at once, as far as the session tells."""
+    try:
+        return max(1, spark.sparkContext.defaultParallelism)
+    except AttributeError:  # Spark Connect has no context
+        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
+
+
+def _map(
+    spark: SparkSession,
+    partitions: int,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> pa.Table:
+    numbers = spark.range(0, partitions, 1, partitions)
+    with errors_carried():
+        return numbers.mapInArrow(function, _ddl(schema)).toArrow()
+
+
+def _describe_batches(
+    sources: tuple[Source, ...],
+    partitions: int,
+    describe: Callable[[Source], SourceDescription],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    tame_gc()
+    with carrying_errors():
+        for number in _numbers(batches):
+            rows = [
+                {"position": position, "description": pickle.dumps(describe(sources[position]))}
+                for position in range(number, len(sources), partitions)
+            ]
+            yield pa.RecordBatch.from_pylist(rows, schema=_DESCRIPTIONS)
+
+
+def _run_batches(
+    job: IngestJob, counter: Counter, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    tame_gc()
+    with carrying_errors():
+        for number in _numbers(batches):
+            results = list(run_partition(job, number))
+            rows: list[dict[str, Any]] = [
+                {"array": r.array, "raw_bytes": r.raw_bytes, **encode_refs(r.refs)} for r in results
+            ]
+            counter.add(sum(r.raw_bytes for r in results))
+            yield pa.RecordBatch.from_pylist(rows, schema=_RESULTS)
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _ddl(schema: pa.Schema) -> str:
+    names = {pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
+    return ", ".join(f"{field.name} {names[field.type]}" for field in schema)

@@ -1,0 +1,135 @@
+"""The group that an ingest writes to: as it is, and as it will be."""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+
+from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.paths import NodePath
+from frazil.repo.session import Session
+from frazil.spark.ingestion.layout import Layout, TargetArray
+from frazil.spark.ingestion.metadata import array_document, group_document, resized_document
+from frazil.spark.ingestion.tasks import TaskResult, store_region
+from frazil.spark.sources.dataset import describe_dataset
+from frazil.spark.sources.description import SourceDescription
+from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.zarrstore.store import SessionStore
+
+
+def parse_group(text: str) -> NodePath:
+    """`weather`, `/weather` and `/weather/` are one group."""
+    return NodePath.from_key_prefix(text)
+
+
+def describe_group(session: Session, group: NodePath, concat_dim: str) -> SourceDescription:
+    """The group to append to. Raises NodeNotFoundError, InvalidInputError if it is an array."""
+    node = session.find_node(group)
+    if node is None:
+        raise NodeNotFoundError(f"there is no group at `{group}` to append to")
+    if node.array is not None:
+        raise InvalidInputError(f"the node at `{group}` is not a group", kind="not-a-group")
+    label = f"group `{group}`"
+    with source_errors_as_ours(label):
+        dataset = xr.open_dataset(
+            SessionStore(session, read_only=True),  # type: ignore[arg-type]  # stubs know only paths
+            engine="zarr",
+            group=group.text.strip("/") or None,
+            decode_cf=False,
+            chunks=None,
+            cache=False,
+            consolidated=False,
+            zarr_format=3,
+        )
+        return describe_dataset(dataset, label, concat_dim=concat_dim, only=None)
+
+
+def require_absent(session: Session, group: NodePath, names: Sequence[str]) -> None:
+    """Creating never overwrites."""
+    node = session.find_node(group)
+    if node is not None and node.array is not None:
+        raise AlreadyExistsError(f"there is an array at `{group}`: choose another group")
+    for name in names:
+        if session.find_node(group.child(name)) is not None:
+            raise AlreadyExistsError(
+                f"there is already {name!r} in group `{group}`: append to it (mode='append'),"
+                " or choose another group"
+            )
+
+
+def create_arrays(session: Session, group: NodePath, layout: Layout) -> tuple[bytes, ...]:
+    """Groups and empty arrays, pending in the session; zarr.json of each array."""
+    for above in reversed([*group.ancestors]):
+        if session.find_node(above) is None:
+            session.set_node(above, group_document({}))
+    node = session.find_node(group)
+    kept = json.loads(node.user_data).get("attributes", {}) if node is not None else {}
+    session.set_node(group, group_document({**kept, **layout.attrs}))
+    documents = tuple(array_document(array) for array in layout.arrays)
+    for array, document in zip(layout.arrays, documents, strict=True):
+        session.set_node(group.child(array.name), document)
+    return documents
+
+
+def resize_arrays(session: Session, group: NodePath, layout: Layout) -> tuple[bytes, ...]:
+    """Arrays as long as they will be, pending in the session; zarr.json of each."""
+    documents = []
+    for array in layout.arrays:
+        path = group.child(array.name)
+        document = resized_document(session.node(path).user_data, array.shape)
+        session.set_node(path, document)
+        documents.append(document)
+    return tuple(documents)
+
+
+def write_coordinates(
+    session: Session, group: NodePath, layout: Layout, documents: Sequence[bytes]
+) -> tuple[int, int]:
+    """Stores the arrays whose values the driver knows. Number and bytes of their chunks.
+
+    When appending, only the chunks that change.
+    """
+    chunks, size_bytes = 0, 0
+    for array, document in zip(layout.arrays, documents, strict=True):
+        if array.values is None or array.values.size == 0:
+            continue
+        start = _first_changed(array, layout.base_length)
+        where = (slice(start, array.shape[0]),)
+        refs = store_region(document, session.chunk_writer(), where, array.values[start:])
+        session.set_chunk_refs(group.child(array.name), refs)
+        chunks += len(refs)
+        size_bytes += int(refs.length.sum())
+    return chunks, size_bytes
+
+
+def merge_results(
+    session: Session, group: NodePath, layout: Layout, results: Sequence[TaskResult]
+) -> tuple[int, int]:
+    """References that tasks made, into the session. Number and bytes of the chunks."""
+    chunks, size_bytes = 0, 0
+    for position, array in enumerate(layout.arrays):
+        parts = [result.refs for result in results if result.array == position]
+        if not parts:
+            continue
+        refs = ChunkRefs.concat(parts)
+        _require_no_duplicates(array, parts, refs)
+        session.set_chunk_refs(group.child(array.name), refs)
+        chunks += len(refs)
+        size_bytes += int(refs.length.sum(dtype=np.uint64))
+    return chunks, size_bytes
+
+
+def _first_changed(array: TargetArray, base_length: int) -> int:
+    if array.axis is None:
+        return 0
+    return base_length // array.chunks[0] * array.chunks[0]
+
+
+def _require_no_duplicates(
+    array: TargetArray, parts: Sequence[ChunkRefs], merged: ChunkRefs
+) -> None:
+    """Each chunk has one owner by plan; two would mean that one of them is lost."""
+    if sum(map(len, parts)) != len(merged):
+        raise InvalidInputError(f"two tasks wrote the same chunk of {array.name!r}")

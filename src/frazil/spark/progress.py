@@ -1,0 +1,132 @@
+"""How far a job is: counted by its tasks, watched by a thread of the driver."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from typing import Protocol
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+
+POLL_INTERVAL_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """What is being done, and how much of it is done."""
+
+    doing: str
+    done_bytes: int
+    total_bytes: int
+
+    @property
+    def finished(self) -> bool:
+        return self.done_bytes >= self.total_bytes
+
+
+type ProgressCallback = Callable[[JobProgress], None]
+type ProgressOption = bool | ProgressCallback | None
+
+
+class Counter(Protocol):
+    """Counts in tasks; picklable."""
+
+    def add(self, amount: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoCounter:
+    """Where Spark offers nothing to count with."""
+
+    def add(self, amount: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorCounter:
+    """Spark brings the amounts to the driver as tasks finish."""
+
+    total: Accumulator[int]
+
+    def add(self, amount: int) -> None:
+        self.total.add(amount)
+
+
+def create_counter(spark: SparkSession) -> AccumulatorCounter | NoCounter:
+    try:
+        return AccumulatorCounter(spark.sparkContext.accumulator(0))
+    except AttributeError:  # Spark Connect has no context
+        return NoCounter()
+
+
+@contextmanager
+def watched(
+    counter: AccumulatorCounter | NoCounter, doing: str, total_bytes: int, tell: ProgressCallback
+) -> Iterator[None]:
+    """While inside, `tell` is called as the count changes, from another thread; at the end from
+    this one, unless the job failed.
+    """
+    tell(JobProgress(doing, 0, total_bytes))
+    stop = Event()
+
+    def poll() -> None:
+        told = 0
+        while not stop.wait(POLL_INTERVAL_S):
+            done = counter.total.value if isinstance(counter, AccumulatorCounter) else 0
+            if done > told:
+                told = done
+                tell(JobProgress(doing, min(done, total_bytes), total_bytes))
+
+    watcher = Thread(target=poll, name="frazil-progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+    tell(JobProgress(doing, total_bytes, total_bytes))
+
+
+@contextmanager
+def progress_callback(option: ProgressOption) -> Iterator[ProgressCallback]:
+    """A callback is itself; True is a bar, False is silence, None is a bar on a terminal."""
+    if callable(option):
+        yield option
+    elif option or (option is None and sys.stderr.isatty()):
+        with _bar() as bar:
+            task = bar.add_task("", total=None)
+
+            def show(progress: JobProgress) -> None:
+                bar.update(
+                    task,
+                    description=progress.doing,
+                    completed=progress.done_bytes,
+                    total=progress.total_bytes,
+                )
+
+            yield show
+    else:
+        yield lambda _: None
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+    )
