@@ -1,1 +1,76 @@
-def ingest(): ...
+"""`frazil ingest`: files into a repository, as one commit."""
+
+from typing import Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, Repo
+
+
+def _parse_chunks(texts: list[str]) -> dict[str, int]:
+    """`time=24,lat=90`, perhaps over several options; -1 is the whole dimension."""
+    chunks = dict[str, int]()
+    for part in (part for text in texts for part in text.split(",") if part):
+        name, _, length = part.partition("=")
+        try:
+            chunks[name.strip()] = int(length)
+        except ValueError:
+            raise typer.BadParameter(
+                f"{part!r} is not NAME=LENGTH, as in time=24,lat=90", param_hint="--chunks"
+            ) from None
+    return chunks
+
+
+def ingest(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="NetCDF4, HDF5 or Zarr: files, directories, quoted patterns."),
+    ],
+    repo: Repo,
+    *,
+    concat_dim: Annotated[
+        str | None, typer.Option(help="The dimension along which the sources follow one another.")
+    ] = None,
+    chunks: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Chunk lengths.")
+    ] = None,
+    group: Annotated[str, typer.Option(help="Where the arrays go.")] = "/",
+    branch: Annotated[str, typer.Option(help="The branch that gets the commit.")] = "main",
+    message: Annotated[str | None, typer.Option("-m", "--message", help="Of the commit.")] = None,
+    append: Annotated[
+        bool, typer.Option("--append", help="Extend arrays that are there, along --concat-dim.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write files into a repository, as one commit."""
+    lengths = _parse_chunks(chunks or [])
+
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository
+    from frazil.spark.ingest import IngestMode
+    from frazil.spark.ingest import ingest as run_ingest
+    from frazil.spark.session import session
+    from frazil.spark.sources import find_sources
+
+    repository = open_repository(repo)
+    # Before Spark starts: a typing error should not take long.
+    repository.lookup_branch(branch)
+    find_sources(sources)
+    result = run_ingest(
+        session(app_name="frazil ingest"),
+        sources,
+        repository,
+        group=group,
+        concat_dim=concat_dim,
+        chunks=lengths,
+        branch=branch,
+        mode=IngestMode.APPEND if append else IngestMode.CREATE,
+        message=message,
+    )
+    if as_json:
+        print_json({name: getattr(result, name) for name in type(result).__slots__})
+    else:
+        print(
+            f"committed {result.snapshot_id} to {branch}: {result.files} files,"
+            f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+        )

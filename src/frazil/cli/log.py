@@ -19,12 +19,11 @@ def log(
 ) -> None:
     """Show the history of a branch, newest snapshot first."""
     from frazil.cli.output import format_time, print_json, print_table
-    from frazil.cli.repositories import chosen_snapshot, open_repository
+    from frazil.cli.repositories import chosen_version, open_repository
     from frazil.clock import to_datetime
 
-    repository = open_repository(repo)
-    start = chosen_snapshot(repository, branch=branch, tag=tag, snapshot=snapshot)
-    records = list(islice(repository.ancestry(snapshot=start), limit))
+    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    records = list(islice(open_repository(repo).ancestry(version), limit))
     if as_json:
         print_json(
             [

@@ -18,13 +18,12 @@ def ls(
 ) -> None:
     """Show the groups and arrays of a version."""
     from frazil.cli.output import print_json
-    from frazil.cli.repositories import chosen_snapshot, open_repository
+    from frazil.cli.repositories import chosen_version, open_repository
     from frazil.cli.views.tree import node_as_json, tree_lines
     from frazil.paths import NodePath
 
-    repository = open_repository(repo)
-    chosen = chosen_snapshot(repository, branch=branch, tag=tag, snapshot=snapshot)
-    session = repository.readonly_session(snapshot=chosen)
+    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    session = open_repository(repo).readonly_session(version)
     top = NodePath.from_key_prefix(path)
     if top.text != "/":
         session.node(top)  # raises if there is none

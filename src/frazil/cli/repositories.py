@@ -1,4 +1,4 @@
-"""From what was typed to what it names: a repository, a snapshot of it."""
+"""From what was typed to what it names: a repository, a version of it."""
 
 import re
 from itertools import islice
@@ -14,6 +14,7 @@ from frazil.errors import (
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository
+from frazil.repo.version import Branch, Exactly, Tag, Version
 
 _ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
 
@@ -33,17 +34,13 @@ def open_repository(location: str) -> Repository:
         raise RepositoryNotFoundError(f"there is no repository at {location}") from error
 
 
-def chosen_snapshot(
-    repository: Repository, *, branch: str | None, tag: str | None, snapshot: str | None
-) -> SnapshotId:
+def chosen_version(*, branch: str | None, tag: str | None, snapshot: str | None) -> Version:
     """What the options --branch, --tag and --snapshot say; the tip of main if they say nothing."""
     if sum(option is not None for option in (branch, tag, snapshot)) > 1:
         raise typer.BadParameter("give one of --branch, --tag and --snapshot")
     if snapshot is not None:
-        return repository.lookup_snapshot(SnapshotId.parse(snapshot)).id
-    if tag is not None:
-        return repository.lookup_tag(tag)
-    return repository.lookup_branch(branch or "main")
+        return Exactly(SnapshotId.parse(snapshot))
+    return Branch(branch or "main") if tag is None else Tag(tag)
 
 
 def resolve(repository: Repository, text: str) -> SnapshotId:
@@ -57,7 +54,7 @@ def resolve(repository: Repository, text: str) -> SnapshotId:
     ancestor = _ANCESTOR.fullmatch(text)
     if ancestor and (start := _find_exact(repository, ancestor["ref"])) is not None:
         steps = int(ancestor["steps"])
-        for record in islice(repository.ancestry(snapshot=start), steps, None):
+        for record in islice(repository.ancestry(Exactly(start)), steps, None):
             return record.id
         raise SnapshotNotFoundError(f"{ancestor['ref']!r} has fewer than {steps} ancestors")
     raise RefNotFoundError(f"{text!r} is not a branch, a tag or the id of a snapshot")

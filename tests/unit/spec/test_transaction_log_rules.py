@@ -7,9 +7,10 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import TRANSACTION_LOG
-from frazil.format.txlog import Move, TransactionLog, encode_transaction_log
+from frazil.format.txlog import Move, TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.paths import NodePath
+from frazil.repo.version import Branch
 from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 GROUPS = ("new_groups", "deleted_groups", "updated_groups")
@@ -64,7 +65,7 @@ def test_updated_chunks_ascend_by_node_and_by_index(written: Written) -> None:
 
 
 def test_coordinates_are_one_per_dimension(written: Written) -> None:
-    session = written.repository.readonly_session(branch="main")
+    session = written.repository.readonly_session(Branch("main"))
     ndims = {node.id.raw: len(node.array.shape) for node in session.nodes() if node.array}
     seen = set[int]()
     for _, log in written.tables("transactions/"):
@@ -87,7 +88,7 @@ def test_moves_ascend_by_the_components_of_where_they_went() -> None:
         for at, to in enumerate(targets)
     )
     log = TransactionLog(id=SnapshotId(bytes(12)), moved=moves)
-    payload = decode_envelope(encode_transaction_log(log), FileType.TRANSACTION_LOG).data
+    payload = decode_envelope(encode_txlog(log), FileType.TRANSACTION_LOG).data
     stored = decode(payload, TRANSACTION_LOG).tables("moved_nodes").rows
     assert stored.string("to").to_list() == [b"/a", b"/a/b", b"/a-b", b"/b"]
     assert stored.string("from").to_list() == [b"/old3", b"/old2", b"/old0", b"/old1"]
