@@ -1,4 +1,8 @@
-"""Which strings are keys: relative, `/`-separated, without empty, `.` or `..` segments."""
+"""Which strings are keys: relative, `/`-separated, without empty, `.` or `..` segments.
+
+Any character may be in a segment, even NUL: the reference accepts tags with such names, and
+what cannot be listed would be taken for garbage.
+"""
 
 import re
 
@@ -29,8 +33,6 @@ def require_prefix(prefix: str) -> None:
 def _require_segments(text: str, segments: list[str]) -> None:
     if any(segment in ("", ".", "..") for segment in segments):
         raise InvalidInputError(f"not a key: {text!r} has an empty, `.` or `..` segment")
-    if "\0" in text:
-        raise InvalidInputError(f"not a key: {text!r} contains NUL")
     try:
         text.encode()
     except UnicodeEncodeError as error:

@@ -39,7 +39,7 @@ def decode_name(name: str) -> str | None:
     except UnicodeDecodeError:
         return None
     # Only what we would write: another spelling of a segment could not be fetched by its key.
-    if "/" in segment or "\0" in segment or _ENCODED.sub(_escaped, segment) != name:
+    if "/" in segment or _ENCODED.sub(_escaped, segment) != name:
         return None
     return segment
 

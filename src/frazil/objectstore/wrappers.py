@@ -21,7 +21,7 @@ type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call that reached the store. `size_bytes`: what was read or written by it."""
+    """One call that reached the store. `size_bytes`: what it read, or had to write."""
 
     verb: Verb
     key: str
@@ -31,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """A store that remembers the requests that succeeded, in the order they ended."""
+    """A store that remembers the requests that passed through it, failed ones included."""
 
     inner: ObjectStore
     requests: list[Request] = field(default_factory=list)
@@ -52,25 +52,31 @@ class Counting:
         self.requests.clear()
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        blob = self.inner.get(key, byte_range)
-        ranges = () if byte_range is None else (byte_range,)
-        self.requests.append(Request("get", key, ranges, len(blob.data)))
+        size_bytes = 0
+        try:
+            blob = self.inner.get(key, byte_range)
+            size_bytes = len(blob.data)
+        finally:
+            ranges = () if byte_range is None else (byte_range,)
+            self.requests.append(Request("get", key, ranges, size_bytes))
         return blob
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        parts = self.inner.get_ranges(key, ranges)
-        self.requests.append(Request("get_ranges", key, tuple(ranges), sum(map(len, parts))))
+        size_bytes = 0
+        try:
+            parts = self.inner.get_ranges(key, ranges)
+            size_bytes = sum(map(len, parts))
+        finally:
+            self.requests.append(Request("get_ranges", key, tuple(ranges), size_bytes))
         return parts
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        version = self.inner.put(key, data, when=when)
         self.requests.append(Request("put", key, (), memoryview(data).nbytes))
-        return version
+        return self.inner.put(key, data, when=when)
 
     def head(self, key: str) -> ObjectInfo:
-        info = self.inner.head(key)
         self.requests.append(Request("head", key))
-        return info
+        return self.inner.head(key)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         self.requests.append(Request("list", prefix))
@@ -78,17 +84,16 @@ class Counting:
 
     def delete(self, keys: Iterable[str]) -> int:
         wanted = tuple(keys)
-        removed = self.inner.delete(wanted)
         self.requests.extend(Request("delete", key) for key in wanted)
-        return removed
+        return self.inner.delete(wanted)
 
     def copy(self, source: str, target: str) -> None:
-        self.inner.copy(source, target)
         self.requests.append(Request("copy", source))
+        self.inner.copy(source, target)
 
     def sync(self) -> None:
-        self.inner.sync()
         self.requests.append(Request("sync", ""))
+        self.inner.sync()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""What is synced, when, and in which order: by looking at the real calls."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from frazil.errors import StorageError
+from frazil.objectstore import ABSENT, LocalStore, Matches
+from frazil.testing.objectstore import at_once
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "above" / "root"
+
+
+@pytest.fixture
+def calls(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """fsync, link and rename as they happen, by paths relative to what is above the root."""
+    seen: list[str] = []
+
+    def name(path: str) -> str:
+        relative = os.path.relpath(path, root.parent.parent)
+        return "TEMP" if "#" in relative else relative
+
+    def spy(function: str, describe: Callable[..., str]) -> None:
+        real = getattr(os, function)
+
+        def spied(*args: object, **kwargs: object) -> object:
+            seen.append(describe(*args))
+            return real(*args, **kwargs)
+
+        monkeypatch.setattr(os, function, spied)
+
+    spy("fsync", lambda fd: f"fsync {name(str(Path(f'/proc/self/fd/{fd}').readlink()))}")
+    spy("link", lambda _, path: f"link {name(path)}")
+    spy("replace", lambda _, path: f"rename {name(path)}")
+    return seen
+
+
+def test_a_conditional_put_is_durable_when_it_returns(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root)
+    version = store.put("d/a", b"1", when=ABSENT)
+    made = ["fsync .", "fsync above"]  # the root was made, and a directory for it
+    named = ["fsync TEMP", "link above/root/d/a", "fsync above/root/d"]
+    assert calls[:2] == made
+    assert calls[2:5] == named
+    assert sorted(calls[5:]) == ["fsync above", "fsync above/root"]
+    calls.clear()
+    store.put("d/a", b"2", when=Matches(version))
+    assert calls == ["fsync TEMP", "rename above/root/d/a", "fsync above/root/d"]
+
+
+def test_a_plain_put_waits_for_sync(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root)
+    for key in ("a", "d/b", "d/e/c"):
+        store.put(key, b"x")
+    assert [call for call in calls if call.startswith("fsync")] == ["fsync .", "fsync above"]
+    calls.clear()
+    store.sync()
+    files = {"above/root/a", "above/root/d/b", "above/root/d/e/c"}
+    directories = {"above/root", "above/root/d", "above/root/d/e"}
+    assert set(calls[:3]) == {f"fsync {one}" for one in files}
+    assert set(calls[3:6]) == {f"fsync {one}" for one in directories}
+    assert calls[6:] == ["fsync above"]
+    calls.clear()
+    store.sync()
+    assert calls == []
+
+
+def test_content_is_durable_before_it_replaces_other_content(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root)
+    store.put("a", b"old")
+    store.sync()
+    calls.clear()
+    store.put("a", b"new")
+    assert calls == ["link above/root/a", "fsync TEMP", "rename above/root/a"]
+
+
+def test_fsync_can_be_turned_off(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root, fsync=False)
+    version = store.put("d/a", b"1", when=ABSENT)
+    store.put("d/a", b"2", when=Matches(version))
+    store.put("d/b", b"")
+    store.put("d/b", b"")
+    store.sync()
+    assert [call for call in calls if call.startswith("fsync")] == []
+
+
+def test_a_file_put_by_any_thread_is_synced_once(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root)
+
+    def work(thread: int) -> None:
+        for number in range(10):
+            store.put(f"d/{thread}-{number}", b"")
+            if number % 4 == 0:
+                store.sync()
+
+    at_once(work)
+    store.sync()
+    files = [call for call in calls if call.startswith("fsync above/root/d/")]
+    assert len(files) == len(set(files)) == 80
+
+
+def test_after_a_failed_sync_no_sync_succeeds(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel reports a lost page once; a second fsync would say that all is well."""
+    store = LocalStore(root)
+    store.put("a", b"")
+    store.sync()
+    store.put("b", b"")
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        with pytest.raises(StorageError, match="may be lost"):
+            store.sync()
+    with pytest.raises(StorageError, match="may be lost"):
+        store.sync()
+    LocalStore(root).sync()
+
+
+def test_a_directory_that_cannot_be_synced_is_left_to_the_filesystem(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def refuse_directories(descriptor: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):  # noqa: PTH112 - as short as it gets
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse_directories)
+    store = LocalStore(root)
+    store.put("a/b", b"", when=ABSENT)
+    store.put("a/c", b"")
+    store.sync()
+
+
+def test_a_forked_child_has_nothing_to_sync(root: Path) -> None:
+    script = (
+        "import os, sys\n"
+        "from frazil.objectstore import LocalStore\n"
+        "store = LocalStore(sys.argv[1])\n"
+        "store.put('parents', b'')\n"
+        "synced = []\n"
+        "real = os.fsync\n"
+        "os.fsync = lambda fd: (synced.append(os.readlink(f'/proc/self/fd/{fd}')), real(fd))\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    store.put('childs', b'')\n"
+        "    store.sync()\n"
+        "    os._exit(any(path.endswith('parents') for path in synced) or not synced)\n"
+        "code = os.waitpid(child, 0)[1]\n"
+        "store.sync()\n"
+        "sys.exit(code or not any(path.endswith('parents') for path in synced))\n"
+    )
+    subprocess.run([sys.executable, "-W", "error", "-c", script, str(root)], check=True, timeout=30)
