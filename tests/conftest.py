@@ -35,6 +35,13 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadgroup` all Spark tests share one process, hence one Spark session."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 def _fail_instead_of_skipping[R: (pytest.TestReport, pytest.CollectReport)](report: R) -> R:
     if STRICT and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"

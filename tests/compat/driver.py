@@ -29,6 +29,7 @@ from tests.compat.steps import (
     DeleteTag,
     Edit,
     History,
+    Json,
     RefStep,
     ResetBranch,
     Resize,
@@ -165,6 +166,7 @@ class Model:
 
     snapshots: list[Contents] = field(default_factory=lambda: [{}])
     messages: list[str] = field(default_factory=lambda: ["Repository initialized"])
+    metadata: list[Json] = field(default_factory=lambda: [{"__icechunk": {"is_root": True}}])
     parents: list[int | None] = field(default_factory=lambda: [None])
     branches: dict[str, int] = field(default_factory=lambda: {"main": 0})
     tags: dict[str, int] = field(default_factory=dict)
@@ -180,6 +182,7 @@ class Model:
                     apply_edit(store, edit)
                 self.snapshots.append(contents(store))
                 self.messages.append(step.message)
+                self.metadata.append(step.metadata or {})
                 self.parents.append(base)
                 self.branches[step.branch] = len(self.snapshots) - 1
             case Abandon():

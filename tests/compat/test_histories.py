@@ -39,8 +39,11 @@ def assert_model_is_shown(history: Plain, model: Model, ids: list[str]) -> None:
     ancestry = history["branch ancestry"]
     assert isinstance(ancestry, dict)
     for name, position in model.branches.items():
-        expected = [(ids[at], model.messages[at]) for at in model.ancestry(position)]
-        assert [(info["id"], info["message"]) for info in ancestry[name]] == expected
+        expected = [
+            (ids[at], model.messages[at], model.metadata[at]) for at in model.ancestry(position)
+        ]
+        found = [(info["id"], info["message"], info["metadata"]) for info in ancestry[name]]
+        assert found == expected
 
 
 def assert_seen_alike(root: Path, model: Model, ids: list[str], step: Step) -> None:

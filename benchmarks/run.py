@@ -1,0 +1,131 @@
+"""Runs the workloads with both engines in turn and prints ratios.
+
+    python benchmarks/run.py [WORKLOAD ...] [--repeat N] [--json FILE] [--check]
+
+A ratio is the reference's number divided by frazil's: above 1, frazil is better. Every stage of
+every repetition is a process of its own, the engines alternate, and the best repetition counts.
+With --check, exits 1 unless frazil wins where the project promises it (PROMISES).
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+ENGINES = ("icechunk", "frazil")
+WORKLOADS = {
+    "virtual_refs": ("write", "scan", "scan_locations"),
+    "virtual_refs_distinct": ("write", "scan", "scan_locations"),
+    "small_commits": ("commit", "history"),
+    "raw_chunks": ("write", "read"),
+    "import_time": ("import",),
+}
+PROMISES = {
+    ("virtual_refs", "set + commit"),
+    ("virtual_refs", "scan: array_chunk_iterator"),
+    ("virtual_refs_distinct", "set + commit"),
+    ("virtual_refs_distinct", "scan: array_chunk_iterator"),
+}
+MEASURES = ("seconds", "peak_bytes", "added_bytes")
+
+type Phases = dict[str, dict[str, float]]  # phase -> measure -> number
+
+
+def run_once(workload: str, engine: str) -> Phases:
+    """The phases of all stages, run one after another on one repository."""
+    phases: Phases = {}
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as directory:
+        for stage in WORKLOADS[workload]:
+            command = ["-m", "benchmarks.worker", workload, stage, engine, f"{directory}/repo"]
+            done = subprocess.run(
+                [sys.executable, *command], check=False, capture_output=True, text=True, cwd=ROOT
+            )
+            if done.returncode:
+                sys.exit(f"{workload} / {stage} with {engine} failed:\n{done.stderr}")
+            phases |= json.loads(done.stdout.splitlines()[-1])
+    return phases
+
+
+def best_of(runs: list[Phases]) -> Phases:
+    return {
+        phase: {measure: min(run[phase][measure] for run in runs) for measure in MEASURES}
+        for phase in runs[0]
+    }
+
+
+def measure(workload: str, repeat: int) -> dict[str, Phases]:
+    runs: dict[str, list[Phases]] = {engine: [] for engine in ENGINES}
+    for i in range(repeat):
+        for engine in ENGINES if i % 2 == 0 else ENGINES[::-1]:
+            runs[engine].append(run_once(workload, engine))
+    return {engine: best_of(runs[engine]) for engine in ENGINES}
+
+
+def table_of(workload: str, results: dict[str, Phases]) -> Table:
+    table = Table(title=workload, title_justify="left")
+    table.add_column("phase")
+    for name in ("time", "peak memory", "added memory"):
+        for column in (*ENGINES, "ratio"):
+            table.add_column(f"{name}\n{column}", justify="right")
+    for phase in results["frazil"]:
+        row = [phase]
+        for measured in MEASURES:
+            theirs, ours = (results[engine][phase][measured] for engine in ENGINES)
+            row += [shown(measured, theirs), shown(measured, ours), coloured(theirs, ours)]
+        table.add_row(*row)
+    return table
+
+
+def shown(measured: str, number: float) -> str:
+    return f"{number * 1e3:,.1f} ms" if measured == "seconds" else f"{number / 2**20:,.0f} MiB"
+
+
+def coloured(theirs: float, ours: float) -> str:
+    quotient = theirs / max(ours, 1e-9)
+    return f"[{'green' if quotient > 1 else 'red'}]{quotient:.2f}x[/]"
+
+
+def broken_promises(results: dict[str, dict[str, Phases]]) -> list[str]:
+    return [
+        f"{workload} / {phase}: {measured} {ours:g} is not below the reference's {theirs:g}"
+        for workload, by_engine in results.items()
+        for phase in by_engine["frazil"]
+        if (workload, phase) in PROMISES
+        for measured in MEASURES
+        if (ours := by_engine["frazil"][phase][measured])
+        >= (theirs := by_engine["icechunk"][phase][measured])
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
+    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
+    parser.add_argument("--check", action="store_true", help="fail if a promise is broken")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.workloads) - WORKLOADS.keys():
+        parser.error(f"unknown workloads: {', '.join(sorted(unknown))}")
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    console.print("ratio = icechunk / frazil; above 1, frazil is better\n")
+    results = {}
+    for workload in arguments.workloads or WORKLOADS:
+        results[workload] = measure(workload, arguments.repeat)
+        console.print(table_of(workload, results[workload]))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    broken = broken_promises(results)
+    console.print(*(broken or ["every promise kept"]), sep="\n")
+    if arguments.check and broken:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""Fifty commits, each of one small chunk: what the transaction itself costs."""
+
+from pathlib import Path
+from types import ModuleType
+
+import zarr
+from benchmarks.timing import Stopwatch
+
+COMMITS = 50
+
+
+def commit_often(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.create(engine.local_filesystem_storage(str(root)))
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(COMMITS,), chunks=(1,), dtype="i4")
+    session.commit("array")
+    with stopwatch(f"{COMMITS} commits"):
+        for i in range(COMMITS):
+            session = repo.writable_session("main")
+            zarr.open_array(session.store, path="a")[i] = i + 1
+            session.commit(f"{i}")
+
+
+def read_history(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    with stopwatch("open, ancestry, ops log"):
+        repo = engine.Repository.open(engine.local_filesystem_storage(str(root)))
+        assert len(list(repo.ancestry(branch="main"))) == COMMITS + 2
+        assert len(list(repo.ops_log())) == COMMITS + 2
+
+
+STAGES = {"commit": commit_often, "history": read_history}
