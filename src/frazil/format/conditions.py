@@ -1,0 +1,213 @@
+"""Which arrays and axes a configuration rule is about. Names as in the `icechunk` package.
+
+Alternatives are subclasses that hang on their base, as in `ManifestSplitCondition.AnyArray()`;
+`|` and `&` combine conditions. All are values: hashable, so that they can be keys of a dict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class ManifestSplitCondition:
+    """Which arrays a rule for splitting manifests is about; regular expressions are unanchored."""
+
+    __slots__ = ()
+    Or: ClassVar[type["SplitOr"]]
+    And: ClassVar[type["SplitAnd"]]
+    PathMatches: ClassVar[type["SplitPathMatches"]]
+    NameMatches: ClassVar[type["SplitNameMatches"]]
+    AnyArray: ClassVar[type["SplitAnyArray"]]
+
+    @staticmethod
+    def or_conditions(conditions: Sequence["ManifestSplitCondition"]) -> "ManifestSplitCondition":
+        return SplitOr(tuple(conditions))
+
+    @staticmethod
+    def and_conditions(conditions: Sequence["ManifestSplitCondition"]) -> "ManifestSplitCondition":
+        return SplitAnd(tuple(conditions))
+
+    @staticmethod
+    def path_matches(regex: str) -> "ManifestSplitCondition":
+        return SplitPathMatches(regex)
+
+    @staticmethod
+    def name_matches(regex: str) -> "ManifestSplitCondition":
+        return SplitNameMatches(regex)
+
+    @staticmethod
+    def any_array() -> "ManifestSplitCondition":
+        return SplitAnyArray()
+
+    def __or__(self, other: "ManifestSplitCondition") -> "ManifestSplitCondition":
+        return SplitOr((self, other))
+
+    def __and__(self, other: "ManifestSplitCondition") -> "ManifestSplitCondition":
+        return SplitAnd((self, other))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOr(ManifestSplitCondition):
+    conditions: tuple[ManifestSplitCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAnd(ManifestSplitCondition):
+    conditions: tuple[ManifestSplitCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPathMatches(ManifestSplitCondition):
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitNameMatches(ManifestSplitCondition):
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAnyArray(ManifestSplitCondition):
+    pass
+
+
+ManifestSplitCondition.Or = SplitOr
+ManifestSplitCondition.And = SplitAnd
+ManifestSplitCondition.PathMatches = SplitPathMatches
+ManifestSplitCondition.NameMatches = SplitNameMatches
+ManifestSplitCondition.AnyArray = SplitAnyArray
+
+
+class ManifestSplitDimCondition:
+    """Which axes of an array a split size is for."""
+
+    __slots__ = ()
+    Axis: ClassVar[type["SplitAxis"]]
+    DimensionName: ClassVar[type["SplitDimensionName"]]
+    Any: ClassVar[type["SplitAnyDimension"]]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAxis(ManifestSplitDimCondition):
+    axis: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitDimensionName(ManifestSplitDimCondition):
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitAnyDimension(ManifestSplitDimCondition):
+    """Every axis that no earlier condition took."""
+
+
+ManifestSplitDimCondition.Axis = SplitAxis
+ManifestSplitDimCondition.DimensionName = SplitDimensionName
+ManifestSplitDimCondition.Any = SplitAnyDimension
+
+
+class ManifestPreloadCondition:
+    """Which manifests are loaded when a session is opened."""
+
+    __slots__ = ()
+    Or: ClassVar[type["PreloadOr"]]
+    And: ClassVar[type["PreloadAnd"]]
+    PathMatches: ClassVar[type["PreloadPathMatches"]]
+    NameMatches: ClassVar[type["PreloadNameMatches"]]
+    NumRefs: ClassVar[type["PreloadNumRefs"]]
+
+    @staticmethod
+    def or_conditions(
+        conditions: Sequence["ManifestPreloadCondition"],
+    ) -> "ManifestPreloadCondition":
+        return PreloadOr(tuple(conditions))
+
+    @staticmethod
+    def and_conditions(
+        conditions: Sequence["ManifestPreloadCondition"],
+    ) -> "ManifestPreloadCondition":
+        return PreloadAnd(tuple(conditions))
+
+    @staticmethod
+    def path_matches(regex: str) -> "ManifestPreloadCondition":
+        return PreloadPathMatches(regex)
+
+    @staticmethod
+    def name_matches(regex: str) -> "ManifestPreloadCondition":
+        return PreloadNameMatches(regex)
+
+    @staticmethod
+    def num_refs(from_refs: int | None, to_refs: int | None) -> "ManifestPreloadCondition":
+        """Manifests of at least `from_refs` and fewer than `to_refs` references."""
+        included = None if from_refs is None else Bound(from_refs, included=True)
+        excluded = None if to_refs is None else Bound(to_refs, included=False)
+        return PreloadNumRefs(included, excluded)
+
+    @staticmethod
+    def true() -> "ManifestPreloadCondition":
+        return PreloadTrue()
+
+    @staticmethod
+    def false() -> "ManifestPreloadCondition":
+        return PreloadFalse()
+
+    def __or__(self, other: "ManifestPreloadCondition") -> "ManifestPreloadCondition":
+        return PreloadOr((self, other))
+
+    def __and__(self, other: "ManifestPreloadCondition") -> "ManifestPreloadCondition":
+        return PreloadAnd((self, other))
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadOr(ManifestPreloadCondition):
+    conditions: tuple[ManifestPreloadCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadAnd(ManifestPreloadCondition):
+    conditions: tuple[ManifestPreloadCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadPathMatches(ManifestPreloadCondition):
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadNameMatches(ManifestPreloadCondition):
+    regex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range of numbers; None in its place means that there is no such end."""
+
+    value: int
+    included: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadNumRefs(ManifestPreloadCondition):
+    start: Bound | None
+    stop: Bound | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadTrue(ManifestPreloadCondition):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadFalse(ManifestPreloadCondition):
+    pass
+
+
+ManifestPreloadCondition.Or = PreloadOr
+ManifestPreloadCondition.And = PreloadAnd
+ManifestPreloadCondition.PathMatches = PreloadPathMatches
+ManifestPreloadCondition.NameMatches = PreloadNameMatches
+ManifestPreloadCondition.NumRefs = PreloadNumRefs
+# `True` and `False` are keywords: reachable by getattr only, as in the reference.
+setattr(ManifestPreloadCondition, "True", PreloadTrue)
+setattr(ManifestPreloadCondition, "False", PreloadFalse)

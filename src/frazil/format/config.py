@@ -1,0 +1,207 @@
+"""The configuration of a repository: a value that users build, change and store.
+
+Names, parameters and their order are those of the `icechunk` package. A field that is None means
+"the default"; what the defaults are is known to the layer that acts on them. Like there, these are
+plain mutable records. How they are stored is in config_codec.py.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import IntEnum
+from typing import Any
+
+from frazil.errors import InvalidInputError
+from frazil.format.conditions import (
+    ManifestPreloadCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+)
+from frazil.format.storage_config import (
+    ChecksumAlgorithm,
+    ObjectStoreConfig,
+    S3Options,
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+    VirtualChunkContainer,
+)
+
+__all__ = [
+    "CachingConfig",
+    "ChecksumAlgorithm",
+    "CompressionAlgorithm",
+    "CompressionConfig",
+    "ManifestConfig",
+    "ManifestPreloadCondition",
+    "ManifestPreloadConfig",
+    "ManifestSplitCondition",
+    "ManifestSplitDimCondition",
+    "ManifestSplittingConfig",
+    "ManifestVirtualChunkLocationCompressionConfig",
+    "ObjectStoreConfig",
+    "RepoUpdateRetryConfig",
+    "RepositoryConfig",
+    "S3Options",
+    "StorageConcurrencySettings",
+    "StorageRetriesSettings",
+    "StorageSettings",
+    "StorageTimeoutSettings",
+    "VirtualChunkContainer",
+]
+
+type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
+type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]
+
+
+class CompressionAlgorithm(IntEnum):
+    Zstd = 0
+
+    @staticmethod
+    def default() -> "CompressionAlgorithm":
+        return CompressionAlgorithm.Zstd
+
+
+@dataclass(slots=True)
+class CompressionConfig:
+    """Of metadata files; chunks are compressed by Zarr's codecs."""
+
+    algorithm: CompressionAlgorithm | None = None
+    level: int | None = None
+
+    @staticmethod
+    def default() -> "CompressionConfig":
+        return CompressionConfig()
+
+
+@dataclass(slots=True)
+class CachingConfig:
+    """How much of what has been read is kept."""
+
+    num_snapshot_nodes: int | None = None
+    num_chunk_refs: int | None = None
+    num_transaction_changes: int | None = None
+    num_bytes_attributes: int | None = None
+    num_bytes_chunks: int | None = None
+
+    @staticmethod
+    def default() -> "CachingConfig":
+        return CachingConfig()
+
+
+@dataclass(slots=True)
+class ManifestPreloadConfig:
+    max_total_refs: int | None = None
+    preload_if: ManifestPreloadCondition | None = None
+    max_arrays_to_scan: int | None = None
+
+
+@dataclass(slots=True)
+class ManifestSplittingConfig:
+    """How many chunks along each axis one manifest covers; the first rule that fits an axis wins.
+
+    None means one manifest for each array.
+    """
+
+    split_sizes: SplitSizes | None = None
+
+    @staticmethod
+    def from_dict(
+        split_sizes: Mapping[ManifestSplitCondition, Mapping[ManifestSplitDimCondition, int]],
+    ) -> "ManifestSplittingConfig":
+        """Rules in the order of the dict."""
+        return ManifestSplittingConfig(
+            tuple((arrays, tuple(sizes.items())) for arrays, sizes in split_sizes.items())
+        )
+
+    def to_dict(self) -> dict[ManifestSplitCondition, dict[ManifestSplitDimCondition, int]]:
+        return {arrays: dict(sizes) for arrays, sizes in self.split_sizes or ()}
+
+
+@dataclass(slots=True)
+class ManifestVirtualChunkLocationCompressionConfig:
+    min_num_chunks: int | None = None
+    dictionary_max_training_samples: int | None = field(default=None, kw_only=True)
+    dictionary_max_size_bytes: int | None = field(default=None, kw_only=True)
+    compression_level: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True)
+class ManifestConfig:
+    preload: ManifestPreloadConfig | None = None
+    splitting: ManifestSplittingConfig | None = None
+    virtual_chunk_location_compression: ManifestVirtualChunkLocationCompressionConfig | None = None
+    max_concurrent_manifest_fetches_during_commit: int | None = None
+
+
+@dataclass(slots=True)
+class RepoUpdateRetryConfig:
+    default: StorageRetriesSettings | None = None
+
+
+@dataclass(slots=True)
+class RepositoryConfig:
+    inline_chunk_threshold_bytes: int | None = None
+    get_partial_values_concurrency: int | None = None
+    compression: CompressionConfig | None = None
+    max_concurrent_requests: int | None = None
+    caching: CachingConfig | None = None
+    storage: StorageSettings | None = None
+    virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
+    manifest: ManifestConfig | None = None
+    repo_update_retries: RepoUpdateRetryConfig | None = None
+    num_updates_per_repo_info_file: int | None = None
+    max_concurrent_decodes: int | None = None
+    previous_file: str | None = field(default=None, init=False)  # stored, and of no use any more
+
+    @staticmethod
+    def default() -> "RepositoryConfig":
+        return RepositoryConfig()
+
+    def merge(self, other: "RepositoryConfig") -> "RepositoryConfig":
+        """A new configuration in which what `other` says wins.
+
+        Parts are merged field by field, except preloading, splitting, and the whole set of
+        virtual chunk containers, which are replaced.
+        """
+        return _merged(self, other)
+
+    def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
+        """Adds a container, in place of one with the same prefix or the same name."""
+        if not cont.url_prefix.endswith("/"):
+            raise InvalidInputError(
+                "VirtualChunkContainer url_prefix must end in a / character", kind="storage-config"
+            )
+        kept = {
+            prefix: other
+            for prefix, other in (self.virtual_chunk_containers or {}).items()
+            if cont.name is None or other.name != cont.name
+        }
+        self.virtual_chunk_containers = {**kept, cont.url_prefix: cont}
+
+    def get_virtual_chunk_container(self, name: str) -> VirtualChunkContainer | None:
+        """The container with this url prefix (the parameter's name is the reference's)."""
+        return (self.virtual_chunk_containers or {}).get(name)
+
+    def clear_virtual_chunk_containers(self) -> None:
+        """Not the same as None: merged into a stored configuration, it erases what is there."""
+        self.virtual_chunk_containers = {}
+
+
+_REPLACED_WHOLE = (ManifestPreloadConfig, ManifestSplittingConfig, dict)
+
+
+def _merged[T](old: T, new: T) -> T:
+    """`new` where it says something, else `old`."""
+    if new is None:
+        return old
+    if old is None or isinstance(new, _REPLACED_WHOLE) or not is_dataclass(new):
+        return new
+    values: dict[str, Any] = {
+        each.name: _merged(getattr(old, each.name), getattr(new, each.name))
+        for each in fields(new)
+        if each.init
+    }
+    record: Any = new  # a dataclass instance, which T cannot say
+    merged: T = replace(record, **values)
+    return merged

@@ -1,0 +1,114 @@
+"""Chunk indices as sortable keys: one number per row, so that order and lookup are one column's.
+
+A row (i, j, k) inside the box [lo, hi) becomes its position in that box, row-major, which keeps the
+lexicographic order. Boxes of 2^64 cells and more fall back to big-endian byte strings.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+type Keys = npt.NDArray[Any]  # (n,) uint64, or (n,) S bytes
+
+_MAX_CELLS = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Box:
+    """The part of a chunk grid that holds some rows; `hi` is exclusive."""
+
+    lo: tuple[int, ...]
+    hi: tuple[int, ...]
+
+    @classmethod
+    def around(cls, *indices: npt.NDArray[np.uint32]) -> "Box":
+        """The smallest box around all rows of `indices`, each (n, ndim)."""
+        filled = [index for index in indices if len(index)]
+        if not filled:
+            ndim = indices[0].shape[1]
+            return cls((0,) * ndim, (0,) * ndim)
+        lo = np.min([index.min(axis=0) for index in filled], axis=0)
+        hi = np.max([index.max(axis=0) for index in filled], axis=0)
+        return cls(tuple(lo.tolist()), tuple(top + 1 for top in hi.tolist()))
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        return tuple(hi - lo for lo, hi in zip(self.lo, self.hi, strict=True))
+
+    @property
+    def cells(self) -> int:
+        return prod(self.sides)
+
+    def contains(self, index: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Whether each row of `index`, (m, ndim), lies inside."""
+        inside = np.ones(len(index), dtype=np.bool_)
+        for axis, (lo, hi) in enumerate(zip(self.lo, self.hi, strict=True)):
+            inside &= (index[:, axis] >= lo) & (index[:, axis].astype(np.uint64) < hi)
+        return inside
+
+    def keys(self, index: npt.NDArray[np.uint32]) -> Keys:
+        """One key per row of `index`; keys of rows outside the box mean nothing."""
+        if self.cells > _MAX_CELLS:
+            big_endian = np.ascontiguousarray(index, dtype=">u4")
+            return big_endian.view(f"S{4 * index.shape[1]}").reshape(-1)
+        keys = np.zeros(len(index), dtype=np.uint64)
+        for axis, (lo, side) in enumerate(zip(self.lo, self.sides, strict=True)):
+            if axis:
+                keys *= np.uint64(side)
+            keys += index[:, axis]
+            if lo:
+                keys -= np.uint64(lo)
+        return keys
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortedKeys:
+    """Keys of rows, to be searched if they are ascending."""
+
+    box: Box
+    keys: Keys
+
+    @classmethod
+    def of(cls, index: npt.NDArray[np.uint32]) -> "SortedKeys":
+        box = Box.around(index)
+        return cls(box, box.keys(index))
+
+    @property
+    def is_ascending(self) -> bool:
+        """Whether the rows are in order and none is there twice."""
+        return bool((self.keys[1:] > self.keys[:-1]).all())
+
+    def lookup(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+        """Row of each wanted index, -1 where absent."""
+        count = len(self.keys)
+        inside = self.box.contains(wanted)
+        if not count or not inside.any():
+            return np.full(len(wanted), -1, dtype=np.int64)
+        keys = self.box.keys(wanted)
+        if count == self.box.cells:  # every cell is there: the key is the row
+            return np.where(inside, keys.astype(np.int64), -1)
+        rows = np.searchsorted(self.keys, keys).astype(np.int64)
+        np.minimum(rows, count - 1, out=rows)
+        return np.where(inside & (self.keys[rows] == keys), rows, -1)
+
+
+def order_last_wins(index: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64] | None:
+    """Rows in ascending order of index, of equal ones only the last; None if nothing changes."""
+    found = SortedKeys.of(index)
+    if found.is_ascending:
+        return None
+    keys = found.keys
+    order = np.argsort(keys, kind="stable").astype(np.int64)
+    ordered = keys[order]
+    is_last = np.ones(len(order), dtype=np.bool_)
+    is_last[:-1] = ordered[1:] != ordered[:-1]
+    return order[is_last]
+
+
+def distinct(index: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """The rows of `index`, each once, in ascending order."""
+    order = order_last_wins(index)
+    return index if order is None else index[order]

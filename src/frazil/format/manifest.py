@@ -1,0 +1,193 @@
+"""Where the chunks of arrays are. Spec: "Chunk Manifest Files".
+
+A manifest may hold several arrays, and an array may have several manifests. What a reference is
+follows from the fields it has; if there are several, the reference implementation looks for a
+chunk id first, then for a compressed location, a location, and inline data.
+"""
+
+from collections.abc import Buffer
+from dataclasses import dataclass
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, splits_of
+from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.locations import (
+    EncodedLocations,
+    LocationCompression,
+    decode_locations,
+    encode_locations,
+)
+from frazil.format.payloads import RefKind
+from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
+from frazil.ids import ManifestId, NodeId
+
+__all__ = ["LocationCompression", "Manifest", "decode_manifest", "encode_manifest"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Manifest:
+    id: ManifestId
+    arrays: dict[NodeId, ChunkRefs]
+
+    @property
+    def num_refs(self) -> int:
+        return sum(map(len, self.arrays.values()))
+
+
+def decode_manifest(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Manifest:
+    envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)
+    root = decode(envelope.data, MANIFEST)
+    arrays = root.tables("arrays").rows
+    node_ids = arrays.struct("node_id").values
+    refs = arrays.tables("refs")
+    columns = _decode_columns(
+        refs.rows,
+        dictionary=root.string("location_dictionary").item(0),
+        algorithm=int(root.scalar("compression_algorithm").values[0]),
+    )
+    index = refs.rows.vector("index")
+    found: dict[NodeId, list[ChunkRefs]] = {}
+    for place, (start, stop) in enumerate(zip(refs.splits[:-1], refs.splits[1:], strict=True)):
+        part = _decode_array(columns, index, int(start), int(stop))
+        found.setdefault(NodeId(node_ids[place].tobytes()), []).append(part)
+    return Manifest(
+        id=ManifestId(root.struct("id").values[0].tobytes()),
+        arrays={
+            node: parts[0] if len(parts) == 1 else _joined(parts)
+            for node, parts in sorted(found.items())
+        },
+    )
+
+
+def encode_manifest(
+    manifest: Manifest,
+    *,
+    level: int = 3,
+    location_compression: LocationCompression | None = None,
+) -> bytes:
+    arrays = sorted(manifest.arrays.items())
+    node_ids = np.frombuffer(b"".join(node.raw for node, _ in arrays), dtype=np.uint8)
+    rows, dictionary = _encode_columns([refs for _, refs in arrays], location_compression)
+    splits = splits_of(np.array([len(refs) for _, refs in arrays], dtype=np.int64))
+    table = Table.build(
+        ARRAY_MANIFEST,
+        len(arrays),
+        node_id=StructColumn.of(node_ids.reshape(-1, NodeId.size)),
+        refs=TableVectorColumn.of(rows, splits),
+    )
+    root = Table.build(
+        MANIFEST,
+        1,
+        id=StructColumn.of(np.frombuffer(manifest.id.raw, dtype=np.uint8).reshape(1, -1)),
+        arrays=TableVectorColumn.of(table),
+        location_dictionary=StringColumn.from_list([dictionary]),
+        # Absent would mean 1, so that 0 is written out.
+        compression_algorithm=ScalarColumn.of([0 if dictionary is None else 1], "u1"),
+    )
+    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.MANIFEST, level=level)
+
+
+def _decode_columns(rows: Table, *, dictionary: bytes | None, algorithm: int) -> ChunkRefs:
+    """The references of all arrays, but for their indices, which may differ in length."""
+    chunk_id = rows.struct("chunk_id")
+    inline, etag = rows.string("inline"), rows.string("checksum_etag")
+    location = decode_locations(
+        EncodedLocations(rows.string("location"), rows.string("compressed_location"), dictionary),
+        algorithm,
+    )
+    is_virtual = location.present & ~chunk_id.present
+    is_inline = inline.present & ~(chunk_id.present | is_virtual)
+    kind = np.zeros(len(rows), dtype=np.uint8)
+    kind[is_inline] = RefKind.INLINE
+    kind[is_virtual] = RefKind.VIRTUAL
+    kind[chunk_id.present] = RefKind.NATIVE
+    if not kind.all():
+        raise FormatError("a chunk reference is neither inline, native nor virtual")
+    length = rows.scalar("length").values
+    offset = rows.scalar("offset").values
+    if is_inline.any():
+        length = np.where(is_inline, inline.lengths().astype(np.uint64), length)
+        offset = np.where(is_inline, np.uint64(0), offset)
+    last_modified = rows.scalar("checksum_last_modified").values
+    if not is_virtual.all() and last_modified.any():
+        last_modified = np.where(is_virtual, last_modified, np.uint32(0))
+    return ChunkRefs(
+        np.zeros((len(rows), 0), dtype=np.uint32),
+        kind,
+        chunk_id.values,
+        offset,
+        length,
+        _only(location, is_virtual),
+        _only(etag, is_virtual),
+        last_modified,
+        _only(inline, is_inline),
+    )
+
+
+def _only(column: StringColumn, rows: Bools) -> StringColumn:
+    """`column` with nothing in the other rows."""
+    if not (column.present & ~rows).any():
+        return column
+    return StringColumn(np.where(rows, column.codes, -1), column.strings)
+
+
+def _decode_array(columns: ChunkRefs, index: VectorColumn, start: int, stop: int) -> ChunkRefs:
+    """Rows `start` to `stop`, which are those of one array.
+
+    Writers do not check the number of coordinates, so a few rows may have another one than the
+    rest. They cannot be chunks of the same array and are left out.
+    """
+    splits = index.splits[start : stop + 1]
+    ndim = even_length(splits)
+    rows: slice | Ints = slice(start, stop)
+    if ndim is not None:
+        coordinates = index.values[int(splits[0]) : int(splits[-1])].reshape(stop - start, ndim)
+    else:
+        lengths = np.diff(splits)
+        ndim = int(np.bincount(lengths).argmax())
+        chosen = np.flatnonzero(lengths == ndim)
+        coordinates = gather(index.values, splits[:-1][chosen], lengths[chosen])
+        coordinates = coordinates.reshape(len(chosen), ndim)
+        rows = chosen + start
+    return columns.with_index(coordinates, rows)
+
+
+def _joined(parts: list[ChunkRefs]) -> ChunkRefs:
+    """The parts of an array that a manifest lists more than once."""
+    ndim = max(part.ndim for part in parts)
+    return ChunkRefs.concat([part for part in parts if part.ndim == ndim])
+
+
+def _encode_columns(
+    parts: list[ChunkRefs], compression: LocationCompression | None
+) -> tuple[Table, bytes | None]:
+    """Rows of all arrays, and the dictionary of their locations if they are compressed."""
+    if not parts:
+        return Table.empty(CHUNK_REF), None
+    kind = np.concatenate([part.kind for part in parts])
+    last_modified = np.concatenate([part.last_modified for part in parts])
+    is_placed = kind != RefKind.INLINE
+    location = encode_locations(StringColumn.concat([p.location for p in parts]), compression)
+    rows = Table.build(
+        CHUNK_REF,
+        len(kind),
+        index=VectorColumn.concat([VectorColumn.regular(part.index) for part in parts]),
+        inline=StringColumn.concat([part.inline for part in parts]),
+        offset=ScalarColumn(np.concatenate([part.offset for part in parts]), is_placed),
+        length=ScalarColumn(np.concatenate([part.length for part in parts]), is_placed),
+        chunk_id=StructColumn(
+            np.concatenate([part.chunk_id for part in parts]), kind == RefKind.NATIVE
+        ),
+        location=location.plain,
+        checksum_etag=StringColumn.concat([part.etag for part in parts]),
+        checksum_last_modified=ScalarColumn(last_modified, last_modified != 0),
+        compressed_location=location.compressed,
+    )
+    return rows, location.dictionary

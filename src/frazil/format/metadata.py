@@ -1,0 +1,62 @@
+"""Named JSON values: the metadata of snapshots and of the repository. Spec: "MetadataItem".
+
+The value's encoding follows the version of the file it is in: FlexBuffers in version 2,
+MessagePack in version 1. A migrated repository has both, in different files.
+"""
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+import msgpack  # type: ignore[import-untyped]  # the package has no type information
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.strings import Strings
+from frazil.flatbuf.table import Table
+from frazil.format.schemas import METADATA_ITEM
+
+
+def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
+    """The rows of a MetadataItem table, as they were in a file of that version."""
+    names = [name or "" for name in items.string("name").to_texts()]
+    values = items.string("value").to_list()
+    decode = decode_flexbuffer if spec_version >= 2 else _decode_msgpack
+    return {name: decode(value or b"") for name, value in zip(names, values, strict=True)}
+
+
+def encode_metadata(metadata: Mapping[str, Json]) -> Table:
+    """Rows for a file of version 2, sorted by name."""
+    items = sorted(((name.encode(), value) for name, value in metadata.items()), key=itemgetter(0))
+    return Table.build(
+        METADATA_ITEM,
+        len(items),
+        name=StringColumn.of(Strings.from_list([name for name, _ in items])),
+        value=StringColumn.of(Strings.from_list([encode_flexbuffer(v) for _, v in items])),
+    )
+
+
+def recode_metadata(items: Table) -> Table:
+    """Rows of a version 1 file, as a version 2 file has them."""
+    return encode_metadata(decode_metadata(items, spec_version=1))
+
+
+def _decode_msgpack(data: bytes) -> Json:
+    try:
+        value = msgpack.unpackb(data, raw=False, strict_map_key=True)
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        raise FormatError(f"metadata value is not MessagePack: {error}") from error
+    return _require_json(value)
+
+
+def _require_json(value: Any) -> Json:
+    match value:
+        case None | bool() | int() | float() | str():
+            return value
+        case list():
+            return [_require_json(item) for item in value]
+        case dict() if all(isinstance(name, str) for name in value):
+            return {name: _require_json(item) for name, item in value.items()}
+        case _:
+            raise FormatError(f"metadata value is not JSON: it has a {type(value).__name__}")

@@ -1,0 +1,309 @@
+"""The nodes of a snapshot: groups and arrays, by path. Spec: "NodeSnapshot", "ArrayNodeData".
+
+Nodes are sorted by the raw UTF-8 bytes of their path (the text of spec 2.0 says by component,
+the reference and spec 2.1 say by bytes). Writers before icechunk 1.1.3 sorted by component, so
+what is read is sorted again where needed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.strings import Strings
+from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
+from frazil.format.schemas import (
+    ARRAY_NODE_DATA,
+    DIMENSION_NAME,
+    DIMENSION_SHAPE_V2,
+    GROUP_NODE_DATA,
+    MANIFEST_REF,
+    NODE_ARRAY,
+    NODE_GROUP,
+    NODE_SNAPSHOT,
+)
+from frazil.ids import ManifestId, NodeId
+from frazil.paths import ROOT, NodePath
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRef:
+    """A manifest, and the part of the chunk grid it holds: (from, to) per axis, `to` exclusive."""
+
+    id: ManifestId
+    extents: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayData:
+    shape: tuple[int, ...]
+    num_chunks: tuple[int, ...]
+    dimension_names: tuple[str | None, ...] | None = None
+    manifests: tuple[ManifestRef, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: NodeId
+    path: NodePath
+    user_data: bytes  # zarr.json as it was given
+    array: ArrayData | None = None  # None for a group
+
+    @property
+    def is_array(self) -> bool:
+        return self.array is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nodes:
+    """All nodes of a snapshot, in ascending order of raw path."""
+
+    table: Table  # NODE_SNAPSHOT, arrays in the form of version 2
+    _paths: list[list[bytes]] = field(default_factory=list, repr=False)  # made once, at need
+
+    @classmethod
+    def empty(cls) -> "Nodes":
+        return cls(Table.empty(NODE_SNAPSHOT))
+
+    @classmethod
+    def from_nodes(cls, nodes: Iterable[Node]) -> "Nodes":
+        """Nodes in any order; of two at one path the last."""
+        by_path = {node.path.raw: node for node in nodes}
+        return cls(node_table([by_path[raw] for raw in sorted(by_path)]))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __iter__(self) -> Iterator[Node]:
+        return map(self.node, range(len(self)))
+
+    @property
+    def paths(self) -> list[bytes]:
+        if not self._paths:
+            self._paths.append([path or b"" for path in self.table.string("path").to_list()])
+        return self._paths[0]
+
+    def path_text(self, row: int) -> str:
+        return self.table.string("path").text(row) or ""
+
+    def find(self, path: NodePath) -> int:
+        """Row of the node, -1 if there is none."""
+        row = bisect_left(self.paths, path.raw)
+        return row if row < len(self) and self.paths[row] == path.raw else -1
+
+    def under(self, path: NodePath) -> Sequence[int]:
+        """Rows of the node at `path`, if there is one, and of all below it."""
+        if path == ROOT:
+            return range(len(self))
+        own = self.find(path)
+        below = self.below(path)
+        return below if own < 0 else [own, *below]
+
+    def below(self, path: NodePath) -> range:
+        """Rows of all nodes strictly below `path`."""
+        prefix = path.descendant_prefix.encode()
+        start = bisect_left(self.paths, prefix)
+        stop = bisect_left(self.paths, prefix[:-1] + b"0", lo=start)  # "0" follows "/"
+        return range(start + (start < stop and self.paths[start] == prefix), stop)
+
+    def children(self, path: NodePath) -> list[int]:
+        """Rows of the nodes directly below `path`."""
+        length = len(path.descendant_prefix.encode())
+        return [row for row in self.below(path) if b"/" not in self.paths[row][length:]]
+
+    def node(self, row: int) -> Node:
+        return decode_node(self.table, row)
+
+    def patched(self, *, remove: Iterable[NodePath], put: Iterable[Node]) -> "Nodes":
+        """These nodes without those at the paths to remove, then with the nodes to put."""
+        new = Nodes.from_nodes(put)
+        gone = {path.raw for path in remove} | set(new.paths)
+        rows = [row for row in map(self._find_raw, gone) if row >= 0]
+        kept = np.ones(len(self), dtype=np.bool_)
+        kept[rows] = False
+        if not len(new) and kept.all():
+            return self
+        table = Table.concat([self.table.take(kept), new.table])
+        return Nodes(in_path_order(table))
+
+    def _find_raw(self, raw: bytes) -> int:
+        row = bisect_left(self.paths, raw)
+        return row if row < len(self) and self.paths[row] == raw else -1
+
+    def manifest_ids(self) -> npt.NDArray[np.uint8]:
+        """Ids of the manifests of all arrays, (n, 12), repeated where shared."""
+        arrays = self.table.union("node_data").variants[NODE_ARRAY]
+        return arrays.tables("manifests").rows.struct("object_id").values
+
+
+def in_path_order(table: Table) -> Table:
+    """Rows in ascending order of raw path."""
+    paths = table.string("path").to_list()
+    order = sorted(range(len(paths)), key=lambda row: paths[row] or b"")
+    if order == list(range(len(paths))):
+        return table
+    return table.take(np.array(order, dtype=np.int64))
+
+
+def decode_node(table: Table, row: int) -> Node:
+    path = table.string("path").text(row) or ""
+    data = table.union("node_data")
+    kind, at = int(data.types[row]), int(data.index[row])
+    if kind not in {NODE_ARRAY, NODE_GROUP}:
+        raise FormatError(f"node {path!r} is of unknown type {kind}")
+    try:
+        return Node(
+            id=NodeId(table.struct("id").values[row].tobytes()),
+            path=NodePath(path),
+            user_data=table.string("user_data").item(row) or b"",
+            array=_decode_array(data.variants[NODE_ARRAY], at) if kind == NODE_ARRAY else None,
+        )
+    except InvalidInputError as error:
+        raise FormatError(f"node path is not valid: {error}") from error
+
+
+def _decode_array(arrays: Table, row: int) -> ArrayData:
+    shape = arrays.tables("shape_v2")
+    axes = slice(int(shape.splits[row]), int(shape.splits[row + 1]))
+    names = arrays.tables("dimension_names")
+    named = range(int(names.splits[row]), int(names.splits[row + 1]))
+    manifests = arrays.tables("manifests")
+    listed = range(int(manifests.splits[row]), int(manifests.splits[row + 1]))
+    text = names.rows.string("name").text
+    return ArrayData(
+        shape=tuple(shape.rows.scalar("array_length").values[axes].tolist()),
+        num_chunks=tuple(shape.rows.scalar("num_chunks").values[axes].tolist()),
+        dimension_names=tuple(text(at) or None for at in named) if names.present[row] else None,
+        manifests=tuple(_decode_manifest_ref(manifests.rows, at) for at in listed),
+    )
+
+
+def _decode_manifest_ref(refs: Table, row: int) -> ManifestRef:
+    extents = np.ascontiguousarray(refs.vector("extents").row(row)).view("<u4")
+    return ManifestRef(
+        id=ManifestId(refs.struct("object_id").values[row].tobytes()),
+        extents=tuple((start, stop) for start, stop in extents.tolist()),
+    )
+
+
+def node_table(nodes: Sequence[Node]) -> Table:
+    """Rows in the order given."""
+    arrays = [node.array for node in nodes if node.array is not None]
+    is_array = np.array([node.is_array for node in nodes], dtype=np.bool_)
+    before = np.cumsum(is_array)
+    data = UnionColumn(
+        np.where(is_array, NODE_ARRAY, NODE_GROUP).astype(np.uint8),
+        np.where(is_array, before - 1, np.arange(len(nodes)) - before),
+        {
+            NODE_ARRAY: _array_table(arrays),
+            NODE_GROUP: Table.build(GROUP_NODE_DATA, len(nodes) - len(arrays)),
+        },
+    )
+    return Table.build(
+        NODE_SNAPSHOT,
+        len(nodes),
+        id=StructColumn.of(id_column([node.id.raw for node in nodes], NodeId.size)),
+        path=StringColumn.of(Strings.from_list([node.path.raw for node in nodes])),
+        user_data=StringColumn.of(Strings.from_list([node.user_data for node in nodes])),
+        node_data=data,
+    )
+
+
+def _array_table(arrays: Sequence[ArrayData]) -> Table:
+    refs = [ref for array in arrays for ref in array.manifests]
+    names = [array.dimension_names for array in arrays]
+    return Table.build(
+        ARRAY_NODE_DATA,
+        len(arrays),
+        shape=_no_shapes(len(arrays)),
+        dimension_names=TableVectorColumn(
+            splits_of(np.array([len(each or ()) for each in names], dtype=np.int64)),
+            _name_table([name for each in names for name in each or ()]),
+            np.array([each is not None for each in names], dtype=np.bool_),
+        ),
+        manifests=TableVectorColumn.of(
+            _manifest_ref_table(refs), _splits(len(array.manifests) for array in arrays)
+        ),
+        shape_v2=TableVectorColumn.of(
+            shape_table(
+                np.array([size for array in arrays for size in array.shape], dtype=np.uint64),
+                np.array([size for array in arrays for size in array.num_chunks], dtype=np.uint64),
+            ),
+            _splits(len(array.shape) for array in arrays),
+        ),
+    )
+
+
+def _no_shapes(count: int) -> VectorColumn:
+    """The field of version 1: required, and empty since version 2."""
+    none = np.zeros((0, 16), dtype=np.uint8)
+    return VectorColumn.of(none, np.zeros(count + 1, dtype=np.int64))
+
+
+def _name_table(names: Sequence[str | None]) -> Table:
+    return Table.build(DIMENSION_NAME, len(names), name=StringColumn.from_list(names))
+
+
+def _manifest_ref_table(refs: Sequence[ManifestRef]) -> Table:
+    extents = np.array([pair for ref in refs for pair in ref.extents], dtype="<u4").reshape(-1, 2)
+    return Table.build(
+        MANIFEST_REF,
+        len(refs),
+        object_id=StructColumn.of(id_column([ref.id.raw for ref in refs], ManifestId.size)),
+        extents=VectorColumn.of(extents.view(np.uint8), _splits(len(ref.extents) for ref in refs)),
+    )
+
+
+def shape_table(lengths: npt.NDArray[np.uint64], num_chunks: npt.NDArray[np.uint64]) -> Table:
+    """One row per axis; both fields are written even where 0, as readers expect them."""
+    if len(num_chunks) and int(num_chunks.max()) >= 2**32:
+        raise FormatError("an axis has more chunks than the format can count")
+    return Table.build(
+        DIMENSION_SHAPE_V2,
+        len(lengths),
+        array_length=ScalarColumn.of(lengths, "u8"),
+        num_chunks=ScalarColumn.of(num_chunks.astype(np.uint32), "u4"),
+    )
+
+
+def _splits(counts: Iterable[int]) -> npt.NDArray[np.int64]:
+    return splits_of(np.array(list(counts), dtype=np.int64))
+
+
+def id_column(raw: Sequence[bytes], size: int) -> npt.NDArray[np.uint8]:
+    """Ids as rows, (n, size)."""
+    return np.frombuffer(b"".join(raw), dtype=np.uint8).reshape(-1, size)
+
+
+def with_shapes_v2(table: Table) -> Table:
+    """The rows with every array's shape in the form of version 2.
+
+    Version 1 stored the length of a chunk; writers that only know the number of chunks work it
+    back (0 for an axis of length 0), which gives the same number again.
+    """
+    data = table.union("node_data")
+    arrays = data.variants[NODE_ARRAY]
+    current = arrays.tables("shape_v2")
+    if current.present.all():
+        return table
+    old = arrays.vector("shape")
+    pairs = np.ascontiguousarray(old.values).view("<u8").reshape(-1, 2)
+    lengths, chunk_lengths = pairs[:, 0], np.maximum(pairs[:, 1], np.uint64(1))
+    num_chunks = lengths // chunk_lengths + (lengths % chunk_lengths > 0)
+    converted = TableVectorColumn.of(shape_table(lengths, num_chunks), old.splits)
+    both = TableVectorColumn.concat([current, converted])
+    every = np.arange(len(arrays), dtype=np.int64)
+    shapes = both.take(np.where(current.present, every, every + len(arrays)))
+    arrays = arrays.replace(shape=_no_shapes(len(arrays)), shape_v2=shapes)
+    variants = {**data.variants, NODE_ARRAY: arrays}
+    return table.replace(node_data=UnionColumn(data.types, data.index, variants))

@@ -1,0 +1,281 @@
+"""The entry point of a repository, its only file that changes. Spec: "Repo Info File"."""
+
+from bisect import bisect_left
+from collections.abc import Buffer, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
+from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.metadata import decode_metadata, encode_metadata
+from frazil.format.nodes import id_column
+from frazil.format.schemas import IDENTIFIER, REF, REPO, SNAPSHOT_INFO
+from frazil.format.update_log import UpdateLog, decode_status, encode_status
+from frazil.format.updates import Availability, RepoStatus, Update
+from frazil.ids import SnapshotId
+
+__all__ = [
+    "Availability",
+    "RepoInfo",
+    "RepoStatus",
+    "SnapshotInfos",
+    "Update",
+    "decode_repo_info",
+    "encode_repo_info",
+]
+
+_MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotInfos:
+    """What the repository knows of its snapshots without opening them, in ascending order of id."""
+
+    table: Table  # SNAPSHOT_INFO
+
+    @classmethod
+    def empty(cls) -> "SnapshotInfos":
+        return cls(Table.empty(SNAPSHOT_INFO))
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def ids(self) -> npt.NDArray[np.uint8]:
+        """(n, 12)"""
+        return self.table.struct("id").values
+
+    @property
+    def parents(self) -> npt.NDArray[np.int32]:
+        """(n,) row of each snapshot's parent, -1 for none."""
+        return self.table.scalar("parent_offset").values
+
+    @property
+    def flushed_at_us(self) -> npt.NDArray[np.uint64]:
+        """(n,)"""
+        return self.table.scalar("flushed_at").values
+
+    def id(self, row: int) -> SnapshotId:
+        return SnapshotId(self.ids[row].tobytes())
+
+    def message(self, row: int) -> str:
+        return self.table.string("message").text(row) or ""
+
+    def metadata(self, row: int) -> dict[str, Json]:
+        items = self.table.tables("metadata")
+        rows = np.arange(int(items.splits[row]), int(items.splits[row + 1]), dtype=np.int64)
+        return decode_metadata(items.rows.take(rows))
+
+    def pruned_logs(self, row: int) -> list[bytes]:
+        """Transaction logs of ancestors that were expired, oldest first (spec 2.1)."""
+        return [raw.tobytes() for raw in self.table.vector("pruned_ancestor_tx_logs").row(row)]
+
+    def find(self, wanted: SnapshotId) -> int:
+        """Row of the snapshot, -1 if it is not listed."""
+        row = self._place(wanted)
+        return row if row < len(self) and self.ids[row].tobytes() == wanted.raw else -1
+
+    def _place(self, wanted: SnapshotId) -> int:
+        return bisect_left(range(len(self)), wanted.raw, key=lambda row: self.ids[row].tobytes())
+
+    def inserted(
+        self,
+        new: SnapshotId,
+        *,
+        parent: SnapshotId | None,
+        flushed_at_us: int,
+        message: str,
+        metadata: Mapping[str, Json],
+    ) -> tuple["SnapshotInfos", int]:
+        """These and one more, and its row: rows from there on have moved by one."""
+        parent_row = -1 if parent is None else self.find(parent)
+        if parent is not None and parent_row < 0:
+            raise FormatError(f"parent {parent} of snapshot {new} is not listed")
+        row = self._place(new)
+        if self.find(new) >= 0:
+            raise FormatError(f"snapshot {new} is listed already", kind="duplicate-snapshot-id")
+        added = Table.build(
+            SNAPSHOT_INFO,
+            1,
+            id=StructColumn.of(id_column([new.raw], SnapshotId.size)),
+            parent_offset=ScalarColumn.of([parent_row], "i4"),
+            flushed_at=ScalarColumn.of([flushed_at_us], "u8"),
+            message=StringColumn.from_list([message]),
+            metadata=TableVectorColumn.of(encode_metadata(metadata)),
+        )
+        order = np.insert(np.arange(len(self), dtype=np.int64), row, len(self))
+        table = Table.concat([self.table, added]).take(order)
+        parents = table.scalar("parent_offset").values
+        moved = ScalarColumn.of(np.where(parents >= row, parents + 1, parents), "i4")
+        return SnapshotInfos(table.replace(parent_offset=moved)), row
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepoInfo:
+    """Branches and tags are rows of `snapshots` by name. `updates` is newest first."""
+
+    spec_version: int
+    tags: dict[str, int]
+    branches: dict[str, int]
+    deleted_tags: tuple[str, ...]
+    snapshots: SnapshotInfos
+    status: RepoStatus
+    metadata: dict[str, Json]
+    updates: Sequence[Update]
+    before_updates: str | None = None
+    config: Json | None = None
+    enabled_flags: tuple[int, ...] = ()
+    disabled_flags: tuple[int, ...] = ()
+
+    def snapshot_of_branch(self, name: str) -> SnapshotId | None:
+        row = self.branches.get(name)
+        return None if row is None else self.snapshots.id(row)
+
+    def snapshot_of_tag(self, name: str) -> SnapshotId | None:
+        row = self.tags.get(name)
+        return None if row is None else self.snapshots.id(row)
+
+    def with_snapshot(
+        self,
+        new: SnapshotId,
+        parent: SnapshotId | None,
+        flushed_at_us: int,
+        message: str,
+        metadata: Mapping[str, Json],
+    ) -> "RepoInfo":
+        snapshots, row = self.snapshots.inserted(
+            new,
+            parent=parent,
+            flushed_at_us=flushed_at_us,
+            message=message,
+            metadata=metadata,
+        )
+        return replace(
+            self,
+            snapshots=snapshots,
+            tags={name: at + (at >= row) for name, at in self.tags.items()},
+            branches={name: at + (at >= row) for name, at in self.branches.items()},
+        )
+
+    def with_branch(self, name: str, snapshot: SnapshotId) -> "RepoInfo":
+        """A new branch, or an old one moved."""
+        return replace(self, branches=self.branches | {name: self._require_row(snapshot)})
+
+    def without_branch(self, name: str) -> "RepoInfo":
+        return replace(self, branches=_without(self.branches, name))
+
+    def with_tag(self, name: str, snapshot: SnapshotId) -> "RepoInfo":
+        return replace(self, tags=self.tags | {name: self._require_row(snapshot)})
+
+    def without_tag(self, name: str) -> "RepoInfo":
+        """The name is remembered as deleted, and cannot be given again."""
+        deleted = tuple(sorted({*self.deleted_tags, name}, key=str.encode))
+        return replace(self, tags=_without(self.tags, name), deleted_tags=deleted)
+
+    def _require_row(self, snapshot: SnapshotId) -> int:
+        row = self.snapshots.find(snapshot)
+        if row < 0:
+            raise FormatError(f"snapshot {snapshot} is not listed")
+        return row
+
+
+def _without(refs: dict[str, int], name: str) -> dict[str, int]:
+    return {other: row for other, row in refs.items() if other != name}
+
+
+def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> RepoInfo:
+    envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
+    root = decode(envelope.data, REPO)
+    snapshots, new_rows = _sorted_snapshots(root.tables("snapshots").rows)
+    status = root.subtable("status")
+    config = root.string("config").item(0)
+    return RepoInfo(
+        spec_version=int(root.scalar("spec_version").values[0]),
+        tags=_decode_refs(root.tables("tags").rows, new_rows),
+        branches=_decode_refs(root.tables("branches").rows, new_rows),
+        deleted_tags=tuple(text or "" for text in root.strings("deleted_tags").strings.to_texts()),
+        snapshots=snapshots,
+        status=decode_status(status.rows, int(status.index[0])),
+        metadata=decode_metadata(root.tables("metadata").rows),
+        updates=UpdateLog(root.tables("latest_updates").rows),
+        before_updates=root.string("repo_before_updates").text(0),
+        config=None if config is None else decode_flexbuffer(config),
+        enabled_flags=tuple(root.vector("enabled_feature_flags").values.tolist()),
+        disabled_flags=tuple(root.vector("disabled_feature_flags").values.tolist()),
+    )
+
+
+def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
+    config = None if info.config is None else encode_flexbuffer(info.config)
+    deleted = sorted(name.encode() for name in info.deleted_tags)
+    root = Table.build(
+        REPO,
+        1,
+        spec_version=ScalarColumn.of([info.spec_version], "u1"),
+        tags=_encode_refs(info.tags),
+        branches=_encode_refs(info.branches),
+        deleted_tags=StringVectorColumn.from_lists([deleted]),
+        snapshots=TableVectorColumn.of(info.snapshots.table),
+        status=SubTableColumn.of(encode_status([info.status])),
+        metadata=TableVectorColumn.of(encode_metadata(info.metadata)),
+        latest_updates=TableVectorColumn.of(UpdateLog.of(info.updates).table),
+        repo_before_updates=StringColumn.from_list([info.before_updates]),
+        config=StringColumn.from_list([config]),
+        enabled_feature_flags=_encode_flags(info.enabled_flags),
+        disabled_feature_flags=_encode_flags(info.disabled_flags),
+    )
+    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level)
+
+
+def _sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:
+    """Snapshots in order of id, whatever the file's order, and the new row of each old one."""
+    ids = [raw.tobytes() for raw in table.struct("id").values]
+    parents = table.scalar("parent_offset").values
+    if len(parents) and not (int(parents.min()) >= -1 and int(parents.max()) < len(ids)):
+        raise FormatError("a snapshot's parent is not listed")
+    order = np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int64)
+    new_rows = np.empty_like(order)
+    new_rows[order] = np.arange(len(order))
+    moved = np.where(parents < 0, -1, np.append(new_rows, -1)[parents]) if ids else parents
+    if not (order == new_rows).all() or (len(order) and (order != np.arange(len(order))).any()):
+        table = table.replace(parent_offset=ScalarColumn.of(moved, "i4")).take(order)
+    return SnapshotInfos(table), new_rows
+
+
+def _decode_refs(refs: Table, new_rows: npt.NDArray[np.int64]) -> dict[str, int]:
+    names = refs.string("name").to_texts()
+    rows = refs.scalar("snapshot_index").values
+    if len(rows) and int(rows.max()) >= len(new_rows):
+        raise FormatError("a branch or tag points to a snapshot that is not listed")
+    return dict(zip((name or "" for name in names), new_rows[rows].tolist(), strict=True))
+
+
+def _encode_refs(refs: Mapping[str, int]) -> TableVectorColumn:
+    """Sorted by the bytes of the name: others find them by bisection."""
+    items = sorted((name.encode(), row) for name, row in refs.items())
+    table = Table.build(
+        REF,
+        len(items),
+        name=StringColumn.from_list([name for name, _ in items]),
+        snapshot_index=ScalarColumn.of([row for _, row in items], "u4"),
+    )
+    return TableVectorColumn.of(table)
+
+
+def _encode_flags(flags: Iterable[int]) -> VectorColumn:
+    """Absent if there are none."""
+    values = np.array(sorted(flags), dtype=np.uint16)
+    return VectorColumn(values, np.array([0, len(values)]), np.array([len(values) > 0]))

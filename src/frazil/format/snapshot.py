@@ -1,0 +1,126 @@
+"""One version of the hierarchy. Spec: "Snapshot Files".
+
+Files of version 1 are read as if they were of version 2: their parent is kept, everything else
+takes the newer form. `encode_snapshot` writes version 2.
+"""
+
+from collections.abc import Buffer
+from dataclasses import dataclass
+
+import numpy as np
+
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.flexbuffers import Json
+from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.metadata import decode_metadata, encode_metadata
+from frazil.format.nodes import (
+    ArrayData,
+    ManifestRef,
+    Node,
+    Nodes,
+    id_column,
+    in_path_order,
+    with_shapes_v2,
+)
+from frazil.format.schemas import IDENTIFIER, MANIFEST_FILE_INFO_V2, SNAPSHOT
+from frazil.ids import ManifestId, SnapshotId
+
+__all__ = [
+    "ArrayData",
+    "ManifestFile",
+    "ManifestRef",
+    "Node",
+    "Nodes",
+    "Snapshot",
+    "decode_snapshot",
+    "encode_snapshot",
+]
+
+# struct ManifestFileInfo of version 1
+_MANIFEST_FILE_INFO = np.dtype(
+    {
+        "names": ["id", "size_bytes", "num_chunk_refs"],
+        "formats": ["V12", "<u8", "<u4"],
+        "offsets": [0, 16, 24],
+        "itemsize": 32,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    id: ManifestId
+    size_bytes: int  # of the whole file; readers ask for exactly as many, 0 if unknown
+    num_refs: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    id: SnapshotId
+    parent_id: SnapshotId | None  # in files of version 1 only; the repo info has it since
+    flushed_at_us: int
+    message: str
+    metadata: dict[str, Json]
+    manifest_files: tuple[ManifestFile, ...]
+    nodes: Nodes
+
+
+def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    root = decode(envelope.data, SNAPSHOT)
+    parent = root.struct("parent_id")
+    return Snapshot(
+        id=SnapshotId(root.struct("id").values[0].tobytes()),
+        parent_id=SnapshotId(parent.values[0].tobytes()) if parent.present[0] else None,
+        flushed_at_us=int(root.scalar("flushed_at").values[0]),
+        message=root.string("message").text(0) or "",
+        metadata=decode_metadata(root.tables("metadata").rows, spec_version=envelope.spec_version),
+        manifest_files=_decode_manifest_files(root),
+        nodes=Nodes(in_path_order(with_shapes_v2(root.tables("nodes").rows))),
+    )
+
+
+def encode_snapshot(snapshot: Snapshot, *, level: int = 3) -> bytes:
+    files = sorted(snapshot.manifest_files, key=lambda file: file.id)
+    root = Table.build(
+        SNAPSHOT,
+        1,
+        id=StructColumn.of(id_column([snapshot.id.raw], SnapshotId.size)),
+        nodes=TableVectorColumn.of(snapshot.nodes.table),
+        flushed_at=ScalarColumn.of([snapshot.flushed_at_us], "u8"),
+        message=StringColumn.from_list([snapshot.message]),
+        metadata=TableVectorColumn.of(encode_metadata(snapshot.metadata)),
+        manifest_files=VectorColumn.of(np.zeros((0, 32), np.uint8), np.zeros(2, np.int64)),
+        manifest_files_v2=TableVectorColumn.of(_manifest_file_table(files)),
+    )
+    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.SNAPSHOT, level=level)
+
+
+def _decode_manifest_files(root: Table) -> tuple[ManifestFile, ...]:
+    newer = root.tables("manifest_files_v2")
+    if newer.present[0]:
+        ids = [raw.tobytes() for raw in newer.rows.struct("id").values]
+        sizes = newer.rows.scalar("size_bytes").values.tolist()
+        counts = newer.rows.scalar("num_chunk_refs").values.tolist()
+    else:
+        older = root.vector("manifest_files").values
+        records = np.ascontiguousarray(older).view(_MANIFEST_FILE_INFO).reshape(-1)
+        ids = [raw.tobytes() for raw in older[:, :12]]
+        sizes, counts = records["size_bytes"].tolist(), records["num_chunk_refs"].tolist()
+    return tuple(
+        ManifestFile(ManifestId(raw), size, count)
+        for raw, size, count in zip(ids, sizes, counts, strict=True)
+    )
+
+
+def _manifest_file_table(files: list[ManifestFile]) -> Table:
+    return Table.build(
+        MANIFEST_FILE_INFO_V2,
+        len(files),
+        id=StructColumn.of(id_column([file.id.raw for file in files], ManifestId.size)),
+        size_bytes=ScalarColumn.of([file.size_bytes for file in files], "u8"),
+        num_chunk_refs=ScalarColumn.of([file.num_refs for file in files], "u4"),
+    )

@@ -1,0 +1,49 @@
+"""Columns of text from Python strings, at the speed of C, and put together without repeats."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import count
+
+import numpy as np
+
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.strings import Strings
+
+type Texts = StringColumn | Strings | Sequence[str]
+
+
+def coded(texts: Texts) -> StringColumn:
+    """One row per text, equal ones stored once. What is coded already stays as it is."""
+    match texts:
+        case StringColumn():
+            return texts
+        case Strings():
+            codes, distinct = texts.unique()
+            return StringColumn(codes, distinct)
+        case _:
+            # A missing key numbers itself: one pass in C, half the time of fromkeys and map.
+            numbers: defaultdict[str, int] = defaultdict(count().__next__)
+            codes = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
+            return StringColumn(codes, table(list(numbers)))
+
+
+def table(texts: Sequence[str]) -> Strings:
+    """One string per text."""
+    joined = "".join(texts)
+    heap = joined.encode()
+    if len(heap) != len(joined):  # not ASCII: bytes and characters differ
+        return Strings.from_list(texts)
+    length = np.fromiter(map(len, texts), np.int64, len(texts))
+    return Strings(np.frombuffer(heap, np.uint8), splits_of(length)[:-1], length)
+
+
+def concat(parts: Sequence[StringColumn]) -> StringColumn:
+    """Rows of all parts; texts that many rows share are shared across the parts too."""
+    column = StringColumn.concat(parts)
+    if len(parts) == 1 or 4 * len(column.strings) > len(column):
+        return column  # few rows share a text: looking for more is not worth a pass in Python
+    codes, distinct = column.strings.unique()
+    if len(distinct) == len(column.strings):
+        return column
+    return StringColumn(np.append(codes, -1)[column.codes], distinct)
