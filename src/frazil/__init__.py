@@ -1,1 +1,80 @@
-"""Icechunk repositories in Python."""
+"""Icechunk repositories in Python: versioned, transactional storage for Zarr arrays."""
+# ruff: noqa: F405 -- the names below come from `frazil.api`, whose list is the same: tested
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from frazil.api import *  # noqa: F403 -- what `__getattr__` finds, for type checkers
+
+    __version__: str
+
+__all__ = [
+    "AlreadyExistsError",
+    "CachingConfig",
+    "ChecksumAlgorithm",
+    "ChunkType",
+    "CompressionAlgorithm",
+    "CompressionConfig",
+    "ConflictError",
+    "Diff",
+    "FormatError",
+    "IcechunkError",
+    "IcechunkStore",
+    "InternalError",
+    "InvalidInputError",
+    "ManifestConfig",
+    "ManifestFileInfo",
+    "ManifestPreloadCondition",
+    "ManifestPreloadConfig",
+    "ManifestSplitCondition",
+    "ManifestSplitDimCondition",
+    "ManifestSplittingConfig",
+    "ManifestVirtualChunkLocationCompressionConfig",
+    "NodeNotFoundError",
+    "NotFoundError",
+    "ObjectStoreConfig",
+    "ReadOnlyError",
+    "RebaseFailedError",
+    "RefNotFoundError",
+    "RepoAvailability",
+    "RepoStatus",
+    "Repository",
+    "RepositoryConfig",
+    "RepositoryNotFoundError",
+    "S3Options",
+    "Session",
+    "SessionMode",
+    "SessionStateError",
+    "SnapshotInfo",
+    "SnapshotNotFoundError",
+    "SpecVersion",
+    "Storage",
+    "StorageConcurrencySettings",
+    "StorageError",
+    "StorageRetriesSettings",
+    "StorageSettings",
+    "StorageTimeoutSettings",
+    "Update",
+    "UpdateType",
+    "VirtualChunkContainer",
+    "VirtualChunkSpec",
+    "__version__",
+    "in_memory_storage",
+    "local_filesystem_storage",
+]
+
+if not TYPE_CHECKING:  # a type checker would take it to mean that any name is there
+
+    def __getattr__(name: str) -> Any:
+        """The public classes, loaded when the first of them is used.
+
+        The one function in an `__init__`, for speed: they need zarr, which takes longer to import
+        than all the rest. Spark's workers and `frazil --help` import this package without need of
+        it.
+        """
+        if name == "__version__":
+            return import_module("importlib.metadata").version("frazil")
+        if name in __all__:
+            return getattr(import_module("frazil.api"), name)
+        raise AttributeError(f"module 'frazil' has no attribute {name!r}")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -157,7 +158,8 @@ class Repository:
 
     @property
     def config(self) -> RepositoryConfig:
-        return self._engine.config
+        """A copy: changing it changes nothing."""
+        return deepcopy(self._engine.config)
 
     def save_config(self) -> None:
         """Makes this configuration the one that everybody gets who opens the repository."""

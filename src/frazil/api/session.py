@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
@@ -83,7 +84,8 @@ class Session:
 
     @property
     def config(self) -> RepositoryConfig:
-        return self._engine.config
+        """A copy: changing it changes nothing."""
+        return deepcopy(self._engine.config)
 
     @property
     def store(self) -> "IcechunkStore":

@@ -191,7 +191,7 @@ class SessionStore(Store):
 
     def _stays_in_memory(self, value: Buffer) -> bool:
         """Whether a chunk with this value is kept in its reference, not stored as an object."""
-        return len(value) <= self.engine.config.resolved_inline_threshold()
+        return len(value) <= self.engine.chunk_writer().inline_threshold_bytes
 
     def _fetch(self, key: Key | None, wanted: ByteRange | None) -> Data | None:
         match key:

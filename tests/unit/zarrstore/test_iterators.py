@@ -1,0 +1,72 @@
+"""One iterator for both kinds of loop."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
+
+
+def batches(made: list[int]) -> Iterator[list[int]]:
+    for start in range(0, 6, 2):
+        made.append(start)
+        yield [start, start + 1]
+        yield []
+
+
+def test_a_plain_loop_sees_every_item() -> None:
+    assert list(AsyncCloseableIterator(batches([]))) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_an_async_loop_sees_every_item() -> None:
+    assert [item async for item in AsyncCloseableIterator(batches([]))] == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_batch_is_made_when_it_is_needed() -> None:
+    made: list[int] = []
+    items = AsyncCloseableIterator(batches(made))
+    assert made == []
+    assert await anext(items) == 0
+    assert next(items) == 1
+    assert made == [0]
+    assert await anext(items) == 2
+    assert made == [0, 2]
+
+
+async def test_closing_drops_the_rest() -> None:
+    items = AsyncCloseableIterator(batches([]))
+    assert await anext(items) == 0
+    await items.aclose()
+    assert [item async for item in items] == []
+    assert list(items) == []
+
+
+async def test_an_error_in_a_batch_reaches_the_loop() -> None:
+    def failing() -> Iterator[list[int]]:
+        yield [1]
+        raise RuntimeError("broken")
+
+    items = AsyncCloseableIterator(failing())
+    assert await anext(items) == 1
+    with pytest.raises(RuntimeError, match="broken"):
+        await anext(items)
+
+
+async def test_other_tasks_run_while_a_batch_is_made() -> None:
+    running = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow() -> Iterator[list[int]]:
+        asyncio.run_coroutine_threadsafe(running.wait(), loop).result(timeout=30)
+        yield [1]
+
+    reading = asyncio.create_task(anext(AsyncCloseableIterator(slow())))
+    await asyncio.sleep(0)
+    running.set()
+    assert await reading == 1
+
+
+def test_batches_have_the_size_asked_for_but_the_last() -> None:
+    assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(batched([], 2)) == []
