@@ -290,6 +290,24 @@ def contents(store: Store) -> Contents:
     return sync(collect())
 
 
+def listing(store: Store) -> Plain:
+    """The directory of every node, and the size of every key."""
+
+    async def collect() -> Plain:
+        keys = [key async for key in store.list()]
+        found: Plain = {key: await store.getsize(key) for key in keys}
+        for key in keys:
+            if key.endswith("zarr.json"):
+                path = key.removesuffix("zarr.json").rstrip("/")
+                names = {name.rstrip("/") async for name in store.list_dir(path)}
+                # The reference shows the directory `c` of an array even when it is empty.
+                empty = not any(other.startswith(f"{path}/c".lstrip("/")) for other in keys)
+                found[f"{path}/"] = sorted(names - {"c"} if empty else names)
+        return found
+
+    return sync(collect())
+
+
 def array_values(store: Store) -> dict[str, object]:
     """The values of every array, in a form in which NaN equals itself."""
     found: dict[str, object] = {}

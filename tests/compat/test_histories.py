@@ -21,6 +21,7 @@ from tests.compat.driver import (
     create_for,
     diff_between,
     history_of,
+    listing,
 )
 from tests.compat.histories import histories
 from tests.compat.steps import Abandon, Commit, History, Step
@@ -66,6 +67,7 @@ def assert_snapshot_seen_alike(ours: Any, reference: Any, snapshot: str, expecte
     our_contents = contents(our_store)
     assert_same(our_contents, contents(their_store), "contents")
     assert our_contents == expected
+    assert_same(listing(our_store), listing(their_store), "listing")
     assert_same(array_values(our_store), array_values(their_store), "values")
 
 
@@ -86,6 +88,15 @@ def replay(history: History, writers: list[Engine]) -> None:
                 written = diff_between(REFERENCE.open(root), player.ids[parent], player.ids[-1])
                 assert_same(status, written, "status before, diff after the commit")
         assert_every_ref_opens(root, model)
+        assert_long_diffs_are_alike(root, model, player.ids)
+
+
+def assert_long_diffs_are_alike(root: Path, model: Model, ids: list[str]) -> None:
+    """From the beginning to each branch, over all the commits between."""
+    ours, reference = OURS.open(root), REFERENCE.open(root)
+    for position in set(model.branches.values()) - {0}:
+        long = [diff_between(repo, ids[0], ids[position]) for repo in (ours, reference)]
+        assert_same(long[0], long[1], "diff over many commits")
 
 
 def assert_every_ref_opens(root: Path, model: Model) -> None:
