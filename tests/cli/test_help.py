@@ -5,7 +5,6 @@ from importlib.metadata import version
 from time import perf_counter
 
 import pytest
-
 from tests.cli.running import COMMAND, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "sql", "log", "ls", "diff", "ops", "dump", "branch", "tag"]

@@ -1,7 +1,6 @@
 from datetime import datetime
 
 import pytest
-
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 

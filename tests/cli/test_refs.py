@@ -1,5 +1,4 @@
 import pytest
-
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 

@@ -1,5 +1,4 @@
 import pytest
-
 from tests.unit.spec.written import Written, write_everything
 
 

@@ -1,7 +1,8 @@
 import itertools
 
-from frazil.flatbuf.table import Table
 from tests.unit.spec.written import Written, is_ascending, raw_rows
+
+from frazil.flatbuf.table import Table
 
 
 def chunk_refs(manifest: Table) -> Table:

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.unit.spec.written import GROUP, Written, is_ascending, raw_rows
 
 from frazil.errors import AlreadyExistsError, ConflictError, SessionStateError
 from frazil.flatbuf.decode import decode
@@ -14,7 +15,6 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
-from tests.unit.spec.written import GROUP, Written, is_ascending, raw_rows
 
 YEAR_3000_MS = 32_503_680_000_000
 
