@@ -48,9 +48,9 @@ def test_the_last_change_of_a_chunk_counts(history: list[tuple[object, ...]]) ->
     for index in INDICES:
         assert pending.find(index) == model.get(index, UNTOUCHED)
     changes = pending.changes()
-    assert {tuple(i): changes.refs.payload(row) for row, i in enumerate(changes.refs.index.tolist())} == {
-        index: payload for index, payload in model.items() if payload is not None
-    }
+    assert {
+        tuple(i): changes.refs.payload(row) for row, i in enumerate(changes.refs.index.tolist())
+    } == {index: payload for index, payload in model.items() if payload is not None}
     assert [tuple(i) for i in changes.deleted.tolist()] == sorted(
         index for index, payload in model.items() if payload is None
     )

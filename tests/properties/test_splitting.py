@@ -35,9 +35,7 @@ def indices_in(draw: st.DrawFn, grid: Grid) -> set[Index]:
 
 
 def overlap(one: ManifestRef, other: ManifestRef) -> bool:
-    return all(
-        a < d and c < b for (a, b), (c, d) in zip(one.extents, other.extents, strict=True)
-    )
+    return all(a < d and c < b for (a, b), (c, d) in zip(one.extents, other.extents, strict=True))
 
 
 def written(parts: list[ChunkRefs]) -> dict[ManifestRef, ChunkRefs]:
@@ -55,7 +53,9 @@ def test_splitting_keeps_every_reference_in_its_own_cell(data: st.DataObject) ->
     assert sum(len(part) for part in parts) == len(indices)
     assert {index for part in parts for index in indices_of(part)} == indices
     for part in parts:
-        cells = {tuple(i // c for i, c in zip(index, cell, strict=True)) for index in indices_of(part)}
+        cells = {
+            tuple(i // c for i, c in zip(index, cell, strict=True)) for index in indices_of(part)
+        }
         assert len(cells) == 1
 
 
@@ -75,7 +75,9 @@ def test_after_any_history_of_cell_sizes_extents_do_not_overlap(data: st.DataObj
         merged = ChunkRefs.merged(old, fresh, fresh.index[:0]).within(grid)
         stored = {ref: stored[ref] for ref in plan.keep} | written(split(merged, cell))
 
-        expected = {i for i in expected | changed if all(p < n for p, n in zip(i, grid, strict=True))}
+        expected = {
+            i for i in expected | changed if all(p < n for p, n in zip(i, grid, strict=True))
+        }
         assert {index for refs in stored.values() for index in indices_of(refs)} == expected
         assert sum(len(refs) for refs in stored.values()) == len(expected)
         listed = list(stored)

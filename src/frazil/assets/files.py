@@ -123,7 +123,9 @@ class Files:
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
-        self.store.put(transaction_key(log.id), encode_txlog(log, level=self.settings.compression_level))
+        self.store.put(
+            transaction_key(log.id), encode_txlog(log, level=self.settings.compression_level)
+        )
         self._logs.remember(log.id, log)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:

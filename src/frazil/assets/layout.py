@@ -1,11 +1,11 @@
 """Where each file of a repository lives, below its root.
 
-    repo                      the entry point, the only object that is ever overwritten
-    snapshots/<id>            one per commit
-    manifests/<id>
-    transactions/<id>         one per commit, named after its snapshot
-    chunks/<id>
-    overwritten/repo.<t>.<r>  earlier versions of `repo`; <t> counts down, so the newest lists first
+repo                      the entry point, the only object that is ever overwritten
+snapshots/<id>            one per commit
+manifests/<id>
+transactions/<id>         one per commit, named after its snapshot
+chunks/<id>
+overwritten/repo.<t>.<r>  earlier versions of `repo`; <t> counts down, so the newest lists first
 """
 
 from frazil.ids import ChunkId, ManifestId, ObjectId, SnapshotId

@@ -6,7 +6,16 @@ A field of RepositoryConfig that is None means "the default"; these are they.
 from dataclasses import dataclass
 
 from frazil.errors import InvalidInputError
-from frazil.format.config import ManifestSplittingConfig, RepositoryConfig
+from frazil.format.config import (
+    CachingConfig,
+    CompressionConfig,
+    ManifestConfig,
+    ManifestSplittingConfig,
+    ManifestVirtualChunkLocationCompressionConfig,
+    RepositoryConfig,
+    RepoUpdateRetryConfig,
+    StorageRetriesSettings,
+)
 from frazil.format.locations import LocationCompression
 
 _MAX_THREADS = 16  # a thread per request: more of them cost more than they hide
@@ -29,9 +38,11 @@ class Settings:
 
     @classmethod
     def of(cls, config: RepositoryConfig) -> "Settings":
-        caching, manifest = config.caching, config.manifest
-        retries = config.repo_update_retries.default if config.repo_update_retries else None
-        locations = manifest.virtual_chunk_location_compression if manifest else None
+        caching = config.caching or CachingConfig()
+        compression = config.compression or CompressionConfig()
+        manifest = config.manifest or ManifestConfig()
+        updates = config.repo_update_retries or RepoUpdateRetryConfig()
+        retries = updates.default or StorageRetriesSettings()
         requests = _given(config.max_concurrent_requests, 256)
         if requests < 1:
             raise InvalidInputError(
@@ -41,22 +52,30 @@ class Settings:
         return cls(
             inline_threshold_bytes=_given(config.inline_chunk_threshold_bytes, 512),
             io_threads=min(requests, _MAX_THREADS),
-            compression_level=_given(config.compression and config.compression.level, 3),
-            cached_nodes=_given(caching and caching.num_snapshot_nodes, 500_000),
-            cached_refs=_given(caching and caching.num_chunk_refs, 15_000_000),
-            cached_changes=_given(caching and caching.num_transaction_changes, 0),
-            update_tries=max(1, _given(retries and retries.max_tries, 100)),
-            update_backoff_s=_given(retries and retries.initial_backoff_ms, 50) / 1000,
-            update_backoff_cap_s=_given(retries and retries.max_backoff_ms, 30_000) / 1000,
+            compression_level=_given(compression.level, 3),
+            cached_nodes=_given(caching.num_snapshot_nodes, 500_000),
+            cached_refs=_given(caching.num_chunk_refs, 15_000_000),
+            cached_changes=_given(caching.num_transaction_changes, 0),
+            update_tries=max(1, _given(retries.max_tries, 100)),
+            update_backoff_s=_given(retries.initial_backoff_ms, 50) / 1000,
+            update_backoff_cap_s=_given(retries.max_backoff_ms, 30_000) / 1000,
             updates_per_file=max(1, _given(config.num_updates_per_repo_info_file, 1000)),
-            location_compression=LocationCompression(
-                min_num_chunks=_given(locations and locations.min_num_chunks, 1000),
-                max_training_samples=_given(locations and locations.dictionary_max_training_samples, 100),
-                max_dictionary_bytes=_given(locations and locations.dictionary_max_size_bytes, 2048),
-                level=_given(locations and locations.compression_level, 3),
-            ),
-            splitting=manifest.splitting if manifest else None,
+            location_compression=_location_compression(manifest),
+            splitting=manifest.splitting,
         )
+
+
+def _location_compression(manifest: ManifestConfig) -> LocationCompression:
+    given = (
+        manifest.virtual_chunk_location_compression
+        or ManifestVirtualChunkLocationCompressionConfig()
+    )
+    return LocationCompression(
+        min_num_chunks=_given(given.min_num_chunks, 1000),
+        max_samples=_given(given.dictionary_max_training_samples, 100),
+        max_dictionary_bytes=_given(given.dictionary_max_size_bytes, 2048),
+        level=_given(given.compression_level, 3),
+    )
 
 
 def _given[T](value: T | None, default: T) -> T:

@@ -1,8 +1,9 @@
 """From chunk references to bytes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import InvalidInputError
@@ -52,5 +53,5 @@ def unreadable(location: str) -> InvalidInputError:
     )
 
 
-def _pairs(part: Found, chosen: np.ndarray) -> zip[tuple[int, int]]:
+def _pairs(part: Found, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     return zip(part.rows[chosen].tolist(), part.at[chosen].tolist(), strict=True)

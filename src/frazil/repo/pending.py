@@ -76,9 +76,7 @@ class PendingChunks:
 
     def delete_many(self, index: npt.NDArray[np.uint32]) -> None:
         self._settle()
-        self._blocks.append(
-            ChunkChanges(refs=ChunkRefs.empty(self._ndim), deleted=distinct(index))
-        )
+        self._blocks.append(ChunkChanges(refs=ChunkRefs.empty(self._ndim), deleted=distinct(index)))
 
     def find(self, index: Index) -> Payload | Untouched | None:
         """The chunk's payload; None if it was deleted."""

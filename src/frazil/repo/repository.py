@@ -13,8 +13,8 @@ from frazil.errors import (
     PreconditionFailedError,
     ReadOnlyError,
 )
-from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
+from frazil.format.config_codec import decode_config, encode_config
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
 from frazil.format.updates import ConfigChanged, Update
@@ -68,7 +68,7 @@ class Repository:
                 kind="parent-directory-not-clean",
             )
         repository = cls(store, config or RepositoryConfig(), clock)
-        repository._initialise(config)
+        repository._initialise()
         return repository
 
     @classmethod
@@ -82,7 +82,7 @@ class Repository:
         """Raises RepositoryNotFoundError if there is none."""
         given = config or RepositoryConfig()
         stored = EntryPoint(Files(store, Settings.of(given)), clock).fetch().config
-        merged = given if stored is None else RepositoryConfig.from_json(stored).merge(given)
+        merged = given if stored is None else decode_config(stored).merge(given)
         return cls(store, merged, clock)
 
     @classmethod
@@ -100,12 +100,14 @@ class Repository:
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        stored = EntryPoint(Files(store, Settings.of(RepositoryConfig())), system_clock).fetch().config
-        return None if stored is None else RepositoryConfig.from_json(stored)
+        stored = (
+            EntryPoint(Files(store, Settings.of(RepositoryConfig())), system_clock).fetch().config
+        )
+        return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
         """Stores the configuration for everybody who opens the repository from now on."""
-        config = self.config.to_json()
+        config = encode_config(self.config)
         self._entry.update(
             lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
         )
@@ -200,12 +202,12 @@ class Repository:
 
     # Shared parts
 
-    def _initialise(self, config: RepositoryConfig | None) -> None:
+    def _initialise(self) -> None:
         now_us = self.clock()
         self._files.put_snapshot(initial_snapshot(now_us))
         self._files.put_log(initial_log())
         self.store.sync()
-        stored: Json = None if config is None or config.is_default else config.to_json()
+        stored = None if self.config == RepositoryConfig() else encode_config(self.config)
         try:
             self._files.create_repo_info(initial_repo_info(now_us, config=stored))
         except PreconditionFailedError as error:

@@ -288,9 +288,7 @@ class Session:
             raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
         return node, node.array
 
-    def _lookup(
-        self, node: Node, array: ArrayData, wanted: npt.NDArray[np.uint32]
-    ) -> list[Found]:
+    def _lookup(self, node: Node, array: ArrayData, wanted: npt.NDArray[np.uint32]) -> list[Found]:
         grid = np.array(array.num_chunks, dtype=np.uint32)
         open_places = np.flatnonzero((wanted < grid).all(axis=1))
         found = []
@@ -303,9 +301,8 @@ class Session:
             found.append(Found(refs=changes.refs, rows=rows[hit], at=open_places[hit]))
             gone = changes.deletes(wanted[open_places])
             open_places = open_places[~hit & ~gone]
-        for part in lookup_committed(self.files, node, wanted[open_places]):
-            found.append(Found(refs=part.refs, rows=part.rows, at=open_places[part.at]))
-        return found
+        committed = lookup_committed(self.files, node, wanted[open_places])
+        return found + [Found(refs=p.refs, rows=p.rows, at=open_places[p.at]) for p in committed]
 
     def _require_writable(self) -> str:
         if self._branch is None:
@@ -321,9 +318,7 @@ class Session:
                 )
 
 
-def reopen(
-    store: ObjectStore, settings: Settings, clock: Clock, snapshot: SnapshotId
-) -> Session:
+def reopen(store: ObjectStore, settings: Settings, clock: Clock, snapshot: SnapshotId) -> Session:
     """A read-only session, as it was before it was pickled."""
     files = Files(store, settings)
     return Session(files, clock, files.fetch_snapshot(snapshot))

@@ -38,7 +38,9 @@ def plan_manifests(
     rewritten manifest touches; so the new files' extents cannot overlap those that are kept.
     """
     size = np.array(cell, dtype=np.int64)
-    extents = [ref.extents if len(ref.extents) == len(grid) else _everything(grid) for ref in current]
+    extents = [
+        ref.extents if len(ref.extents) == len(grid) else _everything(grid) for ref in current
+    ]
     bounds = np.array(extents, dtype=np.int64).reshape(len(current), len(grid), 2)
     first, last = bounds[:, :, 0] // size, (np.maximum(bounds[:, :, 1], 1) - 1) // size
     rewrite = (bounds[:, :, 1] > np.array(grid, dtype=np.int64)).any(axis=1)

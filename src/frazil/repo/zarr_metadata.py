@@ -69,7 +69,9 @@ def _count_chunks(shape: tuple[int, ...], grid: Any) -> tuple[int, ...]:
         case {"name": "rectilinear", "configuration": {"chunk_shapes": edges}}:
             if not isinstance(edges, list) or len(edges) != len(shape):
                 raise _bad(f"chunk_shapes is {edges!r}, expected {len(shape)} lists")
-            counts = tuple(_count_edges(one, length) for one, length in zip(edges, shape, strict=True))
+            counts = tuple(
+                _count_edges(one, length) for one, length in zip(edges, shape, strict=True)
+            )
         case _:
             raise _bad(f"chunk_grid is {grid!r}, expected a regular or rectilinear grid")
     if any(count > _MAX_CHUNKS for count in counts):

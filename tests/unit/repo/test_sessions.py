@@ -33,7 +33,9 @@ BIG = bytes(range(256)) * 4  # above the inline threshold
 type MakeArray = Callable[..., bytes]
 
 
-def committed(repository: Repository, metadata: bytes, chunks: dict[tuple[int, ...], bytes]) -> None:
+def committed(
+    repository: Repository, metadata: bytes, chunks: dict[tuple[int, ...], bytes]
+) -> None:
     session = repository.writable_session("main")
     session.set_node(A, metadata)
     for index, data in chunks.items():
@@ -121,7 +123,7 @@ def test_chunks_packed_in_one_object_are_read_with_one_request(
     counting = Counting(repository.store)
     session = Repository.open(counting).readonly_session(Branch("main"))
     session.chunk_payload(A, (0,))
-    counting.reads.clear()
+    counting.clear()
 
     found = session.fetch_chunks(A, index[::-1])
 
