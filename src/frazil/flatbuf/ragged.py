@@ -140,10 +140,11 @@ def distinct(positions: Ints, unit: int) -> tuple[Ints, Ints]:
     """Codes and the distinct positions they number, for positions that are multiples of `unit`.
 
     Costs O(n) without a sort unless the positions are far apart: a table over their span, of which
-    only the used pages are touched. Ascending positions without repeats skip even that.
+    only the used pages are touched. Positions without repeats, in either direction (the reference
+    writes backwards), skip even that.
     """
     count = len(positions)
-    if count < 2 or bool((positions[1:] > positions[:-1]).all()):
+    if count < 2 or _strictly_monotonic(positions):
         return np.arange(count, dtype=np.int64), positions
     places = positions - positions.min()
     places //= unit
@@ -158,3 +159,10 @@ def distinct(positions: Ints, unit: int) -> tuple[Ints, Ints]:
     kept = np.flatnonzero(chosen == rows)
     table[places[kept]] = np.arange(len(kept), dtype=np.int32)
     return table[places].astype(np.int64), positions[kept]
+
+
+def _strictly_monotonic(positions: Ints) -> bool:
+    before, after = positions[:-1], positions[1:]
+    if positions[0] < positions[1]:
+        return bool((before < after).all())
+    return bool((before > after).all())

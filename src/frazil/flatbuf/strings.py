@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, splits_of
+
+# Strings of so many different lengths are compared one by one.
+MANY_LENGTHS: Final = 256
+MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2**64 / golden ratio
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,16 +92,47 @@ class Strings:
 
     def unique(self) -> tuple[Ints, Self]:
         """A code for each string, and the distinct strings so numbered, first seen first."""
+        first = np.empty(len(self), np.int64)  # the row where each row's string is seen first
+        lengths, groups = np.unique(self.length, return_inverse=True)
+        if len(lengths) > MANY_LENGTHS:
+            return self._unique_one_by_one()
+        for group, length in enumerate(lengths.tolist()):
+            rows = np.flatnonzero(groups == group)
+            found = _first_equal(self.take(rows).joined().reshape(len(rows), length))
+            if found is None:
+                return self._unique_one_by_one()
+            first[rows] = rows[found]
+        kept = np.flatnonzero(first == np.arange(len(first)))
+        numbers = np.empty(len(first), np.int64)
+        numbers[kept] = np.arange(len(kept))
+        return numbers[first], self.take(kept)
+
+    def _unique_one_by_one(self) -> tuple[Ints, Self]:
         seen: dict[bytes, int] = {}
-        codes = np.fromiter(
-            (seen.setdefault(item, len(seen)) for item in self.to_list()), np.int64, len(self)
-        )
-        return codes, type(self).from_list(seen)
+        codes = [seen.setdefault(item, len(seen)) for item in self.to_list()]
+        return np.array(codes, np.int64), type(self).from_list(seen)
 
     def equals(self, other: "Strings") -> bool:
         return np.array_equal(self.length, other.length) and np.array_equal(
             self.joined(), other.joined()
         )
+
+
+def _first_equal(items: Bytes1) -> Ints | None:
+    """For each row of a matrix the first row that equals it; None if two others look alike."""
+    count, length = items.shape
+    if length == 0:
+        return np.zeros(count, np.int64)
+    words = np.zeros((count, -(-length // 8)), np.uint64)
+    words.view(np.uint8)[:, :length] = items
+    digest = np.zeros(count, np.uint64)
+    for column in range(words.shape[1]):
+        digest ^= words[:, column]
+        digest *= MULTIPLIER
+        digest ^= digest >> np.uint64(29)
+    _, first, codes = np.unique(digest, return_index=True, return_inverse=True)
+    found = first[codes].astype(np.int64)
+    return found if bool((words[found] == words).all()) else None
 
 
 def _text(item: bytes) -> str:
