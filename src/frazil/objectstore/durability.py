@@ -21,7 +21,7 @@ class _Pending:
     """Work of one process. After a `failure` no sync succeeds: it could not make good for it."""
 
     def __init__(self) -> None:
-        self.paths: deque[str] = deque()  # append and popleft are atomic
+        self.paths: deque[str] = deque()  # its methods are atomic
         self.syncing = threading.Lock()
         self.settled: set[str] = set()  # directories whose own entries above are durable
         self.failure: OSError | None = None
@@ -50,15 +50,15 @@ class Durability:
         with pending.syncing:
             if pending.failure:
                 raise LostWriteError(*pending.failure.args)
-            paths = _drained(pending.paths)
+            paths = list(pending.paths.copy())  # copied at once; others may go on adding
             try:
                 _sync_all(sync_file, dict.fromkeys(paths))
                 self._sync_names(pending, paths)
-            except OSError as error:
-                pending.paths.extend(paths)
-                if isinstance(error, LostWriteError):
-                    pending.failure = error
+            except LostWriteError as error:
+                pending.failure = error
                 raise
+            for _ in paths:  # only now: whatever interrupts a sync, the next one starts over
+                pending.paths.popleft()
 
     def sync_name(self, path: str) -> None:
         """The name of one file, whose content is durable already, is durable as well."""
@@ -125,8 +125,3 @@ def _sync_all(sync: Callable[[str], None], paths: Iterable[str]) -> None:
     with ThreadPoolExecutor(min(_WORKERS, len(todo)), "frazil-fsync") as pool:
         for _ in pool.map(sync, todo):
             pass
-
-
-def _drained(paths: deque[str]) -> list[str]:
-    """What was there when the call began, at least; other threads may go on adding."""
-    return [paths.popleft() for _ in range(len(paths))]

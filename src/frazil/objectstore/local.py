@@ -158,6 +158,7 @@ class LocalStore:
 
     def copy(self, source: str, target: str) -> None:
         # Not a hard link: the copy is a new object, and its age says when it was made.
+        self.head(source)  # a directory can be opened as well
         try:
             descriptor = open_to_read(self._path(source))
         except OSError as error:

@@ -21,7 +21,7 @@ _ADVICE = {
     errno.EIO: "the device reports an input/output error",
     errno.ESTALE: "the network filesystem lost the file",
 }
-_NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR}
+_NOTHING_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ESPIPE}  # ESPIPE: a named pipe
 
 
 def storage_error(doing: str, key: str, error: OSError) -> StorageError:

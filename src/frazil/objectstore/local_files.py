@@ -9,7 +9,8 @@ from collections.abc import Buffer, Iterable, Iterator
 
 from frazil.ranges import ByteRange, Range, resolve
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+# Not blocking: a named pipe in the place of an object must not hold us up.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _PIECE_BYTES = 8 * 1024 * 1024
 # A range up to this long is read without asking for the size of the file first.
@@ -87,5 +88,5 @@ def is_directory(path: str) -> bool:
     """Without following a symbolic link."""
     try:
         return stat.S_ISDIR(os.lstat(path).st_mode)
-    except OSError:
+    except FileNotFoundError:
         return False

@@ -203,8 +203,9 @@ class WritingContract:
         store.copy("source", "new/place")
         store.put("source", b"changed")
         assert content(store, "there/already") == content(store, "new/place") == b"content"
-        with pytest.raises(ObjectNotFoundError):
-            store.copy("missing", "anywhere")
+        for missing in ("missing", "there", "there/already/deeper"):
+            with pytest.raises(ObjectNotFoundError):
+                store.copy(missing, "anywhere")
         assert store.delete(["anywhere"]) == 0
 
     def test_delete_counts_what_it_removed(self, store: ObjectStore) -> None:

@@ -126,6 +126,24 @@ def test_after_a_failed_sync_no_sync_succeeds(root: Path, monkeypatch: pytest.Mo
     LocalStore(root).sync()
 
 
+def test_an_interrupted_sync_is_done_again(
+    root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(root)
+    store.put("a", b"")
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as impatient:
+        impatient.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            store.sync()
+    calls.clear()
+    store.sync()
+    assert "fsync above/root/a" in calls
+
+
 def test_a_directory_that_cannot_be_synced_is_left_to_the_filesystem(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

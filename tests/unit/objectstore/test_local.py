@@ -276,6 +276,39 @@ def test_what_is_gone_is_gone_for_every_instance(store: LocalStore, root: Path) 
     assert store.get("a").version == other.get("a").version
 
 
+def test_what_ends_the_life_of_a_name_waits_for_the_lock(store: LocalStore, root: Path) -> None:
+    """Otherwise it could happen between a compare and its swap, which would undo it."""
+    versions = {key: store.put(key, b"old", when=ABSENT) for key in "abcd"}
+    waiting = [
+        threading.Thread(target=lambda: store.put("a", b"new")),
+        threading.Thread(target=lambda: store.copy("d", "b")),
+        threading.Thread(target=lambda: store.put("c", b"new", when=Matches(versions["c"]))),
+        threading.Thread(target=lambda: store.delete(["d"])),
+    ]
+    with exclusive(str(root / ".frazil.lock")):
+        for thread in waiting:
+            thread.start()
+        for thread in waiting:
+            thread.join(0.1)
+        assert all(thread.is_alive() for thread in waiting)
+        assert [content(store, key) for key in "abcd"] == [b"old"] * 4  # readers do not wait
+        store.put("new", b"", when=ABSENT)  # nor do creators
+        store.put("newer", b"")
+    for thread in waiting:
+        thread.join(10)
+    assert keys(store) == ["a", "b", "c", "new", "newer"]
+    assert [content(store, key) for key in "abc"] == [b"new", b"old", b"new"]
+
+
+def test_a_named_pipe_is_no_object(store: LocalStore, root: Path) -> None:
+    store.put("a", b"")
+    os.mkfifo(root / "pipe")
+    assert keys(store) == ["a"]
+    for read in (store.get, store.head):  # at once, and not when somebody writes into it
+        with pytest.raises(ObjectNotFoundError):
+            read("pipe")
+
+
 def test_a_waiter_is_not_fooled_by_a_lock_file_that_was_replaced(tmp_path: Path) -> None:
     """As when somebody removes a repository and makes a new one in its place."""
     path = str(tmp_path / "lock")
