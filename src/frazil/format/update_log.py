@@ -83,6 +83,11 @@ class UpdateLog(Sequence[Update]):
         return (decode_update(self.table, row) for row in range(len(self)))
 
 
+def number_of(kind: UpdateKind) -> int:
+    """Its number in the union."""
+    return _NUMBERS[type(kind)]
+
+
 def decode_update(table: Table, row: int) -> Update:
     kinds = table.union("update_type")
     number, at = int(kinds.types[row]), int(kinds.index[row])
@@ -96,7 +101,7 @@ def decode_update(table: Table, row: int) -> Update:
 
 
 def encode_updates(updates: Sequence[Update]) -> Table:
-    numbers = [_NUMBERS[type(update.kind)] for update in updates]
+    numbers = [number_of(update.kind) for update in updates]
     by_number: dict[int, list[UpdateKind]] = {number: [] for number in KINDS}
     index = []
     for number, update in zip(numbers, updates, strict=True):
