@@ -143,8 +143,10 @@ def _store_array(
     if not plan.rewrite and not len(changes.refs):
         return node, []
     old = [refs for ref in plan.rewrite if (refs := refs_in(files, node, ref)) is not None]
-    refs = ChunkRefs.concat([ChunkRefs.empty(len(grid)), *old])
-    refs = ChunkRefs.merged(refs, changes.refs, changes.deleted).within(grid)
+    refs = changes.refs
+    if old:
+        refs = ChunkRefs.merged(ChunkRefs.concat(old), changes.refs, changes.deleted)
+    refs = refs.within(grid)
     manifests, written = list(plan.keep), []
     for part in split(refs, cell):
         manifest = Manifest(id=ManifestId.random(), arrays={node.id: part})

@@ -44,7 +44,7 @@ def plan_manifests(
     bounds = np.array(extents, dtype=np.int64).reshape(len(current), len(grid), 2)
     first, last = bounds[:, :, 0] // size, (np.maximum(bounds[:, :, 1], 1) - 1) // size
     rewrite = (bounds[:, :, 1] > np.array(grid, dtype=np.int64)).any(axis=1)
-    cells = distinct(changed // size.astype(np.uint32)).astype(np.int64)
+    cells = _cells_of(changed, size)
     rewrite |= _touching((first, last), (cells, cells))
     while True:
         grown = rewrite | _touching((first, last), (first[rewrite], last[rewrite]))
@@ -69,6 +69,18 @@ def split(refs: ChunkRefs, cell: tuple[int, ...]) -> list[ChunkRefs]:
     group = SortedKeys.of(distinct(cells)).lookup(cells)
     order = np.argsort(group, kind="stable")
     return [refs.take(rows) for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1)]
+
+
+def _cells_of(
+    index: npt.NDArray[np.uint32], size: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """The distinct cells that hold rows of `index`."""
+    if len(index) == 0:
+        return np.zeros((0, len(size)), dtype=np.int64)
+    first, last = index.min(axis=0) // size, index.max(axis=0) // size
+    if (first == last).all():  # the usual case, and no need to look at a million rows
+        return first.reshape(1, -1)
+    return distinct(index // size.astype(np.uint32)).astype(np.int64)
 
 
 def _everything(grid: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
