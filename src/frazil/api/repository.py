@@ -207,7 +207,7 @@ class Repository:
         With `as_of`, at the newest snapshot of the branch's history that is not younger.
         """
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id, as_of=as_of)
-        return Session(self._engine.readonly_session(version))
+        return Session(self._engine.readonly_session(version), self.config)
 
     async def readonly_session_async(
         self,
@@ -222,7 +222,7 @@ class Repository:
         )
 
     def writable_session(self, branch: str) -> Session:
-        return Session(self._engine.writable_session(branch))
+        return Session(self._engine.writable_session(branch), self.config)
 
     async def writable_session_async(self, branch: str) -> Session:
         return await asyncio.to_thread(self.writable_session, branch)

@@ -40,8 +40,9 @@ class Session:
     Made by a Repository. Two of them are equal if they share their changes.
     """
 
-    def __init__(self, session: engine.Session) -> None:
+    def __init__(self, session: engine.Session, config: RepositoryConfig) -> None:
         self._engine = session
+        self._config = config
 
     def __repr__(self) -> str:
         return (
@@ -85,7 +86,7 @@ class Session:
     @property
     def config(self) -> RepositoryConfig:
         """A copy: changing it changes nothing."""
-        return deepcopy(self._engine.config)
+        return deepcopy(self._config)
 
     @property
     def store(self) -> "IcechunkStore":

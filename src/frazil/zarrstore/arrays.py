@@ -52,14 +52,16 @@ def read_region(session: Session, path: NodePath, selection: Selection) -> npt.N
 def write_region(
     session: Session, path: NodePath, selection: Selection, values: npt.ArrayLike
 ) -> None:
-    """Overwrites the selected part of an array, one slice per dimension.
+    """Overwrites the selected part of an array, one slice per dimension; `values` broadcast.
 
     Any number of threads may write to one array. A chunk that is written in part is read first, so
     two threads that write to different parts of one chunk take turns.
     """
     array = open_array(session, path)
-    with _locks_of(session).held(path, _touched_chunks(array, selection)):
-        array[selection] = np.asarray(values)
+    touched = _touched_chunks(array, selection)
+    shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
+    with _locks_of(session).held(path, touched):
+        array[selection] = np.broadcast_to(values, shape)
 
 
 class _Fetched(SessionStore):
