@@ -64,6 +64,7 @@ class ColumnPlan:
     array: ArrayDescription | None
     decoding: Decoding
     is_dimension: bool
+    nan_is_null: bool
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -76,15 +77,13 @@ class ColumnPlan:
 def plan_columns(grid: Grid, *, decode_cf: bool) -> tuple[ColumnPlan, ...]:
     """Dimensions first, then variables."""
 
-    def decoding(array: ArrayDescription | None) -> Decoding:
-        return plan_decoding(array) if array is not None and decode_cf else RAW
+    def column(name: str, array: ArrayDescription | None, *, is_dimension: bool) -> ColumnPlan:
+        decoding = plan_decoding(array) if array is not None and decode_cf else RAW
+        return ColumnPlan(name, array, decoding, is_dimension, nan_is_null=decode_cf)
 
     return (
-        *(
-            ColumnPlan(d.name, d.coordinate, decoding(d.coordinate), is_dimension=True)
-            for d in grid.dimensions
-        ),
-        *(ColumnPlan(v.name, v, decoding(v), is_dimension=False) for v in grid.variables),
+        *(column(d.name, d.coordinate, is_dimension=True) for d in grid.dimensions),
+        *(column(v.name, v, is_dimension=False) for v in grid.variables),
     )
 
 

@@ -1,0 +1,207 @@
+"""Repositories as a scan sees them: pinned to a snapshot, described, read box by box."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.ids import SnapshotId
+from frazil.objectstore.local import LocalStore
+from frazil.paths import NodePath
+from frazil.repo import version as versions
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.spark.cf import Values, decode
+from frazil.spark.description import ArrayDescription, GroupDescription
+from frazil.spark.options import Version
+from frazil.spark.plan import Axis, Box, Run, runs
+from frazil.spark.schema import ColumnPlan
+from frazil.zarrstore.arrays import open_array, read_region
+
+_WHOLE_COORDINATE = 2**20  # up to this many values a worker keeps a coordinate, for its next task
+
+
+@runtime_checkable
+class HasEngine(Protocol):
+    """The public Repository."""
+
+    @property
+    def engine(self) -> Repository: ...
+
+
+type RepositoryLike = str | os.PathLike[str] | Repository | HasEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """One version of one repository, for ever."""
+
+    path: str
+    snapshot: str
+
+
+def path_of(repository: RepositoryLike) -> str:
+    """Where executors find the repository."""
+    if isinstance(repository, str | os.PathLike):
+        return os.fspath(repository)
+    store = (repository if isinstance(repository, Repository) else repository.engine).store
+    if isinstance(store, LocalStore):
+        return store.root
+    raise InvalidInputError(
+        f"Spark's workers are other processes and cannot open {store!r};"
+        " keep the repository in a folder they can see"
+    )
+
+
+def pin(path: str, version: Version) -> Pinned:
+    """What `version` is now. Raises the error of the tree that says what is missing."""
+    session = _open_repository(path).readonly_session(_engine_version(version))
+    return Pinned(path, str(session.snapshot_id))
+
+
+def _engine_version(version: Version) -> versions.Version:
+    if version.snapshot is not None:
+        return versions.Exactly(SnapshotId.parse(version.snapshot))
+    if version.tag is not None:
+        return versions.Tag(version.tag)
+    branch = version.branch or "main"
+    if version.as_of_us is not None:
+        return versions.BranchAsOf(branch, version.as_of_us)
+    return versions.Branch(branch)
+
+
+def _open_repository(path: str) -> Repository:
+    parts = urlsplit(path)
+    if "://" in path and parts.scheme != "file":
+        raise InvalidInputError(f"no storage for {parts.scheme}:// in {path!r}: expected a folder")
+    return Repository.open(LocalStore(unquote(parts.path) if "://" in path else path))
+
+
+class Opened:
+    """A pinned version that is open for reading, and what was learnt from it so far."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._coordinates: dict[str, Values] = {}
+        self._groups: dict[str, GroupDescription] = {}
+
+    def describe(self, group: str) -> GroupDescription:
+        """Arrays directly in `group`. Raises NodeNotFoundError."""
+        if group not in self._groups:
+            self._groups[group] = self._describe(group)
+        return self._groups[group]
+
+    def _describe(self, group: str) -> GroupDescription:
+        path = NodePath(group)
+        if self.session.node(path).array is not None:
+            raise InvalidInputError(
+                f"{group!r} is an array, not a group;"
+                f" use group {str(path.parent)!r} and variables {path.name!r}",
+                kind="not-a-group",
+            )
+        arrays, groups = {}, []
+        for name in self.session.child_names(path):
+            node = self.session.find_node(path.child(name))
+            if node is None or node.array is None:
+                groups.append(name)
+            else:
+                arrays[name] = _describe(self.session, path.child(name))
+        return GroupDescription(group, arrays, tuple(groups))
+
+    def coordinate(self, column: ColumnPlan, positions: slice, *, size: int) -> Values:
+        """Decoded values of a dimension's column. Those of short coordinates are kept."""
+        if column.array is None:
+            return Values(np.arange(positions.start, positions.stop), None)
+        if size > _WHOLE_COORDINATE:
+            return self._coordinate(column, positions)
+        if column.name not in self._coordinates:
+            self._coordinates[column.name] = self._coordinate(column, slice(0, size))
+        return _part(self._coordinates[column.name], positions)
+
+    def _coordinate(self, column: ColumnPlan, positions: slice) -> Values:
+        path = NodePath(column.array.path if column.array else "/")
+        stored = read_region(self.session, path, (positions,))
+        return decode(column.decoding, stored, nan_is_null=column.nan_is_null)
+
+    def block(self, variable: ArrayDescription, axes: Sequence[Axis], box: Box) -> npt.NDArray[Any]:
+        """Stored values of a box, in the order of `axes`; no chunk is touched without need."""
+        names = [axis.name for axis in axes]
+        order = [names.index(dim) for dim in variable.dims]
+        along = [
+            runs(axes[k], box[k], chunk) for k, chunk in zip(order, variable.chunks, strict=True)
+        ]
+        shape = [box[k][1] - box[k][0] for k in order]
+        block = _assemble(along, shape, variable, self._region(variable))
+        return block.transpose([variable.dims.index(name) for name in names])
+
+    def _region(self, variable: ArrayDescription) -> "_ReadRegion":
+        path = NodePath(variable.path)
+        return lambda selection: read_region(self.session, path, selection)
+
+
+type _ReadRegion = Callable[[tuple[slice, ...]], npt.NDArray[Any]]
+
+
+def open_pinned(pinned: Pinned) -> Opened:
+    version = versions.Exactly(SnapshotId.parse(pinned.snapshot))
+    return Opened(_open_repository(pinned.path).readonly_session(version))
+
+
+@lru_cache(maxsize=8)
+def reuse_pinned(pinned: Pinned) -> Opened:
+    """As `open_pinned`; a worker's tasks share it, with its cached manifests and coordinates."""
+    return open_pinned(pinned)
+
+
+def _describe(session: Session, path: NodePath) -> ArrayDescription:
+    array = open_array(session, path)
+    try:
+        chunks = array.shards or array.chunks
+    except NotImplementedError:  # zarr's answer for a rectilinear grid: never cut it
+        chunks = array.shape
+    names = getattr(array.metadata, "dimension_names", None) or (None,) * array.ndim
+    return ArrayDescription(
+        name=path.name,
+        path=str(path),
+        dims=tuple(name or f"dim_{k}" for k, name in enumerate(names)),
+        shape=array.shape,
+        chunks=tuple(max(1, size) for size in chunks),
+        dtype=array.dtype,
+        attrs=dict(array.attrs),
+        fill_value=array.fill_value,
+    )
+
+
+def _part(values: Values, positions: slice) -> Values:
+    null = None if values.null is None else values.null[positions]
+    return Values(values.values[positions], null)
+
+
+def _assemble(
+    along: Sequence[Sequence[Run]],
+    shape: Sequence[int],
+    variable: ArrayDescription,
+    read: _ReadRegion,
+) -> npt.NDArray[Any]:
+    if all(len(found) == 1 for found in along):
+        return _read_runs([found[0] for found in along], read)
+    block = np.empty(shape, dtype=variable.dtype)
+    for chosen in product(*along):
+        place = tuple(slice(run.offset, run.offset + run.count) for run in chosen)
+        block[place] = _read_runs(chosen, read)
+    return block
+
+
+def _read_runs(chosen: Sequence[Run], read: _ReadRegion) -> npt.NDArray[Any]:
+    region = read(tuple(slice(run.start, run.stop) for run in chosen))
+    for axis, run in enumerate(chosen):
+        if run.taken is not None:
+            region = region.take(run.taken, axis=axis)
+    return region

@@ -1,0 +1,177 @@
+"""DataFrames of repositories, with the chunks that a predicate rules out left unread.
+
+    plan = plan_read(repo, where="lat > 40 AND time >= '2024-01-01'", session_zone="UTC")
+    print(plan.summary)            read 12 of 480 chunks
+    df = plan.load(spark)
+
+`read` does both. A plan is pinned to a snapshot, and so is every DataFrame loaded from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.clock import from_datetime
+from frazil.spark.opened import Opened, Pinned, RepositoryLike, open_pinned, path_of, pin
+from frazil.spark.options import (
+    DEFAULT_PARTITION_BYTES,
+    ReadOptions,
+    Version,
+    format_options,
+    parse_as_of,
+)
+from frazil.spark.scan import Scan, Table, VariableReads, plan_scan, plan_table
+from frazil.spark.schema import spark_schema
+from frazil.spark.selection import Selection, to_selection
+from frazil.spark.source import FORMAT, IcechunkSource
+from frazil.spark.where import coordinates_of, plan_where
+
+_ZONE = "spark.sql.session.timeZone"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A load that is decided but not done. `where` is applied by Spark to what is loaded."""
+
+    options: ReadOptions  # pinned: its version is a snapshot
+    table: Table
+    reads: tuple[VariableReads, ...]
+    partitions: int
+    where: str | None = None
+
+    @property
+    def chunks_read(self) -> int:
+        return sum(one.read for one in self.reads)
+
+    @property
+    def chunks_total(self) -> int:
+        """Of the variables that are read at all."""
+        return sum(one.total for one in self.reads)
+
+    @property
+    def summary(self) -> str:
+        return f"read {self.chunks_read} of {self.chunks_total} chunks"
+
+    def load(self, spark: SparkSession) -> DataFrame:
+        register(spark)
+        # the schema is known, so Spark need not start a Python process to ask for it
+        reader = spark.read.format(FORMAT).schema(spark_schema(self.table.columns))
+        frame = reader.options(**format_options(self.options)).load()
+        return frame if self.where is None else frame.where(self.where)
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `format("icechunk")` known to a session.
+
+    Spark finds it by itself where frazil is installed; this helps where another package's data
+    source is broken, which hides all of them.
+    """
+    spark.dataSource.register(IcechunkSource)
+
+
+def read(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    columns: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    where: str | None = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+) -> DataFrame:
+    """A table of a group: a row per element, a column per dimension and per variable.
+
+    `sel` picks values of coordinates: a value, a list, or a slice with both ends included, as in
+    xarray. `where` is a predicate in SQL, of any columns; where it bounds coordinates, only the
+    chunks within are read. Options as those of `format("icechunk")`; errors are frazil's own.
+    """
+    plan = plan_read(
+        repository,
+        group=group,
+        variables=variables,
+        columns=columns,
+        sel=sel,
+        where=where,
+        version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+        session_zone=session_zone(spark),
+    )
+    return plan.load(spark)
+
+
+def plan_read(
+    repository: RepositoryLike,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    columns: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    where: str | None = None,
+    version: Version | None = None,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    session_zone: str = "UTC",
+) -> ReadPlan:
+    """What `read` would load. `session_zone` is Spark's: the zone of times written in `where`."""
+    names = (variables,) if isinstance(variables, str) else variables
+    options = ReadOptions(
+        path=path_of(repository),
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        columns=None if columns is None else tuple(columns),
+        selection=to_selection(sel or {}),
+        version=version or Version(),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+    )
+    opened, options = open_options(options)
+    table = plan_table(opened, options)
+    pruned = Selection()
+    if where is not None:
+        pruned = plan_where(where, coordinates_of(table.all_columns), session_zone)
+    return decide(opened, table, options, pruned, where)
+
+
+def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
+    """The version that `options` mean, open, and the same options pinned to it."""
+    pinned: Pinned = pin(options.path, options.version)
+    return open_pinned(pinned), replace(options, version=Version(snapshot=pinned.snapshot))
+
+
+def decide(
+    opened: Opened, table: Table, options: ReadOptions, pruned: Selection, where: str | None = None
+) -> ReadPlan:
+    """The plan of a load with `pruned` on top of the selection of `options`."""
+    options = replace(options, selection=options.selection & pruned)
+    scan: Scan = plan_scan(opened, table, options)
+    return ReadPlan(options, table, scan.reads, len(scan.boxes), where)
+
+
+def make_version(
+    *,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+) -> Version:
+    match as_of:
+        case None:
+            micros = None
+        case str():
+            micros = parse_as_of(as_of)
+        case datetime():
+            micros = from_datetime(as_of if as_of.tzinfo else as_of.replace(tzinfo=UTC))
+    return Version(branch=branch, tag=tag, snapshot=snapshot, as_of_us=micros)
+
+
+def session_zone(spark: SparkSession) -> str:
+    return str(spark.conf.get(_ZONE))

@@ -1,0 +1,210 @@
+"""Where a SQL query names our tables, what it uses of them, and what it demands of their rows.
+
+A demand on a reference is a conjunct that may be applied to it before anything else happens:
+
+    WHERE                       to every source of the SELECT (conjuncts that prune are false on
+                                NULL, so it does not matter on which side of an outer join it is)
+    ON of an INNER, SEMI join   to both sides          of a LEFT, ANTI join     to the right side
+    ON of a RIGHT join          to the left side       of a FULL join           to none
+
+The right side of a SEMI or ANTI join is invisible outside its ON. A reference that is sampled,
+pivoted, or given other column names keeps all its rows and columns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from frazil.spark.where import conjuncts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reference:
+    """One mention of a table, as in FROM weather.`surface` AS w."""
+
+    node: exp.Table
+    sources: tuple["Source", ...]  # of its SELECT, in order; empty if that is not a plain one
+    place: int  # among the sources
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(part.name for part in self.node.parts)
+
+    @property
+    def alias(self) -> str:
+        """What columns are qualified with."""
+        return self.node.alias or self.parts[-1]
+
+    @property
+    def is_plain(self) -> bool:
+        given = {key for key, value in self.node.args.items() if value}
+        names = self.node.args.get("alias")
+        renamed = bool(names is not None and names.args.get("columns"))
+        return bool(self.sources) and not renamed and given <= _PLAIN
+
+
+_PLAIN = {"this", "db", "catalog", "alias", "version"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """One item of FROM; `join` is how it was joined to those before, None for the first."""
+
+    node: exp.Expr
+    join: exp.Join | None
+
+    @property
+    def alias(self) -> str:
+        return str(self.node.alias_or_name)
+
+    @property
+    def kind(self) -> str:
+        """INNER, LEFT, RIGHT, FULL, SEMI, ANTI, or what else the dialect has."""
+        if self.join is None:
+            return "INNER"
+        kind = self.join.kind.upper()
+        if kind in {"SEMI", "ANTI"}:
+            return kind
+        return self.join.side.upper() or ("INNER" if kind in {"", "CROSS"} else kind)
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.kind in {"SEMI", "ANTI"}
+
+    @property
+    def shares_columns(self) -> bool:
+        """NATURAL: columns are joined that the query does not name."""
+        return self.join is not None and bool(self.join.method)
+
+
+def find_references(query: exp.Expr, names: set[str]) -> Iterator[Reference]:
+    """Mentions of the tables `names` (case-folded), but for those that a CTE hides."""
+    for node in query.find_all(exp.Table):
+        first = node.parts[0].name.casefold() if node.parts else ""
+        if first not in names or not _is_read(node) or _is_cte(node, first):
+            continue
+        sources = _sources(node)
+        place = next((k for k, source in enumerate(sources) if source.node is node), 0)
+        yield Reference(node, sources, place)
+
+
+def _is_read(node: exp.Table) -> bool:
+    """Not the target of an INSERT or CREATE."""
+    return node.find_ancestor(exp.From, exp.Join) is not None
+
+
+def _is_cte(node: exp.Table, name: str) -> bool:
+    if len(node.parts) > 1:
+        return False
+    below: exp.Expr = node
+    above = node.parent
+    while above is not None:
+        if any(cte.alias.casefold() == name for cte in _visible_ctes(above, below)):
+            return True
+        below, above = above, above.parent
+    return False
+
+
+def _visible_ctes(above: exp.Expr, below: exp.Expr) -> list[exp.Expr]:
+    """Of those that `above` defines, what can be named in its child `below`."""
+    if isinstance(above, exp.With):
+        place = above.expressions.index(below)
+        return list(above.expressions[: place + 1 if above.recursive else place])
+    if isinstance(above, exp.Query) and not isinstance(below, exp.With):
+        return list(above.ctes)
+    return []
+
+
+def _sources(node: exp.Table) -> tuple[Source, ...]:
+    clause = node.parent
+    select = clause.parent if isinstance(clause, exp.From | exp.Join) else None
+    if not isinstance(select, exp.Select):
+        return ()
+    first = select.args.get("from_")
+    joins = select.args.get("joins") or []
+    if not isinstance(first, exp.From):
+        return ()
+    return (Source(first.this, None), *(Source(join.this, join) for join in joins))
+
+
+def demands(reference: Reference) -> Iterator[exp.Expr]:
+    """Conjuncts that every row of the reference must fulfil to have any effect."""
+    if not reference.is_plain:
+        return
+    select = reference.node.find_ancestor(exp.Select)
+    where = select.args.get("where") if select is not None else None
+    hidden = reference.sources[reference.place].is_hidden
+    if where is not None and not hidden:
+        yield from conjuncts(where.this)
+    for place, source in enumerate(reference.sources):
+        condition = source.join.args.get("on") if source.join is not None else None
+        if condition is not None and _reaches(source.kind, place, reference.place, hidden=hidden):
+            yield from conjuncts(condition)
+
+
+def _reaches(kind: str, join: int, place: int, *, hidden: bool) -> bool:
+    """Whether the ON of the source at `join` may be applied to the source at `place`."""
+    if place > join or (hidden and place != join):
+        return False
+    if kind in {"INNER", "SEMI"}:
+        return True
+    if kind in {"LEFT", "ANTI"}:
+        return place == join
+    return kind == "RIGHT" and place < join
+
+
+def belongs(column: exp.Column, reference: Reference, others: list[set[str]]) -> bool:
+    """Whether `column`, in a demand on `reference`, is a column of it.
+
+    `others` are the columns of the other sources of the SELECT that are known. If a source that
+    is not known has the column as well, Spark refuses the query as ambiguous.
+    """
+    if column.table:
+        return column.table.casefold() == reference.alias.casefold() and _is_same_table(
+            column, reference
+        )
+    name = column.name.casefold()
+    if any(name in columns for columns in others):
+        return False
+    # a column that joins USING is neither side's alone
+    return not any(name in _using(source) for source in reference.sources)
+
+
+def _is_same_table(column: exp.Column, reference: Reference) -> bool:
+    before = tuple(part.name.casefold() for part in column.parts[:-2])
+    own = tuple(part.casefold() for part in reference.parts[:-1])
+    aliased = bool(reference.node.alias)
+    alike = sum(s.alias.casefold() == reference.alias.casefold() for s in reference.sources)
+    return alike == 1 and (before == () or (not aliased and before == own))
+
+
+def _using(source: Source) -> set[str]:
+    given = (source.join.args.get("using") or []) if source.join is not None else []
+    return {column.name.casefold() for column in given}
+
+
+def used_names(query: exp.Expr, reference: Reference) -> set[str] | None:
+    """Case-folded names the query uses that may be columns of the reference; None for all.
+
+    Names of other tables' columns are among them: too much is harmless.
+    """
+    if not reference.is_plain or any(source.shares_columns for source in reference.sources):
+        return None
+    select = reference.node.find_ancestor(exp.Select)
+    for star in query.find_all(exp.Star):
+        if _expands(star, reference, select):
+            return None
+    columns = {part.name for column in query.find_all(exp.Column) for part in column.parts}
+    using = {name for source in reference.sources for name in _using(source)}
+    return {name.casefold() for name in columns | using}
+
+
+def _expands(star: exp.Star, reference: Reference, select: exp.Expr | None) -> bool:
+    """Whether a star stands for the columns of the reference."""
+    holder = star.parent
+    if isinstance(holder, exp.Column) and holder.table:
+        return holder.table.casefold() == reference.alias.casefold()
+    if isinstance(holder, exp.Count):
+        return False
+    return star.find_ancestor(exp.Select) is select
