@@ -51,7 +51,6 @@ from frazil.flatbuf.schema import (
     Scalar,
     ScalarVector,
     String,
-    StringVector,
     Struct,
     StructVector,
     SubTable,
@@ -319,14 +318,12 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> C
         case StructVector():
             heap = gather(source.heap, targets + 4, lengths * size)
             return VectorColumn(heap.reshape(-1, size), splits, present)
-        case StringVector() | TableVector():
+        case TableVector(schema):
             elements = _decode_offsets(rows, field, targets, lengths)
-            if isinstance(field.kind, TableVector):
-                inner = _decode_rows(source, field.kind.schema, elements)
-                return TableVectorColumn(splits, inner, present)
-            return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
+            return TableVectorColumn(splits, _decode_rows(source, schema, elements), present)
         case _:
-            raise AssertionError(field.kind)
+            elements = _decode_offsets(rows, field, targets, lengths)
+            return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
 
 
 def _element(field: Field) -> tuple[int, int]:
@@ -365,7 +362,7 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
     if cells is not None:
         targets = cells.spread(rows.targets(field, cells), targets)
     if not np.array_equal(types > 0, targets >= 0):
-        raise FormatError(f"{rows.schema.name}.{field.name} has a type without value or v.v.")
+        raise FormatError(f"{rows.schema.name}.{field.name} has a type or a value, expected both")
     index = np.full(rows.count, -1, np.int64)
     variants = {}
     for code, schema in kind.variants.items():

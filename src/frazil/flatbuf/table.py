@@ -373,13 +373,10 @@ def mismatch(kind: Kind, column: Column) -> str | None:
 
 
 def _wrong_values(kind: Kind, values: npt.NDArray[Any]) -> str | None:
-    match kind:
-        case Scalar(dtype) | ScalarVector(dtype):
-            wanted, shape = np.dtype(dtype), values.shape[:1]
-        case Struct(size) | StructVector(size):
-            wanted, shape = np.dtype("u1"), (*values.shape[:1], size)
-        case _:
-            return "not made of values"
+    if isinstance(kind, Struct | StructVector):
+        wanted, shape = np.dtype(np.uint8), (*values.shape[:1], kind.size)
+    else:
+        wanted, shape = np.dtype(cast("Scalar | ScalarVector", kind).dtype), values.shape[:1]
     if values.dtype == wanted and values.shape == shape:
         return None
     return f"of {values.dtype} {values.shape}, expected {wanted} {shape}"
