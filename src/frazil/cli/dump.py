@@ -14,10 +14,11 @@ def dump(
     """Show any metadata file of a repository as JSON."""
     from frazil.cli.output import print_json
     from frazil.errors import FormatError
-    from frazil.format import dump as format_dump
+    from frazil.format.dump import DEFAULT_MAX_ROWS
+    from frazil.format.dump import dump as dump_file
 
     try:
-        content = format_dump.dump(file.read_bytes(), full=full)
+        content = dump_file(file.read_bytes(), max_rows=None if full else DEFAULT_MAX_ROWS)
     except FormatError as error:
         raise error.at(str(file)) from error
     print_json(content)

@@ -21,6 +21,9 @@ HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
 )
 
 
+ENGINES = {"pyspark", "py4j"}  # known by name: importing them takes seconds
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     message: str
@@ -50,6 +53,8 @@ def describe(error: Exception) -> Failure:
                 message=f"this command needs the package {name!r}",
                 hint="install frazil[spark,ingest]",
             )
+        case _ if type(error).__module__.partition(".")[0] in ENGINES:
+            return Failure(message=_first_line(error), hint="--debug shows all that Spark said")
         case _:
             return _bug(error)
 

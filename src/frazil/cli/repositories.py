@@ -2,6 +2,7 @@
 
 import re
 from itertools import islice
+from pathlib import Path
 
 import typer
 
@@ -24,7 +25,10 @@ def store_at(location: str) -> LocalStore:
         raise InvalidInputError(
             f"{location!r} is not a directory: only local repositories are supported so far"
         )
-    return LocalStore(location.removeprefix("file://"))
+    path = Path(location.removeprefix("file://"))
+    if path.exists() and not path.is_dir():
+        raise InvalidInputError(f"{location} is a file, not the directory of a repository")
+    return LocalStore(path)
 
 
 def open_repository(location: str) -> Repository:

@@ -84,7 +84,9 @@ def array_metadata(shape: Sequence[int], chunks: Sequence[int], **more: object) 
 
 def split_every(chunks: int) -> RepositoryConfig:
     """Configuration under which a manifest holds `chunks` chunks along each dimension."""
-    sizes = {ManifestSplitCondition.AnyArray(): {ManifestSplitDimCondition.Any(): chunks}}
+    sizes: dict[ManifestSplitCondition, dict[ManifestSplitDimCondition, int]] = {
+        ManifestSplitCondition.AnyArray(): {ManifestSplitDimCondition.Any(): chunks}
+    }
     splitting = ManifestSplittingConfig.from_dict(sizes)
     return RepositoryConfig(
         inline_chunk_threshold_bytes=16, manifest=ManifestConfig(splitting=splitting)
@@ -114,8 +116,9 @@ def _write_nodes(repository: Repository) -> None:
         session.set_node(
             NodePath(path), array_metadata((8, 6), (2, 2), dimension_names=["y", None])
         )
-        for index in ((3, 2), (0, 0), (1, 1), (3, 0), (2, 2), (0, 2)):
-            session.set_chunk(NodePath(path), index, bytes(8) if index[0] == 0 else bytes(32))
+        for row, column in ((3, 2), (0, 0), (1, 1), (3, 0), (2, 2), (0, 2)):
+            size = 32 if row else 8  # those of the first row are stored inline
+            session.set_chunk(NodePath(path), (row, column), bytes(size))
     session.set_node(NodePath("/scalar"), array_metadata((), ()))
     session.set_chunk(NodePath("/scalar"), (), b"\x01\x00")
     session.set_node(NodePath("/a"), GROUP + b" ")  # created and edited in one commit
