@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import assert_never
+from typing import Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from frazil.spark.sources.dataset import describe_dataset, read_slab
+from frazil.spark.sources.dataset import describe_dataset
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.find import Source, SourceKind
-from frazil.spark.sources.netcdf import open_netcdf
-from frazil.spark.sources.zarr import open_zarr
+from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
+from frazil.spark.sources.zarr import ZarrReader, open_zarr
 
 
 def open_source(source: Source, *, group: str | None = None) -> xr.Dataset:
@@ -40,28 +40,44 @@ def describe_source(
         return describe_dataset(dataset, source.path, concat_dim=concat_dim, only=only)
 
 
+class Reader(Protocol):
+    """Slabs of one source: raw values in native byte order; text as objects."""
+
+    def read(self, name: str, selection: tuple[slice, ...]) -> npt.NDArray[np.generic]: ...
+    def close(self) -> None: ...
+
+
+def open_reader(source: Source, *, group: str | None = None) -> Reader:
+    match source.kind:
+        case SourceKind.NETCDF:
+            return NetcdfReader(source.path, group=group)
+        case SourceKind.ZARR:
+            return ZarrReader(source.path, group=group)
+        case _:
+            assert_never(source.kind)
+
+
 class Opened:
     """Sources opened on first use and closed together, the oldest first when there are many."""
 
     def __init__(self, *, group: str | None, limit: int) -> None:
         self._group = group
         self._limit = limit
-        self._datasets: dict[Source, xr.Dataset] = {}
+        self._readers: dict[Source, Reader] = {}
 
     def read(
         self, source: Source, name: str, selection: tuple[slice, ...]
     ) -> npt.NDArray[np.generic]:
-        dataset = self._datasets.get(source)
-        if dataset is None:
-            if len(self._datasets) >= self._limit:
-                self._datasets.pop(next(iter(self._datasets))).close()
-            dataset = self._datasets[source] = open_source(source, group=self._group)
-        with source_errors_as_ours(source.path):
-            return read_slab(dataset, name, selection)
+        reader = self._readers.get(source)
+        if reader is None:
+            if len(self._readers) >= self._limit:
+                self._readers.pop(next(iter(self._readers))).close()
+            reader = self._readers[source] = open_reader(source, group=self._group)
+        return reader.read(name, selection)
 
     def close(self) -> None:
-        while self._datasets:
-            self._datasets.popitem()[1].close()
+        while self._readers:
+            self._readers.popitem()[1].close()
 
 
 @contextmanager
