@@ -106,6 +106,6 @@ class Keys(ZarrStoreStateMachine):
 
 
 @pytest.mark.parametrize("machine", [Hierarchy, Keys])
-@pytest.mark.filterwarnings("ignore::zarr.core.dtype.common.UnstableSpecificationWarning")
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 def test_the_store_agrees_with_zarrs_model(machine: type[RuleBasedStateMachine]) -> None:
     run_state_machine_as_test(machine, settings=SETTINGS)
