@@ -62,12 +62,7 @@ class Frames:
         data = self.stored.item(code)
         if not self.is_frame[code]:
             return data
-        try:
-            return zstandard.ZstdDecompressor(dict_data=self._dictionary()).decompress(
-                data, max_output_size=MAX_LOCATION_BYTES
-            )
-        except zstandard.ZstdError as error:
-            raise FormatError(f"cannot decompress a chunk location: {error}") from error
+        return _decompress_all(Strings.from_list([data]), self._dictionary()).item(0)
 
     def resolved(self) -> tuple[Ints, Strings]:
         """A code for each stored location, and the distinct locations so numbered."""
@@ -143,7 +138,9 @@ def decode_locations(encoded: EncodedLocations, algorithm: int) -> StringColumn:
         raise FormatError(f"unknown location compression algorithm {algorithm}")
     if algorithm == 1 and not encoded.dictionary:
         raise FormatError("locations are compressed, but the manifest has no dictionary")
-    stored = Strings.concat([compressed.strings, encoded.plain.strings])
+    stored = compressed.strings
+    if len(encoded.plain.strings):
+        stored = Strings.concat([stored, encoded.plain.strings])
     is_frame = np.zeros(len(stored), dtype=np.bool_)
     is_frame[: len(compressed.strings)] = algorithm == 1  # 0 meant raw bytes in spec 2.0's text
     plain = np.where(encoded.plain.present, encoded.plain.codes + len(compressed.strings), -1)
@@ -205,21 +202,29 @@ def _decompress_all(frames: Strings, dictionary: zstandard.ZstdCompressionDict) 
     sizes = _content_sizes(frames)
     if int(sizes.max()) > MAX_LOCATION_BYTES or int(sizes.sum()) > MAX_TABLE_BYTES:
         raise FormatError("a chunk location is too large")
-    decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
     try:
+        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
         if int(sizes.min()) > 0:
             return _unpacked(
                 decompressor.multi_decompress_to_buffer(
                     _segments(frames), decompressed_sizes=sizes.astype("<u8").tobytes()
                 )
             )
-        # Frames that do not tell their size: one at a time.
-        return Strings.from_list(
-            decompressor.decompress(frame, max_output_size=MAX_LOCATION_BYTES)
-            for frame in frames.to_list()
-        )
+        return _decompress_singly(frames, decompressor)
     except zstandard.ZstdError as error:
         raise FormatError(f"cannot decompress the chunk locations: {error}") from error
+
+
+def _decompress_singly(frames: Strings, decompressor: zstandard.ZstdDecompressor) -> Strings:
+    """For frames that do not tell their size."""
+    texts: list[bytes] = []
+    total = 0
+    for frame in frames.to_list():
+        texts.append(decompressor.decompress(frame, max_output_size=MAX_LOCATION_BYTES))
+        total += len(texts[-1])
+        if total > MAX_TABLE_BYTES:
+            raise FormatError("the chunk locations are too large")
+    return Strings.from_list(texts)
 
 
 def _content_sizes(frames: Strings) -> Ints:

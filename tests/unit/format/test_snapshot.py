@@ -1,0 +1,112 @@
+import numpy as np
+import pytest
+from tests.unit.format.samples import (
+    ARRAY_ID,
+    MANIFEST_ID,
+    SECOND,
+    file_of,
+    sample_nodes,
+    sample_snapshot,
+    snapshot_v1,
+    tables_of,
+)
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.flexbuffers import Json
+from frazil.flatbuf.table import TableVectorColumn
+from frazil.format.envelope import FileType, decode_header
+from frazil.format.nodes import ArrayData, Node, Nodes
+from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
+from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId
+from frazil.paths import ROOT, NodePath
+
+
+def same(left: Snapshot, right: Snapshot) -> bool:
+    return (
+        all(
+            getattr(left, name) == getattr(right, name)
+            for name in ("id", "parent_id", "flushed_at_us", "message", "metadata")
+        )
+        and left.manifest_files == right.manifest_files
+        and list(left.nodes) == list(right.nodes)
+    )
+
+
+def test_a_snapshot_decodes_to_what_was_encoded() -> None:
+    assert same(decode_snapshot(encode_snapshot(sample_snapshot())), sample_snapshot())
+
+
+def test_the_initial_snapshot_has_no_nodes_at_all() -> None:
+    initial = Snapshot(INITIAL_SNAPSHOT, None, 1, "Repository initialized", {}, (), Nodes.empty())
+    assert same(decode_snapshot(encode_snapshot(initial)), initial)
+
+
+def test_manifest_files_are_stored_in_order_of_id() -> None:
+    files = tuple(ManifestFile(ManifestId(raw * 12), 1, 1) for raw in (b"z", b"a", b"m"))
+    base = sample_snapshot()
+    snapshot = Snapshot(SECOND, None, 1, "", {}, files, base.nodes)
+    found = decode_snapshot(encode_snapshot(snapshot)).manifest_files
+    assert [file.id.raw[:1] for file in found] == [b"a", b"m", b"z"]
+
+
+def test_metadata_is_stored_in_order_of_name() -> None:
+    stored = tables_of(encode_snapshot(sample_snapshot())).tables("metadata").rows
+    assert stored.string("name").to_texts() == ["a", "b"]
+
+
+def test_a_version_1_snapshot_is_read_in_the_newer_form() -> None:
+    files = (ManifestFile(MANIFEST_ID, 999, 18),)
+    metadata: dict[str, Json] = {"author": "someone", "numbers": [1, -1, 2.5], "none": None}
+    data = snapshot_v1(
+        sample_nodes(), [(10, 10), ()], parent=INITIAL_SNAPSHOT, metadata=metadata, files=files
+    )
+    assert decode_header(data).spec_version == 1
+    found = decode_snapshot(data)
+    assert found.parent_id == INITIAL_SNAPSHOT
+    assert found.metadata == metadata
+    assert found.manifest_files == files
+    assert list(found.nodes) == sample_nodes()
+
+
+def test_a_version_1_snapshot_is_written_again_as_version_2() -> None:
+    old = decode_snapshot(snapshot_v1(sample_nodes(), [(10, 10), ()], metadata={"k": 1}))
+    data = encode_snapshot(old)
+    assert decode_header(data).spec_version == 2
+    new = decode_snapshot(data)
+    assert list(new.nodes) == sample_nodes()
+    assert new.metadata == {"k": 1}
+    arrays = tables_of(data).tables("nodes").rows.union("node_data").variants[1]
+    assert len(arrays.vector("shape").values) == 0
+    assert arrays.tables("shape_v2").present.all()
+
+
+def test_old_and_new_nodes_can_be_in_one_snapshot() -> None:
+    old = decode_snapshot(snapshot_v1(sample_nodes(), [(10, 10), ()])).nodes
+    added = Node(NodeId(b"added---"), NodePath("/b"), b"{}", ArrayData((5,), (2,), ("x",)))
+    patched = old.patched(remove=[ROOT], put=[added])
+    snapshot = Snapshot(SECOND, None, 1, "", {}, (), patched)
+    found = decode_snapshot(encode_snapshot(snapshot)).nodes
+    assert list(found) == [added, *sample_nodes()[1:]]
+
+
+@pytest.mark.parametrize("value", [b"", b"\xc1", b"\x92\x01", b"\xc4\x01a", b"\xd4\x01\x00"])
+def test_a_metadata_value_that_is_not_json_is_refused(value: bytes) -> None:
+    root = tables_of(snapshot_v1(sample_nodes(), [(10, 10), ()], metadata={"k": 1}))
+    items = root.tables("metadata").rows.replace(value=StringColumn.from_list([value]))
+    bad = root.replace(metadata=TableVectorColumn.of(items))
+    with pytest.raises(FormatError, match="metadata value"):
+        decode_snapshot(file_of(bad, FileType.SNAPSHOT, spec_version=1))
+
+
+def test_a_grid_too_large_to_count_is_refused() -> None:
+    array = Node(ARRAY_ID, ROOT, b"", ArrayData((2**40,), (1,)))
+    with pytest.raises(FormatError, match="more chunks"):
+        decode_snapshot(snapshot_v1([array], [(1,)]))
+
+
+def test_the_size_of_a_file_is_bounded() -> None:
+    data = encode_snapshot(sample_snapshot())
+    with pytest.raises(FormatError, match="accepted"):
+        decode_snapshot(data, max_size=100)
+    assert np.frombuffer(data, np.uint8).size > 100
