@@ -35,7 +35,8 @@ from tests.compat.steps import (
 # Sorts differently by bytes, by components and by code point; holds URL and key syntax.
 NAME_ALPHABET = "abcz019 _-%?#éß日𝔸"
 names = st.text(NAME_ALPHABET, min_size=1, max_size=4)
-ref_names = st.text("abcz01/-_. é日", min_size=1, max_size=6)
+# The reference takes any name; frazil refuses to make one that is blank.
+ref_names = st.text("abcz01/-_. é日", min_size=1, max_size=6).filter(str.strip)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=12)
 scalars = (
     st.none()

@@ -170,13 +170,13 @@ def without_identity(value: object, ids: list[str]) -> Plain | Any:
             return value
 
 
-def stored_chunks(repo: Any, snapshot: str) -> dict[str, str]:
-    """How each chunk is stored: inline or native."""
+def stored_chunks(repo: Any, snapshot: str) -> dict[str, int]:
+    """How each chunk is stored, a ChunkType: 1 native, 3 inline."""
     session = repo.readonly_session(snapshot_id=snapshot)
     found = {}
     for key in contents(session.store):
         path, chunk, index = f"/{key}".rpartition("/c")
         if chunk and not key.endswith("zarr.json"):
             coordinates = [int(part) for part in index.split("/") if part]
-            found[key] = str(session.chunk_type(path, coordinates)).rpartition(".")[2].lower()
+            found[key] = int(session.chunk_type(path, coordinates))
     return found

@@ -85,7 +85,8 @@ def reports(root: Path) -> list[Report]:
 def processes() -> ForkServerContext:
     """A context whose children start in milliseconds, with everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, ENGINE])
+    public = f"{ENGINE}.api" if ENGINE == "frazil" else ENGINE  # frazil itself loads lazily
+    context.set_forkserver_preload([__name__, public])
     return context
 
 

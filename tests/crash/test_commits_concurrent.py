@@ -8,7 +8,7 @@ import numpy as np
 import zarr
 from tests.crash import committer
 
-COMMITS_EACH = 8
+COMMITS_EACH = 5
 
 
 def test_every_reported_commit_is_in_the_history(tmp_path: Path) -> None:

@@ -8,21 +8,25 @@ from pathlib import Path
 import icechunk
 from tests.crash import committer
 
-DURATION_S = 8.0
-PAUSE_S = (0.01, 0.12)
+# It goes on until enough has happened, which on a busy machine takes longer.
+KILLS = 30
+REPORTS = 30
+DEADLINE_S = 60.0
+PAUSE_S = (0.0, 0.3)
 NEVER_ENDING = 10**6
 
 
-def kill_and_restart(root: Path, rng: random.Random) -> int:
-    """Keeps all committers running for a while, killing one after another; how many it killed."""
+def kill_and_restart(root: Path, rng: random.Random) -> None:
+    """Keeps all committers running, killing one after another at random moments."""
     context = committer.processes()
     running = {
         i: committer.start(context, root, i, first_value=1, count=NEVER_ENDING)
         for i in range(committer.COMMITTERS)
     }
     kills = 0
-    deadline = time.monotonic() + DURATION_S
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + DEADLINE_S
+    while kills < KILLS or len(committer.reports(root)) < REPORTS:
+        assert time.monotonic() < deadline, "hardly a commit was made between the kills"
         time.sleep(rng.uniform(*PAUSE_S))
         victim = rng.choice(list(running))
         assert running[victim].exitcode is None, "a committer ended by itself"
@@ -36,15 +40,12 @@ def kill_and_restart(root: Path, rng: random.Random) -> int:
     for process in running.values():
         process.kill()
         process.join()
-    return kills
 
 
 def test_what_was_reported_before_the_kill_is_there(tmp_path: Path) -> None:
     committer.create(tmp_path)
-    kills = kill_and_restart(tmp_path, random.Random(2024))
+    kill_and_restart(tmp_path, random.Random(2024))
     reported = {report.snapshot for report in committer.reports(tmp_path)}
-    assert kills > 20
-    assert len(reported) > 20  # enough happened for the test to mean something
 
     engine = importlib.import_module(committer.ENGINE)
     repo = engine.Repository.open(committer.storage(engine, tmp_path))

@@ -246,7 +246,10 @@ class Session:
         """
         checked = require_json(metadata or {})
         with self._lock:
-            branch = self._require_writable()
+            if (branch := self._branch) is None:
+                raise SessionStateError(
+                    "commits are not allowed on read-only sessions", kind="commit-not-allowed"
+                )
             if self._changes.is_empty and not allow_empty:
                 raise SessionStateError(
                     "cannot commit, no changes made to the session"
