@@ -7,7 +7,7 @@ def test_ls_draws_the_tree(example: Example) -> None:
         "/",
         "├── model/",
         "│   └── t2m  (time: 48, x: 4) int16, 2x1 chunks",
-        "└── notes  () int16, 1 chunks",
+        "└── notes  () int16, 1 chunk",
     ]
 
 

@@ -45,7 +45,7 @@ def ingest(
     """Write files into a repository, as one commit."""
     lengths = _parse_chunks(chunks or [])
 
-    from frazil.cli.output import print_json
+    from frazil.cli.output import print_json, silence_logs
     from frazil.cli.repositories import open_repository
     from frazil.spark.ingest import IngestMode
     from frazil.spark.ingest import ingest as run_ingest
@@ -56,6 +56,7 @@ def ingest(
     # Before Spark starts: a typing error should not take long.
     repository.lookup_branch(branch)
     find_sources(sources)
+    silence_logs()
     result = run_ingest(
         session(app_name="frazil ingest"),
         sources,

@@ -1,12 +1,18 @@
 """What commands print: JSON for programs, tables for people."""
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 
 from frazil.clock import to_datetime
 
 type Cell = str | int | float | None
+
+
+def silence_logs() -> None:
+    """For commands on Spark: PySpark logs every error as JSON before raising it."""
+    logging.disable(logging.CRITICAL)
 
 
 def print_json(value: object) -> None:

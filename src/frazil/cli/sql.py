@@ -44,6 +44,7 @@ def sql(
     """Run a SQL query; only the chunks it needs are read."""
     from pathlib import Path
 
+    from frazil.cli.output import silence_logs
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.rows import print_rows
     from frazil.errors import InvalidInputError
@@ -61,6 +62,7 @@ def sql(
     if explain:
         print(plan.summary)
         return
+    silence_logs()
     spark = session(app_name="frazil sql", short_lived=True)
     frame = plan.run(spark)
     rows = frame.toLocalIterator(prefetchPartitions=True)

@@ -34,8 +34,9 @@ def _label(node: Node) -> str:
         str(size) if name is None else f"{name}: {size}"
         for name, size in zip(names, node.array.shape, strict=True)
     )
-    chunks = "x".join(map(str, node.array.num_chunks)) or "1"
-    return f"{node.path.name}  ({sizes}) {facts['data_type']}, {chunks} chunks"
+    grid = "x".join(map(str, node.array.num_chunks)) or "1"
+    chunks = "1 chunk" if grid == "1" else f"{grid} chunks"
+    return f"{node.path.name}  ({sizes}) {facts['data_type']}, {chunks}"
 
 
 def node_as_json(node: Node) -> dict[str, object]:

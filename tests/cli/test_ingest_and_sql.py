@@ -1,0 +1,146 @@
+"""Files in, answers out. What starts a JVM is marked; mistakes must be noticed before that."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+from tests.cli.running import Answer, fails, frazil, succeeds
+
+SPARK_S = 300
+
+
+def write_day(folder: Path, day: int) -> Path:
+    """24 hours at four latitudes; t2m counts up from 100 * day."""
+    data = xr.Dataset(
+        {"t2m": (("time", "lat"), np.arange(96, dtype="f4").reshape(24, 4) + 100 * day)},
+        coords={
+            "time": ("time", np.arange(24) + 24 * day, {"units": "hours since 2024-01-01"}),
+            "lat": ("lat", np.array([10.0, 20.0, 30.0, 40.0])),
+        },
+    )
+    path = folder / f"day{day}.nc"
+    data.to_netcdf(path, engine="h5netcdf")
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("files")
+    return [write_day(folder, day) for day in range(3)]
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    succeeds("init", tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory, files: list[Path]) -> tuple[Path, Answer]:
+    """A repository named `weather` with two days in it, and what ingest said."""
+    repo = tmp_path_factory.mktemp("ingested") / "weather"
+    succeeds("init", repo)
+    options = ("--concat-dim", "time", "--chunks", "time=12,lat=2", "-m", "two days", "--json")
+    return repo, succeeds("ingest", *files[:2], repo, *options, timeout_s=SPARK_S)
+
+
+@pytest.fixture(scope="module")
+def weather(ingested: tuple[Path, Answer]) -> Path:
+    return ingested[0]
+
+
+@pytest.mark.spark
+def test_ingest_makes_one_commit(ingested: tuple[Path, Answer]) -> None:
+    repo, answer = ingested
+    newest, _initial = succeeds("log", repo, "--json").json
+    assert newest["message"] == "two days"
+    assert answer.json["snapshot_id"] == newest["id"]
+    assert (answer.json["files"], answer.json["committed"]) == (2, True)
+    (t2m,) = succeeds("ls", repo, "t2m", "--json").json
+    assert (t2m["shape"], t2m["num_chunks"]) == ([48, 4], [4, 2])
+
+
+@pytest.mark.spark
+def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> None:
+    succeeds("branch", "create", weather, "longer")
+    options = ("--concat-dim", "time", "--append", "--branch", "longer")
+    said = succeeds("ingest", files[2], weather, *options, timeout_s=SPARK_S).out
+    assert "to longer: 1 files" in said
+    (t2m,) = succeeds("ls", weather, "t2m", "--branch", "longer", "--json").json
+    assert t2m["shape"] == [72, 4]
+    (before,) = succeeds("ls", weather, "t2m", "--json").json
+    assert before["shape"] == [48, 4]
+
+
+@pytest.mark.spark
+def test_explain_counts_chunks_without_running_anything(weather: Path) -> None:
+    for table in ("repo", "weather"):
+        query = f"SELECT max(t2m) FROM {table} WHERE time >= '2024-01-02 12:00:00' AND lat > 25"  # noqa: S608 -- a query is what is tested
+        assert succeeds("sql", weather, query, "--explain").lines == [
+            f"{table}: read 1 of 8 chunks (t2m 1 of 8)"
+        ]
+
+
+@pytest.mark.spark
+def test_sql_answers(weather: Path) -> None:
+    query = "SELECT time, lat, t2m FROM repo WHERE time = '2024-01-02 23:00:00' ORDER BY lat"
+    answer = succeeds("sql", weather, query, "--format", "csv", timeout_s=SPARK_S)
+    rows = list(csv.DictReader(io.StringIO(answer.out)))
+    assert [float(row["lat"]) for row in rows] == [10, 20, 30, 40]
+    assert [float(row["t2m"]) for row in rows] == [192, 193, 194, 195]
+    assert {row["time"] for row in rows} == {"2024-01-02T23:00:00"}
+
+
+@pytest.mark.spark
+def test_what_spark_refuses_is_one_line(weather: Path) -> None:
+    error, hint = fails("sql", weather, "SELECT nope FROM repo", timeout_s=SPARK_S)
+    assert "nope" in error
+    assert "--debug" in hint
+
+
+def test_ingest_of_a_missing_file_leaves_the_branch_alone(empty: Path, tmp_path: Path) -> None:
+    assert "nope.nc" in fails("ingest", tmp_path / "nope.nc", empty)[0]
+    assert len(succeeds("log", empty, "--json").json) == 1
+
+
+def test_ingest_needs_a_repository_and_a_branch(
+    empty: Path, files: list[Path], tmp_path: Path
+) -> None:
+    error, hint = fails("ingest", files[0], tmp_path / "nowhere")
+    assert error == f"error: there is no repository at {tmp_path / 'nowhere'}"
+    assert "frazil init" in hint
+    assert "nope" in fails("ingest", files[0], empty, "--branch", "nope")[0]
+
+
+@pytest.mark.parametrize("chunks", ["time", "time=many", "=3x"])
+def test_ingest_wants_chunk_lengths_by_name(empty: Path, files: list[Path], chunks: str) -> None:
+    answer = frazil("ingest", files[0], empty, "--chunks", chunks)
+    assert answer.code == 2
+    assert "is not NAME=LENGTH" in answer.err
+
+
+def test_ingest_needs_a_source(empty: Path) -> None:
+    assert frazil("ingest", empty).code == 2
+
+
+def test_a_query_must_mention_the_repository(empty: Path) -> None:
+    assert "its table is called repo" in fails("sql", empty, "SELECT 1")[0]
+
+
+def test_a_query_that_is_none_is_refused(empty: Path) -> None:
+    assert "cannot parse the query" in fails("sql", empty, "SELECT FROM WHERE (")[0]
+
+
+def test_a_query_of_what_is_not_there(empty: Path, tmp_path: Path) -> None:
+    query = "SELECT * FROM repo"
+    assert "there is no repository" in fails("sql", tmp_path / "nowhere", query)[0]
+    assert "/nope" in fails("sql", empty, "SELECT * FROM repo.nope")[0]
+    assert "nope" in fails("sql", empty, query, "--tag", "nope")[0]
+    assert "ISO time" in fails("sql", empty, query, "--as-of", "yesterday")[0]
+
+
+def test_an_unknown_format_is_refused(empty: Path) -> None:
+    assert frazil("sql", empty, "SELECT * FROM repo", "--format", "xml").code == 2
