@@ -20,7 +20,7 @@ $(READY)%: pyproject.toml constraints.txt scripts/bootstrap.sh scripts/find_pyth
 	@touch $@
 
 demo: $(READY)demo ## files -> Spark -> one commit -> SQL -> time travel -> xarray and icechunk, in two minutes
-	@$(BIN)/python demo/run.py $(ARGS)
+	@$(BIN)/python -m demo.run $(ARGS)
 
 test: $(READY)test ## every test: unit, properties, conformance, compat, Spark, command line
 	$(PYTEST) $(ARGS)
@@ -48,7 +48,7 @@ spark: $(READY)test ## only the tests that need Spark
 	$(BIN)/python -m pytest -m spark $(ARGS)
 
 bench: $(READY)test ## frazil against the reference, as ratios
-	$(BIN)/python benchmarks/run.py $(ARGS)
+	$(BIN)/python -m benchmarks $(ARGS)
 
 constraints: $(READY)dev ## write constraints.txt from what is installed in .venv
 	{ head -n 1 constraints.txt; $(BIN)/pip freeze --exclude-editable | LC_ALL=C sort -f; } > constraints.new
