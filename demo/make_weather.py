@@ -1,4 +1,4 @@
-"""Hourly NetCDF4 files of a made-up atmosphere, one per day, as a weather service would send them."""
+"""Hourly NetCDF4 files of a made-up atmosphere, one per day, as a weather service sends them."""
 
 import argparse
 import datetime as dt
@@ -15,7 +15,7 @@ from demo.weather import Planet
 
 EPOCH = dt.date(2024, 3, 1)
 HOURS = 24
-RAIN_SCALE = np.float32(1e-6)
+RAIN_SCALE = 1e-6
 RAIN_FILL = np.int16(-32768)
 
 ATTRS = {
@@ -32,7 +32,7 @@ ATTRS = {
         "long_name": "Total precipitation in the last hour",
         "units": "m",
         "scale_factor": RAIN_SCALE,
-        "add_offset": np.float32(0),
+        "add_offset": 0.0,
     },
 }
 
@@ -132,9 +132,7 @@ def main() -> None:
     parser.add_argument("--lats", type=int, default=180)
     parser.add_argument("--lons", type=int, default=360)
     chosen = parser.parse_args()
-    make_days(
-        chosen.directory, range(chosen.days), lats=chosen.lats, lons=chosen.lons, processes=2
-    )
+    make_days(chosen.directory, range(chosen.days), lats=chosen.lats, lons=chosen.lons, processes=2)
 
 
 if __name__ == "__main__":
