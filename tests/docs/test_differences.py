@@ -1,0 +1,118 @@
+"""What docs/differences.md says of frazil is so. (What it says of icechunk: tests/compat.)"""
+
+import math
+from pathlib import Path
+
+import pytest
+import zarr
+from zarr.abc.store import RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import default_buffer_prototype
+
+import frazil
+
+PROTOTYPE = default_buffer_prototype()
+GROUP = PROTOTYPE.buffer.from_bytes(b'{"zarr_format":3,"node_type":"group"}')
+
+
+@pytest.fixture
+def repo() -> frazil.Repository:
+    return frazil.Repository.create(frazil.in_memory_storage())
+
+
+@pytest.fixture
+def session(repo: frazil.Repository) -> frazil.Session:
+    """With an array `a` of 2 x 2 chunks, of which the first row is written."""
+    session = repo.writable_session("main")
+    root = zarr.create_group(session.store)
+    array = root.create_array("a", shape=(4, 4), chunks=(2, 2), dtype="i4", compressors=None)
+    array[:2] = 1
+    return session
+
+
+async def read(
+    session: frazil.Session, key: str, wanted: RangeByteRequest | SuffixByteRequest
+) -> bytes:
+    found = await session.store.get(key, PROTOTYPE, wanted)
+    assert found is not None
+    return found.to_bytes()
+
+
+async def test_a_suffix_of_metadata_is_its_end(session: frazil.Session) -> None:
+    whole = await read(session, "zarr.json", RangeByteRequest(0, 10**6))
+    assert await read(session, "zarr.json", SuffixByteRequest(3)) == whole[-3:]
+
+
+@pytest.mark.parametrize(("key", "size"), [("a/c/0/0", 16), ("zarr.json", None)])
+async def test_a_range_past_the_end_is_cut_off(
+    session: frazil.Session, key: str, size: int | None
+) -> None:
+    whole = await read(session, key, RangeByteRequest(0, 10**6))
+    assert size in (None, len(whole))
+    assert await read(session, key, RangeByteRequest(4, 10**6)) == whole[4:]
+
+
+async def test_a_key_that_is_no_zarr_key_is_absent_but_cannot_be_set(
+    session: frazil.Session,
+) -> None:
+    assert not await session.store.exists("foo/bar")
+    assert await session.store.get("foo/bar", PROTOTYPE) is None
+    with pytest.raises(frazil.InvalidInputError):
+        await session.store.set("foo/bar", GROUP)
+
+
+async def test_a_missing_chunk_does_not_spoil_the_others(session: frazil.Session) -> None:
+    there, missing = await session.store.get_partial_values(
+        PROTOTYPE, [("a/c/0/0", None), ("a/c/1/1", None)]
+    )
+    assert there is not None
+    assert missing is None
+
+
+async def test_a_missing_chunk_has_no_size(session: frazil.Session) -> None:
+    with pytest.raises(FileNotFoundError):
+        await session.store.getsize("a/c/1/1")
+
+
+@pytest.mark.parametrize("key", ["a/c/0", "a/c/0/0/0"])
+async def test_a_chunk_with_other_coordinates_is_refused(session: frazil.Session, key: str) -> None:
+    with pytest.raises(frazil.InvalidInputError) as caught:
+        await session.store.set(key, GROUP)
+    assert caught.value.kind == "invalid-chunk-index"
+
+
+async def test_nothing_can_be_put_below_an_array(session: frazil.Session) -> None:
+    with pytest.raises(frazil.InvalidInputError):
+        await session.store.set("a/b/zarr.json", GROUP)
+
+
+async def test_chunk_coordinates_are_those_there_are_each_once(
+    repo: frazil.Repository, session: frazil.Session
+) -> None:
+    session.commit("first")
+    again = repo.writable_session("main")
+    zarr.open_array(again.store, path="a")[:2, :2] = 2
+    await again.store.delete("a/c/0/1")
+    found = [tuple(each) async for each in again.chunk_coordinates("/a")]
+    assert found == [(0, 0)]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 2**70])
+def test_metadata_that_json_cannot_hold_is_refused(session: frazil.Session, value: float) -> None:
+    with pytest.raises(frazil.InvalidInputError) as caught:
+        session.commit("odd", {"value": value})
+    assert caught.value.kind == "bad-metadata"
+    assert session.has_uncommitted_changes
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb"])
+def test_names_nobody_can_type_are_refused(repo: frazil.Repository, name: str) -> None:
+    tip = repo.lookup_branch("main")
+    for create in (repo.create_branch, repo.create_tag):
+        with pytest.raises(frazil.InvalidInputError):
+            create(name, tip)
+
+
+def test_a_new_repository_stores_no_configuration_of_its_backend(tmp_path: Path) -> None:
+    storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
+    frazil.Repository.create(storage)
+    assert frazil.Repository.fetch_config(storage) is None
