@@ -16,6 +16,7 @@ from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, resolve
 from frazil.repo.session import Session
+from frazil.zarrstore.fused import use_fused_pipeline
 from frazil.zarrstore.keys import ChunkKey, Key, key_prefix
 from frazil.zarrstore.store import SessionStore
 
@@ -46,6 +47,7 @@ def read_region(session: Session, path: NodePath, selection: Selection) -> npt.N
         data = session.fetch_chunks(path, touched)
         at_hand = dict(zip(map(tuple, touched.tolist()), data, strict=True))
         array = _open_array(_Fetched(session, path, at_hand), path)
+    use_fused_pipeline(array)
     return np.asarray(array[selection])
 
 
@@ -58,6 +60,7 @@ def write_region(
     two threads that write to different parts of one chunk take turns.
     """
     array = open_array(session, path)
+    use_fused_pipeline(array)
     touched = _touched_chunks(array, selection)
     shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
     with _locks_of(session).held(path, touched):

@@ -8,6 +8,8 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from zarr.core.codec_pipeline import BatchedCodecPipeline, FusedCodecPipeline
+from zarr.registry import fully_qualified_name, register_pipeline
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.objectstore.memory import MemoryStore
@@ -17,6 +19,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.zarrstore.arrays import open_array, open_group, read_region, write_region
+from frazil.zarrstore.fused import use_fused_pipeline
 from frazil.zarrstore.store import SessionStore
 
 X = NodePath("/x")
@@ -155,3 +158,23 @@ def test_threads_that_share_chunks_lose_nothing(session: Session) -> None:
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(write, range(threads)))
     assert np.array_equal(read_region(session, X, (slice(None), slice(None))), VALUES + 1)
+
+
+def test_the_faster_pipeline_is_used_where_zarr_would_use_its_default(session: Session) -> None:
+    make(session)
+    array = open_array(session, X)
+    use_fused_pipeline(array)
+    assert isinstance(array.async_array.codec_pipeline, FusedCodecPipeline)
+    assert np.array_equal(array[:], VALUES)
+
+
+def test_a_pipeline_that_the_user_chose_stays(session: Session) -> None:
+    class Chosen(BatchedCodecPipeline):
+        pass
+
+    make(session)
+    register_pipeline(Chosen)
+    with zarr.config.set({"codec_pipeline.path": fully_qualified_name(Chosen)}):
+        array = open_array(session, X)
+    use_fused_pipeline(array)
+    assert isinstance(array.async_array.codec_pipeline, Chosen)
