@@ -52,6 +52,7 @@ class Frames:
         self.stored = stored
         self.is_frame = is_frame  # (m,)
         self.dictionary = dictionary
+        self._prepared = zstandard.ZstdCompressionDict(dictionary)
         self._lock = Lock()
         self._resolved: tuple[Ints, Strings] | None = None
 
@@ -62,7 +63,13 @@ class Frames:
         data = self.stored.item(code)
         if not self.is_frame[code]:
             return data
-        return _decompress_all(Strings.from_list([data]), self._dictionary()).item(0)
+        try:
+            if zstandard.frame_content_size(data) > MAX_LOCATION_BYTES:
+                raise FormatError("a chunk location is too large")
+            decompressor = zstandard.ZstdDecompressor(dict_data=self._prepared)
+            return decompressor.decompress(data, max_output_size=MAX_LOCATION_BYTES)
+        except zstandard.ZstdError as error:
+            raise FormatError(f"cannot decompress a chunk location: {error}") from error
 
     def resolved(self) -> tuple[Ints, Strings]:
         """A code for each stored location, and the distinct locations so numbered."""
@@ -74,14 +81,11 @@ class Frames:
                 self._resolved = codes, self._decompress(distinct, self.is_frame[first])
             return self._resolved
 
-    def _dictionary(self) -> zstandard.ZstdCompressionDict:
-        return zstandard.ZstdCompressionDict(self.dictionary)
-
     def _decompress(self, stored: Strings, is_frame: npt.NDArray[np.bool_]) -> Strings:
         frames = stored.take(np.flatnonzero(is_frame)).compact()
         if not len(frames):
             return stored
-        texts = _decompress_all(frames, self._dictionary())
+        texts = _decompress_all(frames, self._prepared)
         both = Strings.concat([stored, texts])
         place = np.arange(len(stored), dtype=np.int64)
         place[is_frame] = len(stored) + np.arange(len(frames))

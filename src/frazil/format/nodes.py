@@ -155,12 +155,17 @@ def in_path_order(table: Table) -> Table:
     return table.take(np.array(order, dtype=np.int64))
 
 
+def decode_node_table(table: Table) -> Table:
+    """The rows of a snapshot file of either version, in the form and order of version 2."""
+    if not np.isin(table.union("node_data").types, (NODE_ARRAY, NODE_GROUP)).all():
+        raise FormatError("a node is neither an array nor a group")
+    return in_path_order(with_shapes_v2(table))
+
+
 def decode_node(table: Table, row: int) -> Node:
     path = table.string("path").text(row) or ""
     data = table.union("node_data")
     kind, at = int(data.types[row]), int(data.index[row])
-    if kind not in {NODE_ARRAY, NODE_GROUP}:
-        raise FormatError(f"node {path!r} is of unknown type {kind}")
     try:
         return Node(
             id=NodeId(table.struct("id").values[row].tobytes()),

@@ -21,9 +21,8 @@ from frazil.format.nodes import (
     ManifestRef,
     Node,
     Nodes,
+    decode_node_table,
     id_column,
-    in_path_order,
-    with_shapes_v2,
 )
 from frazil.format.schemas import IDENTIFIER, MANIFEST_FILE_INFO_V2, SNAPSHOT
 from frazil.ids import ManifestId, SnapshotId
@@ -79,7 +78,7 @@ def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snaps
         message=root.string("message").text(0) or "",
         metadata=decode_metadata(root.tables("metadata").rows, spec_version=envelope.spec_version),
         manifest_files=_decode_manifest_files(root),
-        nodes=Nodes(in_path_order(with_shapes_v2(root.tables("nodes").rows))),
+        nodes=Nodes(decode_node_table(root.tables("nodes").rows)),
     )
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.unit.format.samples import (
@@ -14,9 +16,11 @@ from tests.unit.format.samples import (
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json
-from frazil.flatbuf.table import TableVectorColumn
+from frazil.flatbuf.schema import TableSchema, TableVector, Union
+from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
 from frazil.format.envelope import FileType, decode_header
 from frazil.format.nodes import ArrayData, Node, Nodes
+from frazil.format.schemas import NODE_SNAPSHOT, SNAPSHOT
 from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId
 from frazil.paths import ROOT, NodePath
@@ -110,3 +114,26 @@ def test_the_size_of_a_file_is_bounded() -> None:
     with pytest.raises(FormatError, match="accepted"):
         decode_snapshot(data, max_size=100)
     assert np.frombuffer(data, np.uint8).size > 100
+
+
+def test_a_node_that_is_neither_array_nor_group_is_refused() -> None:
+    future = TableSchema("Future", ())
+    (node_data,) = [field for field in NODE_SNAPSHOT.fields if field.name == "node_data"]
+    kinds = Union({2: future, 3: future})
+    odd = TableSchema("NodeSnapshot", (*NODE_SNAPSHOT.fields[:3], replace(node_data, kind=kinds)))
+    rows = sample_snapshot().nodes.table.take(np.array([0]))
+    union = UnionColumn(
+        np.array([3], np.uint8), np.array([0]), {2: Table.empty(future), 3: Table.build(future, 1)}
+    )
+    columns = {**rows.columns, "node_data": union}
+    nodes = TableVectorColumn.of(Table.build(odd, 1, **columns))
+    outer = TableSchema(
+        "Snapshot",
+        tuple(
+            replace(field, kind=TableVector(odd)) if field.name == "nodes" else field
+            for field in SNAPSHOT.fields
+        ),
+    )
+    root = {**tables_of(encode_snapshot(sample_snapshot())).columns, "nodes": nodes}
+    with pytest.raises(FormatError, match="neither an array nor a group"):
+        decode_snapshot(file_of(Table.build(outer, 1, **root), FileType.SNAPSHOT))
