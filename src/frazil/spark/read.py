@@ -26,20 +26,24 @@ from frazil.spark.scan import Scan, Table, VariableReads, plan_scan, plan_table
 from frazil.spark.schema import spark_schema
 from frazil.spark.selection import Selection, to_selection
 from frazil.spark.source import FORMAT, IcechunkSource
-from frazil.spark.where import coordinates_of, plan_where
+from frazil.spark.where import coordinates_of, names_in, plan_where
 
 _ZONE = "spark.sql.session.timeZone"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A load that is decided but not done. `where` is applied by Spark to what is loaded."""
+    """A load that is decided but not done.
+
+    Spark applies `where` to what is loaded, then keeps the columns `select`; None for all.
+    """
 
     options: ReadOptions  # pinned: its version is a snapshot
     table: Table
     reads: tuple[VariableReads, ...]
     partitions: int
     where: str | None = None
+    select: tuple[str, ...] | None = None
 
     @property
     def chunks_read(self) -> int:
@@ -59,7 +63,9 @@ class ReadPlan:
         # the schema is known, so Spark need not start a Python process to ask for it
         reader = spark.read.format(FORMAT).schema(spark_schema(self.table.columns))
         frame = reader.options(**format_options(self.options)).load()
-        return frame if self.where is None else frame.where(self.where)
+        if self.where is not None:
+            frame = frame.where(self.where)
+        return frame if self.select is None else frame.select(*map(_quoted, self.select))
 
 
 def register(spark: SparkSession) -> None:
@@ -135,10 +141,25 @@ def plan_read(
     )
     opened, options = open_options(options)
     table = plan_table(opened, options)
-    pruned = Selection()
-    if where is not None:
-        pruned = plan_where(where, coordinates_of(table.all_columns), session_zone)
-    return decide(opened, table, options, pruned, where)
+    if where is None:
+        return decide(opened, table, options, Selection())
+    select = tuple(c.name for c in table.columns) if columns is not None else None
+    if select is not None:
+        options = replace(options, columns=_with_names(table, select, where))
+        table = plan_table(opened, options)
+    pruned = plan_where(where, coordinates_of(table.all_columns), session_zone)
+    return replace(decide(opened, table, options, pruned), where=where, select=select)
+
+
+def _with_names(table: Table, select: Sequence[str], where: str) -> tuple[str, ...]:
+    """`select`, and the columns that `where` mentions."""
+    mentioned = names_in(where)
+    there = (c.name for c in table.all_columns)
+    return (*select, *(name for name in there if name.casefold() in mentioned))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
@@ -147,13 +168,11 @@ def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
     return open_pinned(pinned), replace(options, version=Version(snapshot=pinned.snapshot))
 
 
-def decide(
-    opened: Opened, table: Table, options: ReadOptions, pruned: Selection, where: str | None = None
-) -> ReadPlan:
+def decide(opened: Opened, table: Table, options: ReadOptions, pruned: Selection) -> ReadPlan:
     """The plan of a load with `pruned` on top of the selection of `options`."""
     options = replace(options, selection=options.selection & pruned)
     scan: Scan = plan_scan(opened, table, options)
-    return ReadPlan(options, table, scan.reads, len(scan.boxes), where)
+    return ReadPlan(options, table, scan.reads, len(scan.boxes))
 
 
 def make_version(

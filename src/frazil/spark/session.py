@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from frazil.spark.java import find_java
@@ -63,9 +64,6 @@ appender.console.name = console
 appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-# prints every SQL error as JSON, although the error is raised as well
-logger.query.name = SQLQueryContextLogger
-logger.query.level = off
 """
 
 
@@ -95,6 +93,8 @@ def session(
     os.environ["JAVA_HOME"] = str(find_java(os.environ, bundled_only=bundled_java).home)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers see the same packages
+    # prints every SQL error as JSON, although the error is raised as well
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     with _standard_error_to(log), warnings.catch_warnings():
         # said at every start by PySpark 4.3 with pandas 3; nothing tried misbehaved (SPARK.md §8)
         warnings.filterwarnings(

@@ -61,6 +61,12 @@ def plan_where(where: str, coordinates: Mapping[str, Coordinate], zone: str) -> 
     return Selection(tuple(pruned for pruned in found if pruned is not None))
 
 
+def names_in(where: str) -> set[str]:
+    """Case-folded names that may be columns."""
+    columns = parse_where(where).find_all(exp.Column)
+    return {part.name.casefold() for column in columns for part in column.parts}
+
+
 def parse_where(where: str) -> exp.Expr:
     try:
         # a whole query, so that a trailing ORDER BY or a second statement is an error

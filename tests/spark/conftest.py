@@ -1,0 +1,36 @@
+"""One Spark session for all tests, quiet, with two cores."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from frazil.spark.session import session
+
+FOREIGN_WARNINGS = (
+    # PySpark 4.3 says so of pandas 3 whenever it meets it; nothing tried misbehaved (SPARK.md §8)
+    "ignore:PySpark does not yet fully support pandas:FutureWarning",
+    # py4j leaves its sockets to the garbage collector when a session ends
+    "ignore:unclosed.*socket:ResourceWarning",
+    "ignore:Exception ignored in.*socket:pytest.PytestUnraisableExceptionWarning",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for each in FOREIGN_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(each))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    log = tmp_path_factory.mktemp("spark") / "spark.log"
+    started = session(app_name="tests", master="local[2]", short_lived=True, log_path=log)
+    yield started
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # py4j's sockets
+        started.stop()

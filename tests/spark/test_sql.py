@@ -1,0 +1,139 @@
+"""SQL over repositories: pruned queries give what unpruned ones give."""
+
+from collections.abc import Iterator
+
+import pytest
+import zarr
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from tests.spark.repositories import fill_weather, make_weather
+
+from frazil.api import Repository
+from frazil.spark import plan_sql, read, sql
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    repository = make_weather(tmp_path_factory.mktemp("repositories") / "weather")
+    repository.create_tag("v1", repository.lookup_branch("main"))
+    with repository.transaction("main", message="colder, and another group") as store:
+        array = zarr.open_array(store, path="t2m")
+        array[:, :5, :] = 1.0
+        fill_weather(zarr.group(store, path="deep/down"))
+    return repository
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, weather: Repository) -> Iterator[DataFrame]:
+    """The table of v1 as Spark's own, so that nothing is pruned."""
+    frame = read(spark, weather, tag="v1").cache()
+    frame.createOrReplaceTempView("whole")
+    yield frame
+    spark.catalog.dropTempView("whole")
+    frame.unpersist()
+
+
+numbers = st.sampled_from(["-90", "-35.5", "0", "40", "50.0", "120", "1e2", "-0.1"])
+moments = st.sampled_from(
+    ["'2024-01-01'", "'2024-01-01 13:00:00'", "TIMESTAMP'2024-01-02 06:30:00'", "DATE'2024-01-02'"]
+)
+days = st.sampled_from(["'2024-01-01'", "'2024-01-02'", "'2024-01-03'"])
+operators = st.sampled_from(["=", "<", "<=", ">", ">=", "<=>", "!="])
+spatial = st.sampled_from(["lat", "lon", "LAT", "`lon`"])
+atoms = st.one_of(
+    st.builds("{} {} {}".format, spatial, operators, numbers),
+    st.builds("{} {} {}".format, numbers, operators, spatial),
+    st.builds("{} BETWEEN {} AND {}".format, spatial, numbers, numbers),
+    st.builds("{} IN ({}, {})".format, spatial, numbers, numbers),
+    st.builds("time {} {}".format, operators, moments),
+    st.builds("date(time) {} {}".format, operators, days),
+    st.just("t2m > 280"),
+    st.just("pressure IS NULL"),
+)
+predicates = st.recursive(
+    atoms,
+    lambda inner: st.one_of(
+        st.builds("({} AND {})".format, inner, inner),
+        st.builds("({} AND {} AND {})".format, inner, inner, inner),
+        st.builds("({} OR {})".format, inner, inner),
+        st.builds("NOT ({})".format, inner),
+    ),
+    max_leaves=5,
+)
+
+_AGGREGATES = "count(*), count(t2m), sum(cast(pressure AS DECIMAL(20, 4))), min(lat), max(time)"
+
+
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(predicates, min_size=4, max_size=4))
+@pytest.mark.usefixtures("whole")
+def test_pruning_changes_no_result(
+    spark: SparkSession, weather: Repository, where: list[str]
+) -> None:
+    # all in one query: each costs Spark more to plan than to run
+    query = " UNION ALL ".join(
+        f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES} FROM {table} WHERE {predicate}"  # noqa: S608
+        for k, predicate in enumerate(where)
+        for table in ("weather", "whole")
+    )
+    rows = sql(spark, query, {"weather": {"path": weather, "tag": "v1"}}).collect()
+    found = {(row.source, row.k): tuple(row)[2:] for row in rows}
+    for k, predicate in enumerate(where):
+        assert found["weather", k] == found["whole", k], predicate
+
+
+def test_each_mention_of_a_table_is_a_load_of_its_own(
+    spark: SparkSession, weather: Repository, whole: DataFrame
+) -> None:
+    """The queries that PySpark's own filter pushdown answers wrongly (SPARK.md §1.2)."""
+    tables = {"w": {"path": weather, "tag": "v1"}}
+    north, south = "lat >= 50", "lat <= -50"
+    query = f"""
+        SELECT 'a' AS k, count(*) AS n FROM (SELECT * FROM w WHERE {north}
+                                             UNION ALL SELECT * FROM w WHERE {south})
+        UNION ALL SELECT 'b', count(*) FROM (SELECT * FROM w WHERE {north}
+                                             UNION ALL SELECT * FROM w)
+        UNION ALL SELECT 'c', (SELECT count(*) FROM w WHERE {north})
+                            + (SELECT count(*) FROM w WHERE {south})"""  # noqa: S608
+    found = {row.k: row.n for row in sql(spark, query, tables).collect()}
+    band, everything = 5 * 48 * 36, whole.count()
+    assert found == {"a": 2 * band, "b": band + everything, "c": 2 * band}
+    frame = read(spark, weather, tag="v1")
+    assert [frame.where(north).count(), frame.count()] == [band, everything]
+    assert frame.where(north).union(frame.where(south)).count() == 2 * band
+
+
+def test_joins_across_versions_groups_and_tables_of_spark(
+    spark: SparkSession, weather: Repository
+) -> None:
+    cities = "VALUES ('north', 60.0), ('south', -60.0) AS cities(name, lat)"
+    query = f"""
+        WITH places AS (SELECT * FROM {cities})
+        SELECT p.name, round(avg(new.t2m - old.t2m)) AS change, count(deep.t2m) AS n
+        FROM weather new
+        JOIN weather VERSION AS OF 'v1' AS old
+          ON new.time = old.time AND new.lat = old.lat AND new.lon = old.lon AND old.lon < 20
+        LEFT JOIN weather.`deep/down` deep
+          ON deep.time = new.time AND deep.lat = new.lat AND deep.lon = new.lon AND deep.lon = 10
+        JOIN places p ON p.lat = new.lat
+        WHERE new.time < '2024-01-01 06:00:00' AND new.lon < 30
+        GROUP BY p.name ORDER BY p.name"""  # noqa: S608
+    plan = plan_sql(query, {"weather": {"path": weather, "variables": ["t2m"]}})
+    rows = {row.name: (row.change, row.n) for row in plan.run(spark).collect()}
+    assert sorted((one.name, one.load.chunks_read) for one in plan.references) == [
+        ("weather", 4),  # one chunk of time, one of longitude, all four of latitude
+        ("weather", 16),
+        ("weather.deep/down", 16),
+    ]
+    assert rows["south"] == (0.0, 6)
+    assert rows["north"][0] < -200
+    assert rows["north"][1] == 6
+
+
+def test_errors_of_the_query_are_sparks_own(spark: SparkSession, weather: Repository) -> None:
+    with pytest.raises(AnalysisException, match="altitude"):
+        sql(spark, "SELECT altitude FROM w", {"w": {"path": weather, "tag": "v1"}})
