@@ -57,6 +57,15 @@ def test_a_field_beyond_the_vtable_has_its_default() -> None:
     assert column.present.tolist() == [False]
 
 
+def test_rows_that_lack_a_field_have_its_default_beside_rows_that_have_it() -> None:
+    schema = TableSchema("Root", (Field("words", 0, TableVector(WORD)),))
+    present = np.array([True, False, True])
+    words = Table.build(WORD, 3, value=ScalarColumn(np.array([1, 0, 3], np.uint32), present))
+    root = Table.build(schema, 1, words=TableVectorColumn.of(words))
+    values = decode(encode(root), schema).tables("words").rows.scalar("value").values
+    assert values.tolist() == [1, 11, 3]
+
+
 @pytest.mark.parametrize("size", range(8))
 def test_too_few_bytes_are_refused(size: int) -> None:
     with pytest.raises(FormatError, match=f"buffer is {size} bytes"):
@@ -74,6 +83,7 @@ def test_too_few_bytes_are_refused(size: int) -> None:
         (buffer(u4(42), slots=(2,)), "Word.value is outside its table"),
         (buffer(u4(42), slots=(8,)), "Word.value is outside its table"),
         (buffer(u4(42), size=400), "Word is outside the buffer"),
+        (buffer(u4(42), size=9), "Word is outside the buffer"),
         (buffer(u4(42), size=3), "Word is outside the buffer"),
         (buffer(u4(42), u4(42), slots=(5,), size=12), "Word.value is not aligned"),
         (u4(12) + u2(3, 8, 4, 0) + u4(8, 42), "impossible size"),

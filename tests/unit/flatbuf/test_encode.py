@@ -40,6 +40,10 @@ def test_equal_strings_are_stored_once() -> None:
     assert data.count(b"a long name\0") == 1
 
 
+def test_strings_end_with_a_zero_that_is_not_counted() -> None:
+    assert encode(names("four", "next")).endswith(b"\x04\0\0\0four\0\0\0\0\x04\0\0\0next\0\0\0\0")
+
+
 def test_strings_that_no_row_uses_are_left_out() -> None:
     kept = names("wanted", "unwanted").tables("rows").rows.take(np.array([0]))
     root = Table.build(NAMES, 1, rows=TableVectorColumn.of(kept))

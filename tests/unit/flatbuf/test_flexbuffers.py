@@ -63,6 +63,12 @@ def test_types_are_those_that_the_reference_writes(value: Json, kind: int) -> No
     assert encode_flexbuffer(value)[-2] >> 2 == kind
 
 
+def test_keys_are_sorted_by_their_bytes() -> None:
+    data = encode_flexbuffer({"b": 1, "\u00fc": 2, "a": 3, "B": 4})
+    assert data == encode_flexbuffer({"B": 4, "a": 3, "b": 1, "\u00fc": 2})
+    assert data.startswith(b"B\0a\0b\0\xc3\xbc\0")
+
+
 @pytest.mark.parametrize(
     ("data", "value"),
     [
