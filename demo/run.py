@@ -25,8 +25,7 @@ from demo.make_weather import EPOCH, make_days
 from demo.plot import draw
 from demo.stage import Stage
 from frazil.api import Repository, local_filesystem_storage
-from frazil.spark.ingest import IngestResult, ingest
-from frazil.spark.sql import plan_sql
+from frazil.spark import IngestResult
 
 GROUP = "weather"
 PLACE = (40.0, 20.0)
@@ -123,7 +122,7 @@ class Demo:
         self, spark: SparkSession, repo: Repository, paths: list[Path], mode: str
     ) -> IngestResult:
         append = mode == "append"
-        result = ingest(
+        result = frazil.spark.ingest(
             spark,
             paths,
             repo,
@@ -144,7 +143,7 @@ class Demo:
         question = QUESTION.format(start=np.datetime_as_string(day_of(self.size.days - 2)))
         self.stage.console.print(Padding(Syntax(question, "sql", theme="ansi_dark"), (0, 0, 1, 2)))
         table = {"path": str(self.repository), "group": GROUP}
-        plan = plan_sql(question, {"weather": table})
+        plan = frazil.spark.plan_sql(question, {"weather": table})
         rows = plan.run(spark).collect()
         answer = Table(box=None, padding=(0, 2, 0, 0))
         for name in rows[0].asDict():

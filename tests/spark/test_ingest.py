@@ -23,7 +23,6 @@ from frazil.errors import (
 from frazil.paths import NodePath
 from frazil.spark.ingest import ingest
 from frazil.spark.progress import JobProgress
-from frazil.spark.session import session
 from frazil.zarrstore.arrays import open_array
 
 pytestmark = pytest.mark.spark
@@ -31,11 +30,6 @@ pytestmark = pytest.mark.spark
 DAY_0 = np.datetime64("2024-03-01", "ns")
 LAT = np.linspace(60, 40, 5, dtype=np.float32)
 LON = np.arange(7, dtype=np.float64) * 2.5
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    return session(master="local[2]", short_lived=True)
 
 
 @pytest.fixture

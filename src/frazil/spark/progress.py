@@ -5,20 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Thread
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TransferSpeedColumn,
-)
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 POLL_INTERVAL_S = 0.1
 
@@ -120,13 +113,17 @@ def progress_callback(option: ProgressOption) -> Iterator[ProgressCallback]:
         yield lambda _: None
 
 
-def _bar() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeElapsedColumn(),
+def _bar() -> "Progress":
+    # Workers import this module too, and draw nothing.
+    from rich import progress as columns  # noqa: PLC0415 -- see above
+    from rich.console import Console  # noqa: PLC0415 -- see above
+
+    return columns.Progress(
+        columns.TextColumn("{task.description}"),
+        columns.BarColumn(),
+        columns.TaskProgressColumn(),
+        columns.DownloadColumn(),
+        columns.TransferSpeedColumn(),
+        columns.TimeElapsedColumn(),
         console=Console(stderr=True),
     )

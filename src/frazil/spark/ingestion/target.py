@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
 
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
@@ -26,6 +25,8 @@ def parse_group(text: str) -> NodePath:
 
 def describe_group(session: Session, group: NodePath, concat_dim: str) -> SourceDescription:
     """The group to append to. Raises NodeNotFoundError, InvalidInputError if it is an array."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
     node = session.find_node(group)
     if node is None:
         raise NodeNotFoundError(f"there is no group at `{group}` to append to")

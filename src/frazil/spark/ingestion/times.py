@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import cftime
 import numpy as np
 import numpy.typing as npt
 
@@ -136,6 +135,8 @@ def _unit_us(encoding: TimeEncoding) -> int:
 
 def _reference_us(encoding: TimeEncoding, calendar: str) -> int:
     """The reference date of `encoding`, counted in a common epoch."""
+    import cftime  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
     match = _SINCE.match(encoding.units)
     try:
         return int(

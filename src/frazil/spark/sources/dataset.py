@@ -2,19 +2,22 @@
 
 import hashlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from frazil.errors import InvalidInputError
 from frazil.spark.sources.description import SourceDescription, VariableDescription
+
+if TYPE_CHECKING:  # loaded by those who open data sets: an extra, and slow to load
+    import xarray as xr
 
 TEXT = np.dtype(object)
 
 
 def describe_dataset(
-    dataset: xr.Dataset, path: str, *, concat_dim: str | None, only: Iterable[str] | None
+    dataset: "xr.Dataset", path: str, *, concat_dim: str | None, only: Iterable[str] | None
 ) -> SourceDescription:
     """The variables named by `only` (all when None), with the dimension coordinates they use."""
     names = _chosen(dataset, path, only)
@@ -29,7 +32,7 @@ def describe_dataset(
 
 
 def read_slab(
-    dataset: xr.Dataset, name: str, selection: tuple[slice, ...]
+    dataset: "xr.Dataset", name: str, selection: tuple[slice, ...]
 ) -> npt.NDArray[np.generic]:
     """Raw values in native byte order; text as an object array of `str`."""
     values: npt.NDArray[np.generic] = np.asarray(dataset.variables[name][selection].values)
@@ -58,7 +61,7 @@ def digest(values: npt.NDArray[np.generic]) -> bytes:
     return hashed.digest()
 
 
-def _chosen(dataset: xr.Dataset, path: str, only: Iterable[str] | None) -> list[str]:
+def _chosen(dataset: "xr.Dataset", path: str, only: Iterable[str] | None) -> list[str]:
     """The wanted variables, and the coordinates and bounds without which they mean little."""
     everything = [str(name) for name in dataset.variables]
     if only is None:
@@ -76,7 +79,7 @@ def _chosen(dataset: xr.Dataset, path: str, only: Iterable[str] | None) -> list[
     return [name for name in everything if name in wanted]
 
 
-def _companions(dataset: xr.Dataset, names: set[str]) -> set[str]:
+def _companions(dataset: "xr.Dataset", names: set[str]) -> set[str]:
     found: set[str] = set()
     for name in names:
         variable = dataset.variables[name]
@@ -87,7 +90,7 @@ def _companions(dataset: xr.Dataset, names: set[str]) -> set[str]:
 
 
 def _describe_variable(
-    variable: xr.Variable, name: str, path: str, concat_dim: str | None
+    variable: "xr.Variable", name: str, path: str, concat_dim: str | None
 ) -> VariableDescription:
     dims = tuple(str(dim) for dim in variable.dims)
     chunks = variable.encoding.get("shards") or variable.encoding.get("chunks")

@@ -1,20 +1,24 @@
 """NetCDF4 and other HDF5 files: described through h5netcdf, read through h5py."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import h5py
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from frazil.spark.sources.dataset import normalised, read_slab
 from frazil.spark.sources.errors import source_errors_as_ours
 
+if TYPE_CHECKING:
+    import xarray as xr
+
 SUFFIXES = (".nc", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5")
 
 
-def open_netcdf(path: str, *, group: str | None) -> xr.Dataset:
+def open_netcdf(path: str, *, group: str | None) -> "xr.Dataset":
     """Undecoded and lazy. Dimensions of plain HDF5 datasets are called `phony_dim_0` and so on."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
     with source_errors_as_ours(path):
         Path(path).stat()
         return xr.open_dataset(
@@ -32,6 +36,8 @@ class NetcdfReader:
     """Slabs of one file. Opening it this way takes a fiftieth of the time of `open_netcdf`."""
 
     def __init__(self, path: str, *, group: str | None) -> None:
+        import h5py  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
         self._path = path
         self._group = group
         with source_errors_as_ours(path):

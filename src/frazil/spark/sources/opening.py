@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from frazil.spark.sources.dataset import describe_dataset
 from frazil.spark.sources.description import SourceDescription
@@ -15,8 +14,11 @@ from frazil.spark.sources.find import Source, SourceKind
 from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
 from frazil.spark.sources.zarr import ZarrReader, open_zarr
 
+if TYPE_CHECKING:
+    import xarray as xr
 
-def open_source(source: Source, *, group: str | None = None) -> xr.Dataset:
+
+def open_source(source: Source, *, group: str | None = None) -> "xr.Dataset":
     match source.kind:
         case SourceKind.NETCDF:
             return open_netcdf(source.path, group=group)

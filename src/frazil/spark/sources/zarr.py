@@ -1,13 +1,16 @@
 """Zarr stores in a directory, format 2 or 3, through xarray."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import xarray as xr
 
 from frazil.spark.sources.dataset import read_slab
 from frazil.spark.sources.errors import source_errors_as_ours
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 MARKERS = ("zarr.json", ".zgroup", ".zmetadata")
 
@@ -16,8 +19,10 @@ def is_zarr(directory: Path) -> bool:
     return any((directory / marker).is_file() for marker in MARKERS)
 
 
-def open_zarr(path: str, *, group: str | None) -> xr.Dataset:
+def open_zarr(path: str, *, group: str | None) -> "xr.Dataset":
     """Undecoded and lazy."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
     with source_errors_as_ours(path):
         Path(path).stat()
         # Metadata is read as it is: a stale consolidated copy would win otherwise.
