@@ -21,6 +21,7 @@ cannot be written to, as with other Icechunk clients: they could not read the ch
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ def parse_key(key: str) -> Key | None:
     """None for what is not a key of a Zarr version 3 hierarchy. A leading slash is tolerated."""
     segments = key.removeprefix("/").split("/")
     if segments[-1] == METADATA_FILE:
-        path = _parse_path(segments[:-1])
+        path = _parse_path("/".join(segments[:-1]))
         return None if path is None else MetadataKey(path)
     return _parse_chunk_key(segments)
 
@@ -79,9 +80,8 @@ def parse_directory(prefix: str) -> Directory | None:
     stripped = prefix.strip("/")
     if not stripped:
         return Directory(ROOT, None)
-    segments = stripped.split("/")
-    path = _parse_path(segments)
-    return None if path is None else Directory(path, _parse_chunk_key(segments))
+    path = _parse_path(stripped)
+    return None if path is None else Directory(path, _parse_chunk_key(stripped.split("/")))
 
 
 def key_prefix(path: NodePath) -> str:
@@ -110,7 +110,7 @@ def _parse_chunk_key(segments: list[str]) -> ChunkKey | None:
         marker -= 1
     if marker < 0 or segments[marker] != CHUNK_MARKER:
         return None
-    path = _parse_path(segments[:marker])
+    path = _parse_path("/".join(segments[:marker]))
     return None if path is None else ChunkKey(path, tuple(map(int, segments[marker + 1 :])))
 
 
@@ -124,8 +124,9 @@ def _is_index(segment: str) -> bool:
     )
 
 
-def _parse_path(segments: list[str]) -> NodePath | None:
+@lru_cache(maxsize=4096)  # the chunks of one array all ask for the same path
+def _parse_path(text: str) -> NodePath | None:
     try:
-        return NodePath("/" + "/".join(segments))
+        return NodePath("/" + text)
     except InvalidInputError:
         return None
