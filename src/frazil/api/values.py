@@ -116,14 +116,14 @@ class Diff:
 
     def __str__(self) -> str:
         sections = {
-            "Nodes moved": [f"{start} -> {end}" for start, end in self.moved_nodes],
             "Groups created": sorted(self.new_groups),
             "Arrays created": sorted(self.new_arrays),
-            "Groups updated": sorted(self.updated_groups),
-            "Arrays updated": sorted(self.updated_arrays),
-            "Chunks updated": _format_chunks(self.updated_chunks),
+            "Group definitions updated": sorted(self.updated_groups),
+            "Array definitions updated": sorted(self.updated_arrays),
             "Groups deleted": sorted(self.deleted_groups),
             "Arrays deleted": sorted(self.deleted_arrays),
+            "Chunks updated": _format_chunks(self.updated_chunks),
+            "Nodes moved/renamed": [f"{start} -> {end}" for start, end in self.moved_nodes],
         }
         return "\n".join(
             f"{title}:\n" + "".join(f"    {line}\n" for line in lines)

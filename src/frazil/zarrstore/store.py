@@ -134,7 +134,11 @@ class SessionStore(Store):
             self.set_sync(key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Does nothing if the key is there."""
+        """Does nothing if the key is there.
+
+        For metadata nothing else on this event loop comes in between; for a chunk, whose place may
+        have to be looked up in a file, another writer might.
+        """
         self._check_writable()
         if not await self.exists(key):
             await self.set(key, value)

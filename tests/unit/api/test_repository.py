@@ -355,7 +355,7 @@ async def test_a_diff_says_what_changed_between_two_versions(repository: Reposit
     assert not diff.is_empty()
     assert await repository.diff_async(from_snapshot_id=first, to_branch="main") == diff
     assert str(diff) == (
-        "Groups created:\n    /g\n\nGroups updated:\n    /\n\n"
+        "Groups created:\n    /g\n\nGroup definitions updated:\n    /\n\n"
         "Chunks updated:\n    /x:\n        [0]\n        [1]\n"
     )
     whole = repository.diff(from_snapshot_id=INITIAL, to_tag="v1")
