@@ -6,6 +6,7 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.ids import format_ids
@@ -82,13 +83,12 @@ def virtual_locations(session: Session) -> list[str]:
 
 
 def _batch(refs: ChunkRefs) -> ChunkBatch:
+    # Pruned, or every batch would turn the locations of all batches into text.
+    locations = StringColumn(refs.location.codes, refs.location.strings).pruned()
+    places = [text or "" for text in locations.to_texts()]
     native = np.flatnonzero(refs.kind == RefKind.NATIVE)
-    virtual = np.flatnonzero(refs.kind == RefKind.VIRTUAL)
-    inline = np.flatnonzero(refs.kind == RefKind.INLINE).tolist()
-    places = [""] * len(refs)
     for row, name in zip(native.tolist(), format_ids(refs.chunk_id[native]), strict=True):
         places[row] = name
-    for row, url in zip(virtual.tolist(), refs.location.take(virtual).to_texts(), strict=True):
-        places[row] = url or ""
+    inline = np.flatnonzero(refs.kind == RefKind.INLINE).tolist()
     inlined = {row: refs.inline.item(row) or b"" for row in inline}
     return refs.index, _TYPES[refs.kind], places, refs.offset, refs.length, inlined
