@@ -17,6 +17,7 @@ help: ## this list
 # Made once, and again whenever the dependencies change.
 $(READY)%: pyproject.toml constraints.txt scripts/bootstrap.sh scripts/find_python.sh
 	@scripts/bootstrap.sh $*
+	@rm -rf .mypy_cache # it would remember which packages were missing
 	@touch $@
 
 demo: $(READY)demo ## files -> Spark -> one commit -> SQL -> time travel -> xarray and icechunk, in two minutes

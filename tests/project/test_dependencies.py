@@ -1,0 +1,66 @@
+"""What the package imports, pyproject.toml declares: otherwise only our own .venv has it."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# Parts that are only of use with an extra; all else must work with the plain dependencies.
+EXTRAS = {"spark": ("spark", "ingest"), "testing": ("test",)}
+
+
+def names(requirements: list[str]) -> set[str]:
+    found = (re.match(r"[\w.-]+", requirement) for requirement in requirements)
+    return {normal(match[0]) for match in found if match}
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported_libraries() -> set[tuple[str, str]]:
+    """Layer of the package, and the top-level module it imports."""
+    src = ROOT / "src" / "frazil"
+    return {
+        (path.relative_to(src).parts[0], name.split(".")[0])
+        for path in src.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in module_names(node)
+        if name.split(".")[0] not in sys.stdlib_module_names | {"frazil"}
+    }
+
+
+def module_names(node: ast.AST) -> list[str]:
+    match node:
+        case ast.Import(names=aliases):
+            return [alias.name for alias in aliases]
+        case ast.ImportFrom(module=str(module)):
+            return [module]
+        case _:
+            return []
+
+
+def test_every_library_that_is_imported_is_declared() -> None:
+    distributions = packages_distributions()
+    extras = PROJECT["optional-dependencies"]
+    missing = set[str]()
+    for layer, module in imported_libraries():
+        declared = names(PROJECT["dependencies"])
+        for extra in EXTRAS.get(layer, ()):
+            declared |= names(extras[extra])
+        if not declared & {normal(each) for each in distributions.get(module, [module])}:
+            missing.add(f"{layer} imports {module}")
+    assert sorted(missing) == []
+
+
+def test_everything_declared_is_pinned() -> None:
+    pinned = {
+        normal(line.partition("==")[0]) for line in (ROOT / "constraints.txt").read_text().split()
+    }
+    lists = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+    declared = set[str]().union(*map(names, lists)) - {"frazil"}
+    assert sorted(declared - pinned) == []
