@@ -22,6 +22,7 @@ def _status_bytes(name: str) -> int:
 @dataclass(frozen=True, slots=True)
 class Phase:
     seconds: float
+    cpu_seconds: float  # of all threads; steadier than `seconds` on a busy machine
     peak_bytes: int  # of the whole process while the phase ran
     added_bytes: int  # peak minus what was resident when the phase began
 
@@ -35,15 +36,20 @@ class Stopwatch:
         gc.collect()
         CLEAR_REFS.write_text(RESET_PEAK)
         before = _status_bytes("VmRSS")
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         yield
-        seconds = time.perf_counter() - started
+        seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
         peak = _status_bytes("VmHWM")
-        self.phases[name] = Phase(seconds, peak, peak - before)
+        self.phases[name] = Phase(seconds, cpu_seconds, peak, peak - before)
 
     def combine(self, name: str, parts: tuple[str, ...]) -> None:
         """Phases that follow each other, seen as one."""
         phases = [self.phases[part] for part in parts]
         peak = max(phase.peak_bytes for phase in phases)
         resident = phases[0].peak_bytes - phases[0].added_bytes
-        self.phases[name] = Phase(sum(phase.seconds for phase in phases), peak, peak - resident)
+        self.phases[name] = Phase(
+            sum(phase.seconds for phase in phases),
+            sum(phase.cpu_seconds for phase in phases),
+            peak,
+            peak - resident,
+        )
