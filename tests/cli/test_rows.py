@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from frazil.cli.sql import OutputFormat
-from frazil.cli.views.rows import print_rows
+from frazil.cli.views.rows import MAX_TABLE_ROWS, print_rows
 
 COLUMNS = ["time", "name", "value"]
 ROWS = [
@@ -20,6 +20,15 @@ def test_a_table_is_aligned_and_says_null(capsys: pytest.CaptureFixture[str]) ->
         '2024-01-02T03:00:00+00:00  a "b", c  1.5',
         "2024-01-02                 é         NULL",
     ]
+
+
+def test_a_table_ends_somewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    for count in (MAX_TABLE_ROWS, MAX_TABLE_ROWS + 1):
+        print_rows(["n"], ((n,) for n in range(count)), OutputFormat.TABLE)
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[MAX_TABLE_ROWS] == str(MAX_TABLE_ROWS - 1)
+        assert len(lines) == 1 + count
+        assert ("--format csv" in lines[-1]) == (count > MAX_TABLE_ROWS)
 
 
 def test_csv_is_quoted_and_null_is_empty(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,13 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import islice
 from typing import assert_never
 
 from frazil.cli.output import print_table
 from frazil.cli.sql import OutputFormat
+
+MAX_TABLE_ROWS = 1000  # the widths of columns are known only when all rows are
 
 
 def print_rows(
@@ -29,10 +32,14 @@ def print_rows(
 
 
 def _print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    cells = [[_text(value) if value is not None else "NULL" for value in row] for row in rows]
+    rows = iter(rows)
+    shown = list(islice(rows, MAX_TABLE_ROWS))
+    cells = [[_text(value) if value is not None else "NULL" for value in row] for row in shown]
     print_table(columns, cells)
     if not cells:
         print("no rows")
+    elif next(rows, None) is not None:
+        print(f"... and more than these {MAX_TABLE_ROWS} rows: --format csv or json shows all")
 
 
 def _print_json(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
