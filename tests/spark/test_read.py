@@ -203,6 +203,13 @@ def test_a_schema_given_by_hand_picks_columns(spark: SparkSession, weather: Repo
         reader.schema("time INT").load().count()
 
 
+def test_columns_of_a_predicate_need_not_be_kept(spark: SparkSession, weather: Repository) -> None:
+    frame = read(spark, weather, columns=["t2m"], where="lat > 40 AND pressure > 950")
+    assert frame.columns == ["t2m"]
+    expected = load(spark, weather).where("lat > 40 AND pressure > 950")
+    assert frame.count() == expected.count() > 0
+
+
 def test_empty_selections_are_empty_dataframes(spark: SparkSession, weather: Repository) -> None:
     assert read(spark, weather, where="lat > 95").collect() == []
 

@@ -65,19 +65,24 @@ predicates = st.recursive(
     max_leaves=5,
 )
 
+sources = st.sampled_from(
+    ["{}", "{}", "(SELECT * FROM {}) s", "(SELECT * FROM {} x WHERE x.lon < 200) AS s"]
+)
+
 _AGGREGATES = "count(*), count(t2m), sum(cast(pressure AS DECIMAL(20, 4))), min(lat), max(time)"
 
 
 @settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(predicates, min_size=4, max_size=4))
+@given(st.lists(st.tuples(sources, predicates), min_size=4, max_size=4))
 @pytest.mark.usefixtures("whole")
 def test_pruning_changes_no_result(
-    spark: SparkSession, weather: Repository, where: list[str]
+    spark: SparkSession, weather: Repository, where: list[tuple[str, str]]
 ) -> None:
     # all in one query: each costs Spark more to plan than to run
     query = " UNION ALL ".join(
-        f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES} FROM {table} WHERE {predicate}"  # noqa: S608
-        for k, predicate in enumerate(where)
+        f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES}"  # noqa: S608
+        f" FROM {source.format(table)} WHERE {predicate}"
+        for k, (source, predicate) in enumerate(where)
         for table in ("weather", "whole")
     )
     rows = sql(spark, query, {"weather": {"path": weather, "tag": "v1"}}).collect()
@@ -105,6 +110,24 @@ def test_each_mention_of_a_table_is_a_load_of_its_own(
     frame = read(spark, weather, tag="v1")
     assert [frame.where(north).count(), frame.count()] == [band, everything]
     assert frame.where(north).union(frame.where(south)).count() == 2 * band
+
+
+def test_outer_joins_lose_no_row(spark: SparkSession, weather: Repository) -> None:
+    sel = {"time": "2024-01-01T00:00:00"}
+    read(spark, weather, tag="v1", sel=sel).cache().createOrReplaceTempView("hour")
+    kinds = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+    on = "a.lat = b.lat AND a.lon = b.lon AND a.lat > 40 AND b.lon < 120"
+    query = " UNION ALL ".join(
+        f"SELECT '{t} {kind}' AS k, count(*) AS n, count(a.lat) AS l, sum(a.lon) AS s"  # noqa: S608
+        f" FROM {t} a {kind} {t} b ON {on} WHERE a.lat < 70 OR a.lat IS NULL"
+        for kind in kinds
+        for t in ("w", "hour")
+    )
+    tables = {"w": {"path": weather, "tag": "v1", "sel": sel}}
+    found = {row.k: tuple(row)[1:] for row in sql(spark, query, tables).collect()}
+    assert len(found) == 12
+    for kind in kinds:
+        assert found[f"w {kind}"] == found[f"hour {kind}"], kind
 
 
 def test_joins_across_versions_groups_and_tables_of_spark(

@@ -14,7 +14,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.selection import EVERYTHING, Selection, format_selection, parse_selection
 from frazil.spark.timetext import find_instants, format_micros
 
-DEFAULT_PARTITION_BYTES = 64 * 2**20
+DEFAULT_PARTITION_BYTES = 32 * 2**20
 DEFAULT_BATCH_ROWS = 65_536
 
 

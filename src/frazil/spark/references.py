@@ -7,8 +7,9 @@ A demand on a reference is a conjunct that may be applied to it before anything 
     ON of an INNER, SEMI join   to both sides          of a LEFT, ANTI join     to the right side
     ON of a RIGHT join          to the left side       of a FULL join           to none
 
-The right side of a SEMI or ANTI join is invisible outside its ON. A reference that is sampled,
-pivoted, or given other column names keeps all its rows and columns.
+The right side of a SEMI or ANTI join is invisible outside its ON. What is demanded of a subquery
+or a CTE is demanded of its sources as well, where it only filters and picks columns (derived.py).
+A reference that is sampled, pivoted, or given other column names keeps all its rows and columns.
 """
 
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from frazil.spark.derived import Outputs, find_cte, find_holder, is_transparent
 from frazil.spark.where import conjuncts
 
 
@@ -82,7 +84,7 @@ def find_references(query: exp.Expr, names: set[str]) -> Iterator[Reference]:
     """Mentions of the tables `names` (case-folded), but for those that a CTE hides."""
     for node in query.find_all(exp.Table):
         first = node.parts[0].name.casefold() if node.parts else ""
-        if first not in names or not _is_read(node) or _is_cte(node, first):
+        if first not in names or not _is_read(node) or find_cte(node) is not None:
             continue
         sources = _sources(node)
         place = next((k for k, source in enumerate(sources) if source.node is node), 0)
@@ -94,29 +96,8 @@ def _is_read(node: exp.Table) -> bool:
     return node.find_ancestor(exp.From, exp.Join) is not None
 
 
-def _is_cte(node: exp.Table, name: str) -> bool:
-    if len(node.parts) > 1:
-        return False
-    below: exp.Expr = node
-    above = node.parent
-    while above is not None:
-        if any(cte.alias.casefold() == name for cte in _visible_ctes(above, below)):
-            return True
-        below, above = above, above.parent
-    return False
-
-
-def _visible_ctes(above: exp.Expr, below: exp.Expr) -> list[exp.Expr]:
-    """Of those that `above` defines, what can be named in its child `below`."""
-    if isinstance(above, exp.With):
-        place = above.expressions.index(below)
-        return list(above.expressions[: place + 1 if above.recursive else place])
-    if isinstance(above, exp.Query) and not isinstance(below, exp.With):
-        return list(above.ctes)
-    return []
-
-
-def _sources(node: exp.Table) -> tuple[Source, ...]:
+def _sources(node: exp.Expr) -> tuple[Source, ...]:
+    """All sources of the SELECT that has `node` as one; none if it is not as plain as that."""
     clause = node.parent
     select = clause.parent if isinstance(clause, exp.From | exp.Join) else None
     if not isinstance(select, exp.Select):
@@ -130,17 +111,36 @@ def _sources(node: exp.Table) -> tuple[Source, ...]:
 
 def demands(reference: Reference) -> Iterator[exp.Expr]:
     """Conjuncts that every row of the reference must fulfil to have any effect."""
-    if not reference.is_plain:
-        return
-    select = reference.node.find_ancestor(exp.Select)
-    where = select.args.get("where") if select is not None else None
-    hidden = reference.sources[reference.place].is_hidden
-    if where is not None and not hidden:
-        yield from conjuncts(where.this)
-    for place, source in enumerate(reference.sources):
+    if reference.is_plain:
+        yield from _demands(reference.sources, reference.place)
+
+
+def _demands(sources: tuple[Source, ...], place: int) -> Iterator[exp.Expr]:
+    select = sources[place].node.find_ancestor(exp.Select)
+    hidden = sources[place].is_hidden
+    if select is not None and not hidden:
+        where = select.args.get("where")
+        yield from conjuncts(where.this) if where is not None else ()
+        yield from _inherited(select)
+    for number, source in enumerate(sources):
         condition = source.join.args.get("on") if source.join is not None else None
-        if condition is not None and _reaches(source.kind, place, reference.place, hidden=hidden):
+        if condition is not None and _reaches(source.kind, number, place, hidden=hidden):
             yield from conjuncts(condition)
+
+
+def _inherited(select: exp.Select) -> Iterator[exp.Expr]:
+    """What a query around demands of the rows of `select`, said in the columns of `select`."""
+    holder = find_holder(select)
+    sources = _sources(holder) if holder is not None else ()
+    if holder is None or not sources or not is_transparent(select):
+        return
+    place = next(k for k, source in enumerate(sources) if source.node is holder)
+    outputs = Outputs.of(select)
+    alone = len(sources) == 1
+    for conjunct in _demands(sources, place):
+        inner = outputs.translate(conjunct, holder.alias_or_name, alone=alone)
+        if inner is not None:
+            yield inner
 
 
 def _reaches(kind: str, join: int, place: int, *, hidden: bool) -> bool:

@@ -279,6 +279,22 @@ def test_appending_keeps_the_chunks_of_the_group_and_leaves_static_arrays_alone(
     assert coordinate(layout) == [0, 1, 2, 3, 4, 5, 6]
 
 
+def test_appending_does_not_need_what_the_group_holds_once() -> None:
+    times = variable("time", ("time",), (1,), values=np.array([5]), attrs=HOURS)
+    data = variable("t2m", ("time", "lat"), (1, 2))
+
+    layout = layout_of(source("a.nc", times, data), existing=existing_group(5, 3))
+
+    assert [array.name for array in layout.arrays] == ["time", "t2m"]
+
+
+def test_appending_needs_all_that_grows() -> None:
+    times = variable("time", ("time",), (1,), values=np.array([5]), attrs=HOURS)
+
+    with pytest.raises(InvalidInputError, match=r"a\.nc: lacks variable 't2m'"):
+        layout_of(source("a.nc", times), existing=existing_group(5, 3))
+
+
 def test_appending_with_other_chunks_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="chunks of 3 along 'time', not 4"):
         layout_of(day("a.nc", [5]), existing=existing_group(5, 3), chunks={"time": 4})

@@ -112,6 +112,39 @@ def test_text_is_read_as_text(tmp_path: Path) -> None:
     assert values.tolist() == ["a", "longer", "é"]
 
 
+def test_characters_are_joined_to_text(tmp_path: Path) -> None:
+    path = tmp_path / "chars.nc"
+    with h5netcdf.File(path, "w") as made:
+        made.dimensions = {"time": 2, "strlen": 4}
+        letters = np.array([list("ab\0\0"), list("wxyz")], dtype="S1")
+        made.create_variable("code", ("time", "strlen"), "S1", data=letters)
+        made.create_variable("n", ("time",), "i4", data=[1, 2])
+
+    found = described(netcdf(path)).variables["code"]
+
+    assert (found.dims, found.shape) == (("time",), (2,))
+    assert found.dtype.hasobject
+    with opened() as files:
+        assert files.read(netcdf(path), "code", (slice(0, 2),)).tolist() == ["ab", "wxyz"]
+        assert files.read(netcdf(path), "code", (slice(1, 2),)).tolist() == ["wxyz"]
+
+
+def test_a_variable_shorter_than_its_unlimited_dimension_is_padded(tmp_path: Path) -> None:
+    path = tmp_path / "short.nc"
+    with h5netcdf.File(path, "w") as made:
+        made.dimensions = {"time": None}
+        made.create_variable("full", ("time",), "i4")
+        made.create_variable("short", ("time",), "f4", fillvalue=np.float32(-1))
+        made.resize_dimension("time", 3)
+        made["full"][...] = [1, 2, 3]
+        made["short"][...] = [1, 2, 3]
+    with h5py.File(path, "r+") as raw:
+        raw["short"].resize((2,))
+
+    with opened() as files:
+        assert files.read(netcdf(path), "short", (slice(0, 3),)).tolist() == [1, 2, -1]
+
+
 def test_chosen_variables_bring_their_coordinates_and_bounds(tmp_path: Path) -> None:
     path = tmp_path / "a.nc"
     made = dataset()
