@@ -1,6 +1,7 @@
 """Ingest on real Spark, against xarray's own concatenation of the same files."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import xarray as xr
 from pyspark.sql import SparkSession
 
-from frazil.api import Repository, local_filesystem_storage
+from frazil.api import Repository, in_memory_storage, local_filesystem_storage
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -19,9 +20,10 @@ from frazil.errors import (
     NodeNotFoundError,
     ObjectNotFoundError,
     RefNotFoundError,
+    StorageError,
 )
 from frazil.paths import NodePath
-from frazil.spark.ingest import ingest
+from frazil.spark.ingest import IngestResult, ingest
 from frazil.spark.progress import JobProgress
 from frazil.zarrstore.arrays import open_array
 
@@ -312,6 +314,40 @@ def test_a_branch_that_moved_during_the_ingest_is_not_overwritten(
     assert next(iter(repo.ancestry(branch="main"))).message == "somebody else"
 
 
+def test_of_two_copies_of_one_job_one_commits(
+    spark: SparkSession, repo: Repository, days: Callable[..., list[Path]]
+) -> None:
+    paths = days(0)
+    copies: list[IngestResult] = []
+
+    def run_a_copy(progress: JobProgress) -> None:
+        if "Writing" in progress.doing and not copies:
+            copies.append(
+                ingest(spark, paths, repo, concat_dim="time", idempotency_key="k", progress=False)
+            )
+
+    late = ingest(spark, paths, repo, concat_dim="time", idempotency_key="k", progress=run_a_copy)
+
+    assert copies[0].committed
+    assert not late.committed
+    assert late.snapshot_id == copies[0].snapshot_id == tip(repo)
+
+
+def test_a_path_will_do_for_a_repository(
+    spark: SparkSession, repo: Repository, tmp_path: Path, days: Callable[..., list[Path]]
+) -> None:
+    result = ingest(spark, days(0), tmp_path / "repo", concat_dim="time")
+
+    assert result.snapshot_id == tip(repo)
+
+
+def test_a_repository_in_memory_is_refused(
+    spark: SparkSession, days: Callable[..., list[Path]]
+) -> None:
+    with pytest.raises(InvalidInputError, match="workers are other processes"):
+        ingest(spark, days(0), Repository.create(in_memory_storage()), concat_dim="time")
+
+
 def test_progress_is_told_and_ends_complete(
     spark: SparkSession, repo: Repository, days: Callable[..., list[Path]]
 ) -> None:
@@ -371,6 +407,29 @@ def test_appending_writes_only_the_chunks_that_change(
     assert sorted(changed["/time"]) == [[0]]
     assert "/lat" not in changed
     assert "/mask" not in changed
+
+
+def test_appending_to_sharded_arrays(
+    spark: SparkSession, repo: Repository, days: Callable[..., list[Path]]
+) -> None:
+    paths = days(0, 1)
+    session = repo.writable_session("main")
+    first = concatenated(paths[:1])[["t2m"]].drop_encoding()
+    first.to_zarr(
+        session.store,
+        consolidated=False,
+        encoding={
+            "t2m": {"chunks": (5, 5, 7), "shards": (10, 5, 7), "_FillValue": np.float32(1e20)},
+            "time": {"units": "minutes since 2000-01-01", "dtype": "int64"},
+        },
+    )
+    session.commit("sharded")
+
+    ingest(spark, paths[1:], repo, concat_dim="time", mode="append", variables=["t2m"])
+
+    want = concatenated(paths)[["t2m"]]
+    np.testing.assert_array_equal(stored(repo)["t2m"], want["t2m"])
+    np.testing.assert_array_equal(stored(repo)["time"], want["time"])
 
 
 def test_appending_what_is_there_is_refused_and_changes_nothing(
@@ -441,6 +500,19 @@ def test_damage_that_only_tasks_can_see_is_named(
 
     assert tip(repo) == before
     assert not repo.readonly_session("main").engine.child_names(NodePath("/"))
+
+
+def test_a_store_that_fails_on_executors_is_told_as_such(
+    spark: SparkSession, repo: Repository, tmp_path: Path, days: Callable[..., list[Path]]
+) -> None:
+    before = tip(repo)
+    shutil.rmtree(tmp_path / "repo" / "chunks", ignore_errors=True)
+    (tmp_path / "repo" / "chunks").write_text("in the way")
+
+    with pytest.raises(StorageError):
+        ingest(spark, days(*range(5)), repo, concat_dim="time")
+
+    assert tip(repo) == before
 
 
 def test_a_file_that_does_not_fit_is_named(

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from os import PathLike
 from time import perf_counter
-from typing import Protocol
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
@@ -37,6 +38,7 @@ from frazil.spark.ingestion.target import (
     write_coordinates,
 )
 from frazil.spark.ingestion.tasks import IngestJob
+from frazil.spark.opened import RepositoryLike, path_of
 from frazil.spark.progress import (
     ProgressCallback,
     ProgressOption,
@@ -74,17 +76,10 @@ class IngestResult:
     committed: bool
 
 
-class HasEngine(Protocol):
-    """The public Repository."""
-
-    @property
-    def engine(self) -> Repository: ...
-
-
 def ingest(
     spark: SparkSession,
     sources: SourceName | Iterable[SourceName],
-    repo: Repository | HasEngine,
+    repo: RepositoryLike,
     *,
     group: str = "/",
     concat_dim: str | None = None,
@@ -105,7 +100,7 @@ def ingest(
             repository under the same paths as the driver.
         sources: paths, patterns and directories. Sources are ordered by the coordinate of
             `concat_dim`, which must neither overlap nor repeat; as given if there is none.
-        repo: the repository to write to.
+        repo: the repository to write to, or the path of its folder.
         group: where the arrays go; created when missing.
         concat_dim: the dimension along which sources follow one another; may be left out for
             a single source. Variables without it must be equal in all sources.
@@ -133,7 +128,7 @@ def ingest(
     """
     started = perf_counter()
     request = _Request(
-        repository=repo if isinstance(repo, Repository) else repo.engine,
+        repository=_open(repo),
         group=parse_group(group),
         concat_dim=concat_dim,
         chunks=dict(chunks or {}),
@@ -192,6 +187,14 @@ class _Request:
     def __post_init__(self) -> None:
         if self.mode is IngestMode.APPEND and self.concat_dim is None:
             raise InvalidInputError("appending needs a concat_dim")
+
+
+def _open(repo: RepositoryLike) -> Repository:
+    """Refuses storage that executors would not see."""
+    path = path_of(repo)
+    if isinstance(repo, str | PathLike):
+        return Repository.open(LocalStore(path))
+    return repo if isinstance(repo, Repository) else repo.engine
 
 
 def _plan_sources(

@@ -21,19 +21,32 @@ PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsign
 
 
 def require_same_structure(
-    source: SourceDescription, reference: SourceDescription, concat_dim: str | None
+    source: SourceDescription,
+    reference: SourceDescription,
+    concat_dim: str | None,
+    *,
+    growing_only: bool,
 ) -> None:
-    """Same variables, dimensions, lengths (but along the concat dimension) and packing."""
+    """Same variables, dimensions, lengths (but along the concat dimension) and packing.
+
+    What an existing group holds once for all times need not be in later files (`growing_only`).
+    """
     if source is reference:
         return
-    missing = sorted(set(reference.variables).difference(source.variables))
+    needed = {
+        name
+        for name, variable in reference.variables.items()
+        if concat_dim in variable.dims or not growing_only
+    }
+    missing = sorted(needed.difference(source.variables))
     extra = sorted(set(source.variables).difference(reference.variables))
     if missing:
         _refuse(source, f"lacks variable {_names(missing)}, which {reference.path} has")
     if extra:
         _refuse(source, f"has variable {_names(extra)}, which {reference.path} lacks")
-    for name, wanted in reference.variables.items():
-        _require_same_variable(source, source.variables[name], wanted, concat_dim, reference.path)
+    for name, found in source.variables.items():
+        wanted = reference.variables[name]
+        _require_same_variable(source, found, wanted, concat_dim, reference.path)
 
 
 def plan_conversions(
@@ -63,7 +76,7 @@ def check_static(
 ) -> None:
     """What does not have the concat dimension is the same in all sources."""
     for name, wanted in reference.variables.items():
-        if source is reference or concat_dim in wanted.dims:
+        if source is reference or concat_dim in wanted.dims or name not in source.variables:
             continue
         found = source.variables[name]
         if not _same_values(found, wanted):

@@ -72,7 +72,9 @@ def plan_layout(
     require_known_dims(chunks, reference)
     conversions = []
     for description in descriptions:
-        require_same_structure(description, reference, concat_dim)
+        require_same_structure(
+            description, reference, concat_dim, growing_only=existing is not None
+        )
         conversions.append(plan_conversions(description, reference, concat_dim))
         check_static(description, reference, concat_dim)
     order = order_sources(descriptions, conversions, concat_dim, existing)

@@ -82,9 +82,8 @@ def json_attributes(
 ) -> dict[str, Json]:
     """Attributes as JSON; `dtype` is the array's, None for a group."""
     plain = {key: _json(value) for key, value in attrs.items() if key not in _INTERNAL}
-    missing = plain.get("missing_value")
-    if isinstance(missing, float) and math.isnan(missing):
-        del plain["missing_value"]  # says nothing: NaN is missing anyway, and JSON has no NaN
+    if plain.get("missing_value") == "NaN" and dtype is not None and dtype.kind == "f":
+        del plain["missing_value"]  # says nothing: NaN is missing anyway
     fill = plain.pop("_FillValue", None)
     if fill is not None and dtype is not None and not dtype.hasobject:
         plain["_FillValue"] = _encode_fill(attrs["_FillValue"], dtype)
@@ -107,22 +106,20 @@ def _base64(value: float) -> str:
 
 
 def _json(value: object) -> Json:
-    if isinstance(value, np.ndarray):
-        plain: Json = [_json(item) for item in value.tolist()]
-        return plain
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, list | tuple):
-        return [_json(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _json(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    raise InvalidInputError(f"attribute value {value!r} cannot be written as JSON")
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    match plain:
+        case float() | complex():
+            return _json_scalar(plain)
+        case None | bool() | int() | str():
+            return plain
+        case bytes():
+            return plain.decode("utf-8", "replace")
+        case list() | tuple():
+            return [_json(item) for item in plain]
+        case dict():
+            return {str(key): _json(item) for key, item in plain.items()}
+        case _:
+            raise InvalidInputError(f"attribute value {value!r} cannot be written as JSON")
 
 
 def _json_scalar(value: Any) -> Json:
@@ -130,12 +127,20 @@ def _json_scalar(value: Any) -> Json:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, complex):
-        return [_json_scalar(value.real), _json_scalar(value.imag)]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return [_json_float(value.real), _json_float(value.imag)]
+    if isinstance(value, float):
+        return _json_float(value)
     result: Json = value
     return result
 
 
+def _json_float(value: float) -> Json:
+    """JSON has no number for what is not finite: the names that Zarr gives them."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
 def _dump(document: Mapping[str, Json]) -> bytes:
-    return json.dumps(document, indent=2).encode()
+    # Other readers take no NaN in JSON, even where Python's own does.
+    return json.dumps(document, indent=2, allow_nan=False).encode()

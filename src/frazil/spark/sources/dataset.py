@@ -39,6 +39,24 @@ def read_slab(
     return normalised(values)
 
 
+def join_characters(dataset: "xr.Dataset") -> "xr.Dataset":
+    """NetCDF's arrays of single characters as text, without their last dimension. Lazy."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
+    names = [name for name, each in dataset.variables.items() if each.dtype == "S1" and each.ndim]
+    if not names:
+        return dataset
+    joined = xr.decode_cf(
+        dataset[names],
+        concat_characters=True,
+        mask_and_scale=False,
+        decode_times=False,
+        decode_timedelta=False,
+        decode_coords=False,
+    )
+    return dataset.drop_vars(names).assign({name: joined.variables[name] for name in names})
+
+
 def normalised(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     """The same values in the form that ingest stores: native byte order, text as `str` objects."""
     if values.dtype.kind in "SUOT":

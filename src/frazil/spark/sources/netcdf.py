@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.sources.dataset import normalised, read_slab
+from frazil.spark.sources.dataset import join_characters, normalised, read_slab
 from frazil.spark.sources.errors import source_errors_as_ours
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def open_netcdf(path: str, *, group: str | None) -> "xr.Dataset":
 
     with source_errors_as_ours(path):
         Path(path).stat()
-        return xr.open_dataset(
+        dataset = xr.open_dataset(
             path,
             engine="h5netcdf",
             group=group,
@@ -30,6 +30,7 @@ def open_netcdf(path: str, *, group: str | None) -> "xr.Dataset":
             cache=False,
             phony_dims="access",
         )
+        return join_characters(dataset)
 
 
 class NetcdfReader:
@@ -47,11 +48,12 @@ class NetcdfReader:
     def read(self, name: str, selection: tuple[slice, ...]) -> npt.NDArray[np.generic]:
         with source_errors_as_ours(self._path):
             stored = self._file[self._group or "/"][name]
-            if all(
+            if len(stored.shape) == len(selection) and all(
                 part.stop <= length for part, length in zip(selection, stored.shape, strict=True)
             ):
                 return normalised(np.asarray(stored[selection]))
-        # Along an unlimited dimension a variable may be stored shorter than it is.
+        # Characters have one dimension more than the text they make, and along an unlimited
+        # dimension a variable may be stored shorter than it is.
         with open_netcdf(self._path, group=self._group) as dataset:
             return read_slab(dataset, name, selection)
 
