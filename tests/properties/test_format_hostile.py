@@ -23,7 +23,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config_codec import decode_config
 from frazil.format.dump import dump
 from frazil.format.envelope import FileType, decode_envelope, decode_header, encode_envelope
-from frazil.format.locations import LocationCompression
+from frazil.format.locations import CompressedLocations, LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, encode_snapshot
@@ -31,11 +31,13 @@ from frazil.format.txlog import decode_txlog, encode_txlog
 
 
 def compressed_manifest() -> bytes:
-    names = [f"s3://bucket/a/long/prefix/file-{place}.nc" for place in range(40)]
+    names = [f"s3://bucket/a/long/prefix/of/many/files/file-{place:05}.nc" for place in range(40)]
     refs = ChunkRefs.virtual(np.arange(40, dtype=np.uint32).reshape(-1, 1), names, 0, 1)
-    return encode_manifest(
-        Manifest(MANIFEST_ID, {ARRAY_ID: refs}), location_compression=LocationCompression(10)
-    )
+    manifest = Manifest(MANIFEST_ID, {ARRAY_ID: refs})
+    data = encode_manifest(manifest, location_compression=LocationCompression(10))
+    found = decode_manifest(data).arrays[ARRAY_ID].location
+    assert isinstance(found, CompressedLocations)  # or the tests would not test it
+    return data
 
 
 def read_repo_info(data: bytes) -> None:

@@ -8,7 +8,7 @@ column of them is wanted.
 
 from dataclasses import dataclass
 from threading import Lock
-from typing import Self
+from typing import Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ MAX_COMPRESSIBLE_BYTES = 1024  # the reference cannot read back what was longer
 MAX_LOCATION_BYTES = 1 << 20
 MAX_TABLE_BYTES = 1 << 31
 _LEAST_SAMPLE_BYTES = 8  # zstd learns nothing from less
+_WORTHWHILE = 0.5  # each location costs time whenever it is read: no less a gain than this
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ def encode_locations(
 def _train(
     texts: Strings, compression: LocationCompression
 ) -> zstandard.ZstdCompressionDict | None:
-    """A dictionary from evenly spaced samples; None where zstd cannot make one."""
+    """A dictionary from evenly spaced samples; None where zstd makes none or gains little."""
     count = min(len(texts), compression.max_samples)
     rows = np.linspace(0, len(texts) - 1, count).astype(np.int64)
     samples: list[bytes | bytearray | memoryview[int]] = [
@@ -186,19 +187,25 @@ def _train(
     if 2 * sum(len(sample) < _LEAST_SAMPLE_BYTES for sample in samples) >= len(samples):
         return None
     total = sum(map(len, samples))
-    samples *= 1 + compression.max_dictionary_bytes // total
+    enough = samples * (1 + compression.max_dictionary_bytes // total)
     try:
-        return zstandard.train_dictionary(
-            compression.max_dictionary_bytes, samples, level=compression.level
+        dictionary = zstandard.train_dictionary(
+            compression.max_dictionary_bytes, enough, level=compression.level
         )
     except zstandard.ZstdError:
         return None
+    compressor = _compressor(dictionary, compression.level)
+    packed = sum(len(compressor.compress(sample)) for sample in samples)
+    return dictionary if packed <= total * _WORTHWHILE else None
+
+
+def _compressor(dictionary: zstandard.ZstdCompressionDict, level: int) -> zstandard.ZstdCompressor:
+    # The manifest has one dictionary, so that no frame needs to name it.
+    return zstandard.ZstdCompressor(level=level, dict_data=dictionary, write_dict_id=False)
 
 
 def _compress_all(texts: Strings, dictionary: zstandard.ZstdCompressionDict, level: int) -> Strings:
-    compressor = zstandard.ZstdCompressor(
-        level=level, dict_data=dictionary, write_checksum=False, write_content_size=True
-    )
+    compressor = _compressor(dictionary, level)
     return _unpacked(compressor.multi_compress_to_buffer(_segments(texts.compact())))
 
 
@@ -265,7 +272,8 @@ def _segments(items: Strings) -> zstandard.BufferWithSegments:
 
 
 def _unpacked(buffers: zstandard.BufferWithSegmentsCollection) -> Strings:
-    items = [buffers[place].tobytes() for place in range(len(buffers))]
+    # Segments are buffers, which their type does not say; a list of them costs less than copies.
+    items = cast("list[bytes]", list(map(buffers.__getitem__, range(len(buffers)))))
     length = np.fromiter(map(len, items), np.int64, len(items))
     heap = np.frombuffer(b"".join(items), dtype=np.uint8)
     return Strings(heap, splits_of(length)[:-1], length)

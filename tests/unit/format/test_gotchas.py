@@ -127,7 +127,7 @@ def test_compression_algorithm_absent_is_harmless_without_compressed_locations()
 
 
 def test_compression_algorithm_absent_means_a_dictionary_where_locations_are_compressed() -> None:
-    names = [f"s3://bucket/with/a/prefix/{place}" for place in range(100)]
+    names = [f"s3://bucket/with/a/long/prefix/of/files/{place:09}" for place in range(100)]
     rows = np.arange(100, dtype=np.uint32).reshape(-1, 1)
     refs = type(sample_refs()).virtual(rows, names, 0, 1)
     packed = encode_manifest(

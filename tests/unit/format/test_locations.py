@@ -121,6 +121,7 @@ def test_locations_longer_than_the_reference_can_read_stay_plain() -> None:
         pytest.param(NAMES[:9], id="few"),
         pytest.param(NAMES[:9] * 100, id="few distinct ones"),
         pytest.param([f"{i}" for i in range(300)], id="short ones"),
+        pytest.param([f"s3://b/{i:012}" for i in range(300)], id="little in common"),
     ],
 )
 def test_locations_stay_plain_where_compression_gains_nothing(names: list[str]) -> None:
