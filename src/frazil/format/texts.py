@@ -22,7 +22,7 @@ def coded(texts: Texts) -> StringColumn:
             codes, distinct = texts.unique()
             return StringColumn(codes, distinct)
         case _:
-            # A missing key numbers itself: one pass in C, half the time of fromkeys and map.
+            # A missing key numbers itself: one pass over the list, in C.
             numbers: defaultdict[str, int] = defaultdict(count().__next__)
             codes = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
             return StringColumn(codes, table(list(numbers)))
