@@ -64,15 +64,20 @@ class Files:
         self._logs = WeighedCache[SnapshotId, TransactionLog](
             settings.cached_changes, lambda log: log.num_changes
         )
+        self._newest: StoredRepoInfo | None = None  # as last fetched
 
     # The entry point
 
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
         blob = self.store.get(REPO_INFO)
-        data = bytes(blob.data)
+        data, known = bytes(blob.data), self._newest
+        if known is not None and known.data == data:  # the same bytes are not decoded again
+            return StoredRepoInfo(known.info, data, blob.version)
         with naming(REPO_INFO):
-            return StoredRepoInfo(decode_repo_info(data), data, blob.version)
+            stored = StoredRepoInfo(decode_repo_info(data), data, blob.version)
+        self._newest = stored
+        return stored
 
     def fetch_backup(self, name: str) -> RepoInfo:
         """An earlier version, by the name the ops log gives."""
