@@ -40,6 +40,7 @@ from frazil.spark.ingestion.target import (
 from frazil.spark.ingestion.tasks import IngestJob
 from frazil.spark.opened import RepositoryLike, path_of
 from frazil.spark.progress import (
+    JobProgress,
     ProgressCallback,
     ProgressOption,
     create_counter,
@@ -145,10 +146,9 @@ def ingest(
     note = _note(spark, request, len(found))
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)
-        looking = f"Reading the metadata of {len(found)} files"
+        tell(JobProgress(f"Reading the metadata of {_count(len(found), 'file')}", 0, 0))
         with _cancelled_on_interrupt(spark, str(note["job"])):
-            with watched(create_counter(spark), looking, 1, tell):
-                layout, ordered = _plan_sources(spark, request, session, found)
+            layout, ordered = _plan_sources(spark, request, session, found)
             written, size_bytes = _write(
                 spark, request, session, layout, sources=ordered, tell=tell
             )
@@ -248,7 +248,7 @@ def _write(
         base=base,
     )
     counter = create_counter(spark)
-    doing = f"Writing {plan.chunks()} chunks"
+    doing = f"Writing {_count(plan.chunks(), 'chunk')}"
     with watched(counter, doing, plan.size_bytes(), tell):
         results = run_job(spark, job, counter)
     counts = [
@@ -301,9 +301,12 @@ def _nothing_done(snapshot_id: str, started: float) -> IngestResult:
 
 
 def _message(request: _Request, sources: int) -> str:
-    files = "1 file" if sources == 1 else f"{sources} files"
     verb = "Append" if request.mode is IngestMode.APPEND else "Ingest"
-    return f"{verb} {files} to {request.group}"
+    return f"{verb} {_count(sources, 'file')} to {request.group}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _parse_mode(text: str) -> IngestMode:

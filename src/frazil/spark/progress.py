@@ -18,7 +18,7 @@ POLL_INTERVAL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """What is being done, and how much of it is done."""
+    """What is being done, and how much of it is done. A total of 0 is not known."""
 
     doing: str
     done_bytes: int
@@ -26,7 +26,7 @@ class JobProgress:
 
     @property
     def finished(self) -> bool:
-        return self.done_bytes >= self.total_bytes
+        return 0 < self.total_bytes <= self.done_bytes
 
 
 type ProgressCallback = Callable[[JobProgress], None]
@@ -98,19 +98,26 @@ def progress_callback(option: ProgressOption) -> Iterator[ProgressCallback]:
         yield option
     elif option or (option is None and sys.stderr.isatty()):
         with _bar() as bar:
-            task = bar.add_task("", total=None)
+            task = bar.add_task("", total=None, amount="")
 
             def show(progress: JobProgress) -> None:
                 bar.update(
                     task,
                     description=progress.doing,
                     completed=progress.done_bytes,
-                    total=progress.total_bytes,
+                    total=progress.total_bytes or None,
+                    amount=_amount(progress),
                 )
 
             yield show
     else:
         yield lambda _: None
+
+
+def _amount(progress: JobProgress) -> str:
+    if not progress.total_bytes:
+        return ""
+    return f"{progress.done_bytes / 1e6:.1f} of {progress.total_bytes / 1e6:.1f} MB"
 
 
 def _bar() -> "Progress":
@@ -121,9 +128,7 @@ def _bar() -> "Progress":
     return columns.Progress(
         columns.TextColumn("{task.description}"),
         columns.BarColumn(),
-        columns.TaskProgressColumn(),
-        columns.DownloadColumn(),
-        columns.TransferSpeedColumn(),
+        columns.TextColumn("{task.fields[amount]}"),
         columns.TimeElapsedColumn(),
         console=Console(stderr=True),
     )
