@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, override
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +10,8 @@ import pytest
 import zarr
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, TimestampType
+from tests.spark.in_process import InProcessReader, counted
 from tests.spark.repositories import (
     LATITUDES,
     LONGITUDES,
@@ -29,15 +29,10 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository as Engine
-from frazil.repo.version import Branch
 from frazil.spark import plan_read, read
-from frazil.spark.opened import Opened, Pinned
 from frazil.spark.options import ReadOptions
 from frazil.spark.plan import list_chunks
-from frazil.spark.scan import Scan, plan_scan, plan_table
-from frazil.spark.schema import spark_schema
 from frazil.spark.selection import to_selection
-from frazil.spark.source import IcechunkReader
 
 pytestmark = pytest.mark.spark
 
@@ -56,29 +51,6 @@ def path_of(repository: Repository) -> str:
 def load(spark: SparkSession, repository: Repository | str, **options: str) -> DataFrame:
     path = repository if isinstance(repository, str) else path_of(repository)
     return spark.read.format("icechunk").options(path=path, **options).load()
-
-
-class InProcessReader(IcechunkReader):
-    """A reader whose executor is here."""
-
-    def __init__(self, opened: Opened, scan: Scan) -> None:
-        super().__init__(Pinned("", ""), scan, spark_schema(scan.table.columns))
-        self.opened = opened
-
-    @override
-    def open(self) -> Opened:
-        return self.opened
-
-    def table(self) -> pa.Table:
-        batches = [batch for part in self.partitions() for batch in self.read(part)]
-        return pa.Table.from_batches(batches, to_arrow_schema(self.schema, timezone="UTC"))
-
-
-def counted(path: str, options: ReadOptions) -> tuple[Counting, InProcessReader]:
-    store = Counting(LocalStore(path))
-    opened = Opened(Engine.open(store).readonly_session(Branch("main")))
-    reader = InProcessReader(opened, plan_scan(opened, plan_table(opened, options), options))
-    return store, reader
 
 
 def chunk_objects(reader: InProcessReader) -> set[str]:

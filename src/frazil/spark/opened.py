@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import unquote, urlsplit
 
@@ -50,7 +51,8 @@ class Pinned:
 def path_of(repository: RepositoryLike) -> str:
     """Where executors find the repository."""
     if isinstance(repository, str | os.PathLike):
-        return os.fspath(repository)
+        path = os.fspath(repository)
+        return path if "://" in path else str(Path(path).absolute())  # workers start elsewhere
     store = (repository if isinstance(repository, Repository) else repository.engine).store
     if isinstance(store, LocalStore):
         return store.root
