@@ -205,14 +205,15 @@ def refusal(engine: Engine, root: Path, call: Call) -> tuple[str, str | None]:
     try:
         result = call(engine, root, repo)
     except Exception as error:  # noqa: BLE001 - whatever is raised is what is compared
-        return public_name(engine, error), getattr(error, "kind", None)
+        return known_name(error), getattr(error, "kind", None)
     pytest.fail(f"{engine.name} accepted the call and answered {result!r}")
 
 
-def public_name(engine: Engine, error: Exception) -> str:
-    """The nearest class that a caller can name in an `except`."""
+def known_name(error: Exception) -> str:
+    """The nearest class that a handler written for the reference can name."""
     names = [cls.__name__ for cls in type(error).__mro__]
-    return next(name for name in names if hasattr(engine.module, name) or hasattr(builtins, name))
+    known = (REFERENCE.module, builtins)
+    return next(name for name in names if any(hasattr(module, name) for module in known))
 
 
 @pytest.mark.parametrize("name", BAD_CALLS)
