@@ -10,6 +10,7 @@
     │   └── RepositoryNotFoundError
     ├── AlreadyExistsError
     ├── ReadOnlyError
+    │   └── ReadOnlyStoreError           also ValueError, which zarr's Store contract asks for
     ├── InvalidInputError                also ValueError: the caller passed something wrong
     ├── SessionStateError                right call, wrong moment
     ├── StorageError                     the store failed or is missing an object
@@ -19,8 +20,8 @@
     └── InternalError                    a bug in frazil
 
 Names and `kind` codes are those of the `icechunk` package, so that a handler written for one
-works with the other; the two leaves under StorageError are frazil's own. A `kind` never changes
-its meaning and is never removed.
+works with the other; ReadOnlyStoreError and the leaves under StorageError are frazil's own.
+A `kind` never changes its meaning and is never removed.
 """
 
 from typing import ClassVar
@@ -97,6 +98,10 @@ class AlreadyExistsError(IcechunkError):
 
 class ReadOnlyError(IcechunkError):
     default_kind = "read-only-session"
+
+
+class ReadOnlyStoreError(ReadOnlyError, ValueError):
+    default_kind = "read-only-store"
 
 
 class InvalidInputError(IcechunkError, ValueError):

@@ -20,11 +20,17 @@ class WeighedCache[K, V]:
     _weight: int = 0
     _lock: Lock = field(default_factory=Lock)
 
-    def fetch(self, key: K, load: Callable[[K], V]) -> V:
+    def find(self, key: K) -> V | None:
+        """What is remembered; nothing is loaded."""
         with self._lock:
-            if (known := self._values.get(key)) is not None:
-                self._values.move_to_end(key)
-                return known[0]
+            if (known := self._values.get(key)) is None:
+                return None
+            self._values.move_to_end(key)
+            return known[0]
+
+    def fetch(self, key: K, load: Callable[[K], V]) -> V:
+        if (known := self.find(key)) is not None:
+            return known
         value = load(key)
         self.remember(key, value)
         return value

@@ -109,6 +109,10 @@ class Files:
     def fetch_manifest(self, manifest: ManifestId) -> Manifest:
         return self._manifests.fetch(manifest, self._load_manifest)
 
+    def find_manifest(self, manifest: ManifestId) -> Manifest | None:
+        """The manifest if it is in memory."""
+        return self._manifests.find(manifest)
+
     def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self._logs.fetch(snapshot, self._load_log)
 

@@ -133,6 +133,9 @@ class CompressedLocations(StringColumn):
     def take(self, rows: Ints) -> Self:
         return type(self)(self._codes[rows], self._frames)
 
+    def pruned(self) -> StringColumn:  # type: ignore[override]  # decompressed, so not of Self
+        return StringColumn(self.codes, self.strings).pruned()
+
 
 def decode_locations(encoded: EncodedLocations, algorithm: int) -> StringColumn:
     """One location per row; compressed ones win over plain ones."""

@@ -1,4 +1,7 @@
-"""Committed chunk references: found through an array's manifests, one or a million at a time."""
+"""Chunk references of an array, one or a million at a time.
+
+Committed ones are found through the array's manifests; those of a session are laid over them.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,8 +13,7 @@ from frazil.assets.files import Files
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ManifestRef, Node
-
-type Index = tuple[int, ...]
+from frazil.repo.pending import ChunkChanges, Index
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,8 +34,49 @@ def find_committed(files: Files, node: Node, index: Index) -> Payload | None:
     return None
 
 
-def lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -> list[Found]:
-    """The wanted references that exist, `wanted` being (m, ndim)."""
+def is_at_hand(files: Files, node: Node, index: Index) -> bool:
+    """Whether `find_committed` would find out without reading a file."""
+    return all(
+        files.find_manifest(ref.id) is not None for ref in _manifests(node) if covers(ref, index)
+    )
+
+
+def lookup_current(
+    files: Files,
+    node: Node,
+    changes: ChunkChanges | None,
+    wanted: npt.NDArray[np.uint32],  # (m, ndim)
+) -> list[Found]:
+    """The wanted references that exist, with a session's changes applied."""
+    grid = np.array(_grid(node), dtype=np.uint32)
+    places = np.flatnonzero((wanted < grid).all(axis=1))
+    found = []
+    if changes is not None:
+        rows = changes.refs.lookup(wanted[places])
+        is_set, is_gone = rows >= 0, changes.deletes(wanted[places])
+        found.append(Found(refs=changes.refs, rows=rows[is_set], at=places[is_set]))
+        places = places[~is_set & ~is_gone]
+    committed = _lookup_committed(files, node, wanted[places])
+    return found + [Found(refs=part.refs, rows=part.rows, at=places[part.at]) for part in committed]
+
+
+def current_refs(files: Files, node: Node, changes: ChunkChanges | None) -> Iterator[ChunkRefs]:
+    """Everything there is inside the grid: a session's changes first, then manifest by manifest."""
+    grid = _grid(node)
+    if changes is not None and len(refs := changes.refs.within(grid)):
+        yield refs
+    for ref in _manifests(node):
+        batch = refs_in(files, node, ref)
+        if batch is None:
+            continue
+        refs = batch.within(grid)
+        if changes is not None and len(refs):
+            refs = ChunkRefs.merged(refs, ChunkRefs.empty(refs.ndim), changes.index)
+        if len(refs):
+            yield refs
+
+
+def _lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -> list[Found]:
     asked = [
         (ref, places)
         for ref in _manifests(node)
@@ -47,14 +90,6 @@ def lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -
             hit = rows >= 0
             found.append(Found(refs=refs, rows=rows[hit], at=places[hit]))
     return found
-
-
-def committed_refs(files: Files, node: Node) -> Iterator[ChunkRefs]:
-    """Everything the manifests hold for this array, manifest by manifest."""
-    for ref in _manifests(node):
-        refs = refs_in(files, node, ref)
-        if refs is not None:
-            yield refs
 
 
 def refs_in(files: Files, node: Node, ref: ManifestRef) -> ChunkRefs | None:
@@ -77,6 +112,10 @@ def _covered(ref: ManifestRef, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np
     bounds = np.array(ref.extents, dtype=np.int64)
     inside: npt.NDArray[np.bool_] = ((wanted >= bounds[:, 0]) & (wanted < bounds[:, 1])).all(axis=1)
     return inside
+
+
+def _grid(node: Node) -> tuple[int, ...]:
+    return () if node.array is None else node.array.num_chunks
 
 
 def _manifests(node: Node) -> tuple[ManifestRef, ...]:

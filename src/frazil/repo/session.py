@@ -35,8 +35,13 @@ from frazil.repo.commit import CommitRequest, commit, transaction_log
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entry import EntryPoint
-from frazil.repo.lookup import Found, committed_refs, find_committed, lookup_committed
-from frazil.repo.pending import UNTOUCHED, Index
+from frazil.repo.lookup import (
+    current_refs,
+    find_committed,
+    is_at_hand,
+    lookup_current,
+)
+from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
 from frazil.repo.writer import ChunkWriter
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
@@ -149,10 +154,18 @@ class Session:
         node, array = self._array(path)
         if not _in_grid(index, array):
             return None
-        with self._lock:
-            pending = self._changes.chunks.get(node.id)
-            found = UNTOUCHED if pending is None else pending.find(index)
+        found = self._pending_payload(node, index)
         return find_committed(self.files, node, index) if found is UNTOUCHED else found
+
+    def payload_at_hand(self, path: NodePath, index: Index) -> Payload | Untouched | None:
+        """Like `chunk_payload`, but UNTOUCHED where a file would have to be read."""
+        node, array = self._array(path)
+        if not _in_grid(index, array):
+            return None
+        found = self._pending_payload(node, index)
+        if found is UNTOUCHED and is_at_hand(self.files, node, index):
+            return find_committed(self.files, node, index)
+        return found
 
     def fetch_chunk(
         self, path: NodePath, index: Index, byte_range: ByteRange | None = None
@@ -165,7 +178,7 @@ class Session:
         node, array = self._array(path)
         if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
             raise _wrong_ndim(path, wanted.shape[-1], array)
-        found = self._lookup(node, array, wanted)
+        found = lookup_current(self.files, node, self._pending_changes(node), wanted)
         return fetch_found(self.files, found, len(wanted))
 
     def set_chunk(self, path: NodePath, index: Index, data: Buffer) -> None:
@@ -176,6 +189,20 @@ class Session:
         payload = self.chunk_writer().put_chunk(data)
         with self._lock:
             self._changes.pending(self._array(path)[0]).set(index, payload)
+
+    def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
+        """Whether the chunk was set; of several at once one is."""
+        self._require_writable()
+        node, array = self._array(path)
+        _require_in_grid(path, index, array)
+        if self.chunk_payload(path, index) is not None:
+            return False
+        payload = self.chunk_writer().put_chunk(data)
+        with self._lock:  # what is committed does not change, so only the pending can have come
+            if self._pending_payload(node, index) not in (UNTOUCHED, None):
+                return False
+            self._changes.pending(node).set(index, payload)
+        return True
 
     def set_chunk_refs(self, path: NodePath, refs: ChunkRefs) -> None:
         """Many references at once: virtual ones, or those a ChunkWriter made."""
@@ -213,18 +240,8 @@ class Session:
 
     def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
         """All references of the array, in batches; changed ones come first."""
-        node, array = self._array(path)
-        with self._lock:
-            pending = self._changes.chunks.get(node.id)
-            changes = None if pending is None else pending.changes()
-        if changes is not None and len(refs := changes.refs.within(array.num_chunks)):
-            yield refs
-        for batch in committed_refs(self.files, node):
-            refs = batch.within(array.num_chunks)
-            if changes is not None and len(refs):
-                refs = ChunkRefs.merged(refs, ChunkRefs.empty(refs.ndim), changes.index)
-            if len(refs):
-                yield refs
+        node, _ = self._array(path)
+        return current_refs(self.files, node, self._pending_changes(node))
 
     def chunk_writer(self) -> ChunkWriter:
         """Stores chunks for this session, here or in another process."""
@@ -291,21 +308,15 @@ class Session:
             raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
         return node, node.array
 
-    def _lookup(self, node: Node, array: ArrayData, wanted: npt.NDArray[np.uint32]) -> list[Found]:
-        grid = np.array(array.num_chunks, dtype=np.uint32)
-        open_places = np.flatnonzero((wanted < grid).all(axis=1))
-        found = []
+    def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
         with self._lock:
             pending = self._changes.chunks.get(node.id)
-            changes = None if pending is None else pending.changes()
-        if changes is not None:
-            rows = changes.refs.lookup(wanted[open_places])
-            hit = rows >= 0
-            found.append(Found(refs=changes.refs, rows=rows[hit], at=open_places[hit]))
-            gone = changes.deletes(wanted[open_places])
-            open_places = open_places[~hit & ~gone]
-        committed = lookup_committed(self.files, node, wanted[open_places])
-        return found + [Found(refs=p.refs, rows=p.rows, at=open_places[p.at]) for p in committed]
+            return UNTOUCHED if pending is None else pending.find(index)
+
+    def _pending_changes(self, node: Node) -> ChunkChanges | None:
+        with self._lock:
+            pending = self._changes.chunks.get(node.id)
+            return None if pending is None else pending.changes()
 
     def _require_writable(self) -> str:
         if self._branch is None:

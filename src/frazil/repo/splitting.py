@@ -71,9 +71,7 @@ def split(refs: ChunkRefs, cell: tuple[int, ...]) -> list[ChunkRefs]:
     return [refs.take(rows) for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1)]
 
 
-def _cells_of(
-    index: npt.NDArray[np.uint32], size: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int64]:
+def _cells_of(index: npt.NDArray[np.uint32], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The distinct cells that hold rows of `index`."""
     if len(index) == 0:
         return np.zeros((0, len(size)), dtype=np.int64)

@@ -6,7 +6,6 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.ids import format_ids
@@ -84,8 +83,7 @@ def virtual_locations(session: Session) -> list[str]:
 
 def _batch(refs: ChunkRefs) -> ChunkBatch:
     # Pruned, or every batch would turn the locations of all batches into text.
-    locations = StringColumn(refs.location.codes, refs.location.strings).pruned()
-    places = [text or "" for text in locations.to_texts()]
+    places = [text or "" for text in refs.location.pruned().to_texts()]
     native = np.flatnonzero(refs.kind == RefKind.NATIVE)
     for row, name in zip(native.tolist(), format_ids(refs.chunk_id[native]), strict=True):
         places[row] = name

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.errors import ReadOnlyError
+from frazil.errors import ReadOnlyStoreError
+from frazil.format.payloads import Inline
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, resolve
@@ -26,12 +27,6 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.references import size_bytes
 from frazil.zarrstore.requests import parse_byte_request
-
-
-class ReadOnlyStoreError(ReadOnlyError, ValueError):
-    """Also a ValueError, because zarr's Store contract asks for one."""
-
-    default_kind = "read-only-store"
 
 
 class SessionStore(Store):
@@ -134,14 +129,16 @@ class SessionStore(Store):
             self.set_sync(key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
-        """Does nothing if the key is there.
-
-        For metadata nothing else on this event loop comes in between; for a chunk, whose place may
-        have to be looked up in a file, another writer might.
-        """
+        """Does nothing if the key is there; of several that write it at once, one does."""
         self._check_writable()
-        if not await self.exists(key):
-            await self.set(key, value)
+        _require_buffer(value)
+        match require_key(key):
+            case MetadataKey(path):
+                if self.engine.find_node(path) is None:
+                    self.engine.set_node(path, value.to_bytes())
+            case ChunkKey(path, index):
+                data = value.as_numpy_array()
+                await asyncio.to_thread(self.engine.set_chunk_if_absent, path, index, data)
 
     def delete_sync(self, key: str) -> None:
         """Deleting a node's metadata deletes the node, with its chunks and all nodes below it."""
@@ -190,8 +187,11 @@ class SessionStore(Store):
             )
 
     def _at_hand(self, key: Key | None) -> bool:
-        """Whether the value is in memory: metadata always is."""
-        return not isinstance(key, ChunkKey)
+        """Whether no file need be read: for metadata, and chunks that are inline or missing."""
+        if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
+            return True
+        payload = self.engine.payload_at_hand(key.path, key.index)
+        return payload is None or isinstance(payload, Inline)
 
     def _stays_in_memory(self, value: Buffer) -> bool:
         """Whether a chunk with this value is kept in its reference, not stored as an object."""

@@ -75,7 +75,8 @@ def test_a_version_1_repository_is_recognised(store: MemoryStore) -> None:
     assert caught.value.kind == "unsupported-spec-version"
 
 
-def test_a_damaged_file_is_named(store: MemoryStore, repository: Repository) -> None:
+def test_a_damaged_file_is_named(store: MemoryStore) -> None:
+    Repository.create(store)
     store.put(f"snapshots/{INITIAL_SNAPSHOT}", b"garbage")
     with pytest.raises(FormatError, match=f"^snapshots/{INITIAL_SNAPSHOT}: "):
         Repository.open(store).writable_session("main")

@@ -1,7 +1,7 @@
 """Sessions: what is written is read back, before and after the commit, and by nobody else."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,6 +22,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
 from frazil.ranges import Last, Range
+from frazil.repo.pending import UNTOUCHED
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly
@@ -34,7 +35,7 @@ type MakeArray = Callable[..., bytes]
 
 
 def committed(
-    repository: Repository, metadata: bytes, chunks: dict[tuple[int, ...], bytes]
+    repository: Repository, metadata: bytes, chunks: Mapping[tuple[int, ...], bytes]
 ) -> None:
     session = repository.writable_session("main")
     session.set_node(A, metadata)
@@ -262,12 +263,15 @@ def test_writing_to_a_read_only_session_is_refused(
         lambda: session.delete_chunk(A, (0,)),
         lambda: session.delete_chunks_under(A, ()),
         lambda: session.set_chunk_refs(A, ChunkRefs.empty(1)),
-        lambda: session.commit("x"),
+        lambda: session.set_chunk_if_absent(A, (0,), b"x"),
         session.discard_changes,
     ]
     for write in writes:
         with pytest.raises(ReadOnlyError):
             write()
+    with pytest.raises(SessionStateError) as caught:
+        session.commit("x")
+    assert caught.value.kind == "commit-not-allowed"
 
 
 @pytest.mark.parametrize(
@@ -359,14 +363,16 @@ def test_all_references_are_listed_with_pending_changes_applied(
 def test_chunks_are_deleted_by_the_start_of_their_index(
     repository: Repository, make_array: MakeArray
 ) -> None:
-    chunks = {(i, j): bytes([1 + i, j]) for i in range(3) for j in range(3)}
+    chunks: dict[tuple[int, ...], bytes] = {
+        (i, j): bytes([1 + i, j]) for i in range(3) for j in range(3)
+    }
     committed(repository, make_array(6, 6), chunks)
     session = repository.writable_session("main")
     session.delete_chunks_under(A, (1,))
     session.commit("one row less")
 
     left = {tuple(i) for refs in reader(repository).chunk_refs(A) for i in refs.index.tolist()}
-    assert left == {(i, j) for i, j in chunks if i != 1}
+    assert left == {index for index in chunks if index[0] != 1}
 
 
 def test_a_read_only_session_can_be_pickled(repository: Repository, make_array: MakeArray) -> None:
@@ -397,6 +403,35 @@ def test_threads_may_share_a_session(repository: Repository, make_array: MakeArr
 
     found = reader(repository).fetch_chunks(A, np.arange(200, dtype=np.uint32).reshape(-1, 1))
     assert [bytes(part or b"") for part in found] == [b"%d" % i for i in range(200)]
+
+
+def test_of_many_that_set_a_missing_chunk_one_does(
+    repository: Repository, make_array: MakeArray
+) -> None:
+    committed(repository, make_array(8), {(0,): b"old"})
+    session = repository.writable_session("main")
+    assert not session.set_chunk_if_absent(A, (0,), b"new")
+
+    with ThreadPoolExecutor(8) as threads:
+        done = list(
+            threads.map(lambda i: session.set_chunk_if_absent(A, (1,), b"%d" % i), range(64))
+        )
+
+    assert done.count(True) == 1
+    assert session.fetch_chunk(A, (0,)) == b"old"
+    assert session.fetch_chunk(A, (1,)) == b"%d" % done.index(True)
+
+
+def test_what_is_known_without_reading_a_file_is_told_apart(
+    store: MemoryStore, repository: Repository, make_array: MakeArray
+) -> None:
+    committed(repository, make_array(8), {(0,): b"A"})
+    session = reader(Repository.open(store))
+
+    assert session.payload_at_hand(A, (0,)) is UNTOUCHED
+    assert session.payload_at_hand(A, (1,)) is None  # outside all manifests
+    session.chunk_payload(A, (0,))
+    assert session.payload_at_hand(A, (0,)) == Inline(b"A")
 
 
 def test_discarded_changes_are_gone(repository: Repository, make_array: MakeArray) -> None:
