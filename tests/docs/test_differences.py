@@ -1,4 +1,4 @@
-"""What docs/differences.md says of frazil is so. (What it says of icechunk: tests/compat.)"""
+"""What docs/differences.md says of frazil is so; what it says of icechunk is not tested here."""
 
 import math
 from pathlib import Path

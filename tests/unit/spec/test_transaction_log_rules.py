@@ -31,7 +31,7 @@ def test_the_first_transaction_log_is_empty(written: Written) -> None:
 @pytest.mark.parametrize("field", GROUPS + ARRAYS)
 def test_node_ids_ascend(written: Written, field: str) -> None:
     listings = [ids(log, field) for _, log in written.tables("transactions/")]
-    assert any(listings)
+    assert max(map(len, listings)) > 2  # otherwise there is nothing to be in order
     assert all(is_ascending(listing) for listing in listings)
 
 
@@ -46,7 +46,7 @@ def test_a_group_created_and_edited_in_one_commit_is_only_new(written: Written) 
     first = next(
         log for _, log in written.tables("transactions/") if len(ids(log, "new_arrays")) > 1
     )
-    assert len(ids(first, "new_groups")) == 6
+    assert len(ids(first, "new_groups")) == 8
     assert ids(first, "updated_groups") == []
 
 

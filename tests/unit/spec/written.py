@@ -17,6 +17,7 @@ from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Table
+from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import (
     ManifestConfig,
     ManifestSplitCondition,
@@ -110,9 +111,9 @@ def write_everything() -> Written:
 
 def _write_nodes(repository: Repository) -> None:
     session = repository.writable_session("main")
-    for path in ("/", "/z", "/a", "/a/b", "/a-b", "/doomed"):
+    for path in ("/", "/z", "/a", "/a/b", "/a-b", "/doomed", "/doomed/y", "/doomed/x"):
         session.set_node(NodePath(path), GROUP)
-    for path in ("/z/late", "/a/b/early", "/doomed/array"):
+    for path in ("/z/late", "/a/b/early", "/doomed/array", "/doomed/y/array", "/doomed/x/array"):
         session.set_node(
             NodePath(path), array_metadata((8, 6), (2, 2), dimension_names=["y", None])
         )
@@ -128,8 +129,14 @@ def _write_nodes(repository: Repository) -> None:
 def _write_changes(repository: Repository) -> None:
     session = repository.writable_session("main")
     session.delete_node(NodePath("/doomed"))
-    session.set_node(NodePath("/z"), GROUP + b" ")
+    for path in ("/z", "/a-b", "/a/b"):
+        session.set_node(NodePath(path), GROUP + b" ")
     session.set_node(NodePath("/new"), GROUP)
+    early = NodePath("/a/b/early")
+    session.set_node(early, array_metadata((8, 6), (2, 2), attributes={"edited": True}))
+    session.set_node(NodePath("/scalar"), array_metadata((), (), attributes={"edited": True}))
+    index = np.array([[2, 1], [2, 0]], dtype=np.uint32)
+    session.set_chunk_refs(early, ChunkRefs.virtual(index, ["s3://b/y", "s3://b/x"], 0, 10))
     late = NodePath("/z/late")
     session.set_node(late, array_metadata((10, 6), (2, 2), dimension_names=["y", None]))
     session.set_chunk(late, (4, 1), bytes(40))
