@@ -57,6 +57,7 @@ from frazil.flatbuf.schema import (
     TableSchema,
     TableVector,
     Union,
+    element_size,
     inline_size,
 )
 from frazil.flatbuf.strings import Strings
@@ -302,7 +303,7 @@ def _decode_strings(rows: _Rows, field: Field, targets: Ints) -> StringColumn:
 
 def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> Column:
     source = rows.source
-    size, align = _element(field)
+    size, align = element_size(field.kind)
     lengths = _measure(rows, field, targets, size, align)
     source.spend(int(lengths.sum()) * size)
     splits = splits_of(cells.lengths(lengths, rows.count))
@@ -324,17 +325,6 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> C
         case _:
             elements = _decode_offsets(rows, field, targets, lengths)
             return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
-
-
-def _element(field: Field) -> tuple[int, int]:
-    """Bytes and alignment of a vector's elements."""
-    match field.kind:
-        case ScalarVector(dtype):
-            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
-        case StructVector(size, align):
-            return size, align
-        case _:
-            return 4, 4
 
 
 def _decode_offsets(rows: _Rows, field: Field, targets: Ints, lengths: Ints) -> Ints:

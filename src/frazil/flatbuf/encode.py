@@ -27,12 +27,10 @@ from frazil.flatbuf.columns import (
 )
 from frazil.flatbuf.ragged import Array, Bools, Bytes1, Ints, even_step, run_index, run_mask
 from frazil.flatbuf.schema import (
-    SCALAR_SIZES,
     Field,
-    ScalarVector,
     String,
-    StructVector,
     Union,
+    element_size,
     inline_size,
 )
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
@@ -333,7 +331,7 @@ def _encode_vectors(
     lengths = np.diff(column.splits)
     present = column.present
     always = bool(present.all())
-    size, align = _element(field)
+    size, align = element_size(field.kind)
     vectors = _Vectors.reserve(target, lengths if always else lengths[present], size, align)
     match column:
         case VectorColumn(values):
@@ -357,13 +355,3 @@ def _encode_vectors(
     positions = np.zeros(len(present), np.int64)
     positions[present] = vectors.positions
     return positions
-
-
-def _element(field: Field) -> tuple[int, int]:
-    match field.kind:
-        case ScalarVector(dtype):
-            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
-        case StructVector(size, align):
-            return size, align
-        case _:
-            return 4, 4

@@ -173,6 +173,17 @@ def inline_size(kind: Kind) -> tuple[int, int]:
             return 4, 4  # an offset
 
 
+def element_size(kind: Kind) -> tuple[int, int]:
+    """Bytes and alignment of the elements of a vector of this kind."""
+    match kind:
+        case ScalarVector(dtype):
+            return SCALAR_SIZES[dtype], SCALAR_SIZES[dtype]
+        case StructVector(size, align):
+            return size, align
+        case _:
+            return 4, 4  # an offset
+
+
 def _require_dtype(dtype: str) -> None:
     if dtype not in SCALAR_SIZES:
         raise ValueError(f"not a scalar type: {dtype!r}, expected one of {', '.join(SCALAR_SIZES)}")
