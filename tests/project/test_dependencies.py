@@ -4,13 +4,16 @@ import ast
 import re
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Parts that are only of use with an extra; all else must work with the plain dependencies.
 EXTRAS = {"spark": ("spark", "ingest"), "testing": ("test",)}
+
+# Library -> the declared one that always brings it, in the version it needs.
+BROUGHT_ALONG = {"py4j": "pyspark"}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -52,9 +55,16 @@ def test_every_library_that_is_imported_is_declared() -> None:
         declared = names(PROJECT["dependencies"])
         for extra in EXTRAS.get(layer, ()):
             declared |= names(extras[extra])
-        if not declared & {normal(each) for each in distributions.get(module, [module])}:
+        library = BROUGHT_ALONG.get(module, module)
+        if not declared & {normal(each) for each in distributions.get(library, [library])}:
             missing.add(f"{layer} imports {module}")
     assert sorted(missing) == []
+
+
+def test_what_is_brought_along_really_is() -> None:
+    for library, carrier in BROUGHT_ALONG.items():
+        plain = [each for each in requires(carrier) or [] if "extra ==" not in each]
+        assert library in names(plain)
 
 
 def test_everything_declared_is_pinned() -> None:
