@@ -5,6 +5,7 @@ from types import ModuleType
 
 import numpy as np
 import zarr
+
 from benchmarks.timing import Stopwatch
 
 CHUNKS = 2000

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import ModuleType
 
 import zarr
+
 from benchmarks.timing import Stopwatch
 
 COMMITS = 50

@@ -6,8 +6,9 @@ from types import ModuleType
 
 import numpy as np
 import zarr
-from benchmarks.timing import Stopwatch
 from zarr.core.sync import sync
+
+from benchmarks.timing import Stopwatch
 
 COUNT = int(os.environ.get("BENCH_REFS", "1000000"))
 GRID = (COUNT // 1000, 1000)

@@ -1,6 +1,7 @@
 """The picture at the end of the demo: a weather map, and one place before and after the append."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -15,7 +16,7 @@ KELVIN = 273.15
 INK = "#22313f"
 OLD, NEW = "#2471a3", "#d35400"
 
-STYLE = {
+STYLE: Any = {  # the keys are a Literal of 300 names
     "font.size": 10,
     "font.family": "DejaVu Sans",
     "axes.edgecolor": "#7f8c8d",
@@ -60,7 +61,7 @@ def _map(figure: Figure, axes: Axes, data: xr.Dataset, place: Place) -> None:
         linewidths=0.55,
         alpha=0.75,
     )
-    axes.clabel(lines, levels=lines.levels[::2], fontsize=6.5, fmt="%d")
+    axes.clabel(lines, levels=np.asarray(lines.levels)[::2], fontsize=6.5, fmt="%d")
     _arrows(axes, hour, lat, lon)
     axes.plot(place[1], place[0], marker="o", ms=7, mfc="white", mec=INK, mew=1.6)
     bar = figure.colorbar(image, ax=axes, shrink=0.86, pad=0.015, extend="both")
@@ -117,8 +118,8 @@ def _series(
     axes.set_ylabel("°C")
     axes.margins(x=0.01)
     axes.grid(axis="y", color="#d5dbdb", lw=0.8)
-    axes.xaxis.set_major_locator(dates.DayLocator())
-    axes.xaxis.set_major_formatter(dates.DateFormatter("%-d %b"))
+    axes.xaxis.set_major_locator(dates.DayLocator())  # type: ignore[no-untyped-call]  # matplotlib
+    axes.xaxis.set_major_formatter(dates.DateFormatter("%-d %b"))  # type: ignore[no-untyped-call]  # same
     axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8.5)
 
 

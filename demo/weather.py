@@ -169,7 +169,8 @@ class Planet:
         continental = self.land * 4.5 * np.cos(2 * lat)
         height = np.maximum(self.relief, 0) * LAPSE_K_PER_M
         small = np.roll(self._turbulence, int(hour * self.lons / 360 * 0.4), axis=1)
-        return base + diurnal + continental - height + front + 0.8 * small
+        field: Field = base + diurnal + continental - height + front + 0.8 * small
+        return field
 
     def _rain(self, hour: float, pressure: Field, front: Field, t2m: Field) -> Field:
         """Metres of water in the hour, none over most of the planet most of the time."""
@@ -181,4 +182,5 @@ class Planet:
         )
         small = np.roll(self._turbulence, int(hour * self.lons / 360 * 0.7), axis=1)
         wet = np.clip(lift * 0.6 + belt + 0.9 * small - 1.25, 0, None)
-        return wet**1.5 * 1.1e-3 * np.clip((t2m - 235) / 60, 0.05, 1.2)
+        metres: Field = wet**1.5 * 1.1e-3 * np.clip((t2m - 235) / 60, 0.05, 1.2)
+        return metres

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.unit.spec.written import GROUP, array_metadata
 
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
+from tests.unit.spec.written import GROUP, array_metadata
 
 
 @dataclass(frozen=True, slots=True)

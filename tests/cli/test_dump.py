@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Example
-from tests.cli.running import fails, frazil, succeeds
 
 from frazil.format.envelope import HEADER
+from tests.cli.conftest import Example
+from tests.cli.running import fails, frazil, succeeds
 
 
 def files(example: Example, kind: str) -> list[Path]:

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
+
 from tests.cli.running import COMMAND, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "sql", "log", "ls", "diff", "ops", "dump", "branch", "tag"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+
 from tests.cli.running import Answer, fails, frazil, succeeds
 
 SPARK_S = 300

@@ -1,6 +1,7 @@
 from datetime import datetime
 
 import pytest
+
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 

@@ -1,4 +1,5 @@
 import pytest
+
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 

@@ -15,6 +15,11 @@ from typing import Any, assert_never, cast
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.abc.store import Store
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+from zarr.storage import MemoryStore
+
 from tests.compat.steps import (
     Abandon,
     ArraySpec,
@@ -37,10 +42,6 @@ from tests.compat.steps import (
     Step,
     Write,
 )
-from zarr.abc.store import Store
-from zarr.core.buffer import default_buffer_prototype
-from zarr.core.sync import sync
-from zarr.storage import MemoryStore
 
 INITIAL_SNAPSHOT = "1CECHNKREP0F1RSTCMT0"
 # Fields of each kind of ops-log entry (REFERENCE §1.7)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
+
 from tests.compat.steps import (
     NUMERIC,
     OTHER,

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import zarr
-from tests.compat.driver import INITIAL_SNAPSHOT, OURS, REFERENCE, Engine
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
+
+from tests.compat.driver import INITIAL_SNAPSHOT, OURS, REFERENCE, Engine
 
 UNKNOWN_SNAPSHOT = "AAAAAAAAAAAAAAAAAAA0"
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+
 from tests.compat.driver import (
     OURS,
     REFERENCE,

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import zarr
-from tests.compat.driver import OURS, REFERENCE, Engine, contents
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
+
+from tests.compat.driver import OURS, REFERENCE, Engine, contents
 
 DEFAULT_THRESHOLD_BYTES = 512
 MAX_THRESHOLD_BYTES = 65535

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import zarr
+
 from tests.compat.driver import OURS, REFERENCE, Engine, assert_same, contents, history_of
 
 SNAPSHOTS = 1000

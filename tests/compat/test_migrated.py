@@ -5,6 +5,7 @@ from pathlib import Path
 
 import icechunk
 import zarr
+
 from tests.compat.driver import (
     OURS,
     REFERENCE,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.compat.driver import (
     INITIAL_SNAPSHOT,
     OURS,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
+
 from tests.compat.driver import OURS, REFERENCE, Engine, assert_same, contents
 
 BOTH_WAYS = pytest.mark.parametrize(

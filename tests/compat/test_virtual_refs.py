@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import zarr
-from tests.compat.driver import OURS, REFERENCE, Engine, assert_same
 from zarr.core.sync import sync
+
+from tests.compat.driver import OURS, REFERENCE, Engine, assert_same
 
 GRID = (1500, 2)
 INLINE = 3  # ChunkType.inline, as the columns give it

@@ -6,6 +6,7 @@ from pathlib import Path
 import icechunk
 import numpy as np
 import zarr
+
 from tests.crash import committer
 
 COMMITS_EACH = 5

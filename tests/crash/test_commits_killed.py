@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import icechunk
+
 from tests.crash import committer
 
 # It goes on until enough has happened, which on a busy machine takes longer.

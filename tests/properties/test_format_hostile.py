@@ -7,16 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.format.samples import (
-    ARRAY_ID,
-    MANIFEST_ID,
-    sample_log,
-    sample_manifest,
-    sample_nodes,
-    sample_repo_info,
-    sample_snapshot,
-    snapshot_v1,
-)
 
 from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs
@@ -28,6 +18,16 @@ from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, encode_snapshot
 from frazil.format.txlog import decode_txlog, encode_txlog
+from tests.unit.format.samples import (
+    ARRAY_ID,
+    MANIFEST_ID,
+    sample_log,
+    sample_manifest,
+    sample_nodes,
+    sample_repo_info,
+    sample_snapshot,
+    snapshot_v1,
+)
 
 
 def compressed_manifest() -> bytes:

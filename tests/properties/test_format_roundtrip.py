@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.format.samples import MANIFEST_ID, SECOND, initial_repo_info
 
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
@@ -18,6 +17,7 @@ from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, enco
 from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
+from tests.unit.format.samples import MANIFEST_ID, SECOND, initial_repo_info
 
 u32 = st.one_of(st.integers(0, 3), st.integers(0, 2**32 - 1))
 u64 = st.one_of(st.integers(0, 3), st.integers(0, 2**64 - 1))

@@ -29,9 +29,9 @@ def indices_of(refs: ChunkRefs) -> set[Index]:
     return {tuple(row) for row in refs.index.tolist()}
 
 
-def indices_in(draw: st.DrawFn, grid: Grid) -> set[Index]:
+def indices_in(grid: Grid) -> st.SearchStrategy[set[Index]]:
     one = st.tuples(*(st.integers(0, count - 1) for count in grid))
-    return draw(st.sets(one, max_size=12))
+    return st.sets(one, max_size=12)
 
 
 def overlap(one: ManifestRef, other: ManifestRef) -> bool:
@@ -46,7 +46,7 @@ def written(parts: list[ChunkRefs]) -> dict[ManifestRef, ChunkRefs]:
 def test_splitting_keeps_every_reference_in_its_own_cell(data: st.DataObject) -> None:
     grid = data.draw(grids)
     cell = data.draw(st.tuples(*(st.integers(1, 9) for _ in grid)))
-    indices = indices_in(data.draw, grid)
+    indices = data.draw(indices_in(grid))
 
     parts = split(refs_at(indices, len(grid)), cell)
 
@@ -67,7 +67,7 @@ def test_after_any_history_of_cell_sizes_extents_do_not_overlap(data: st.DataObj
     for _ in range(data.draw(st.integers(1, 4))):
         cell = data.draw(st.tuples(*(st.integers(1, 9) for _ in grid)))
         grid = tuple(data.draw(st.integers(1, 8)) for _ in grid)
-        changed = indices_in(data.draw, grid)
+        changed = data.draw(indices_in(grid))
         fresh = refs_at(changed, len(grid))
 
         plan = plan_manifests(list(stored), fresh.index, grid=grid, cell=cell)

@@ -11,16 +11,6 @@ import zarr
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
-from tests.spark.in_process import InProcessReader, counted
-from tests.spark.repositories import (
-    LATITUDES,
-    LONGITUDES,
-    SHAPE,
-    TIMES,
-    make_weather,
-    put,
-    temperature,
-)
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
@@ -33,6 +23,16 @@ from frazil.spark import plan_read, read
 from frazil.spark.options import ReadOptions
 from frazil.spark.plan import list_chunks
 from frazil.spark.selection import to_selection
+from tests.spark.in_process import InProcessReader, counted
+from tests.spark.repositories import (
+    LATITUDES,
+    LONGITUDES,
+    SHAPE,
+    TIMES,
+    make_weather,
+    put,
+    temperature,
+)
 
 pytestmark = pytest.mark.spark
 

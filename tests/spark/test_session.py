@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.spark.repositories import make_weather
 
 from frazil.spark.session import SETTINGS, session
+from tests.spark.repositories import make_weather
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from tests.spark.repositories import fill_weather, make_weather
 
 from frazil.api import Repository
 from frazil.spark import plan_sql, read, sql
+from tests.spark.repositories import fill_weather, make_weather
 
 pytestmark = pytest.mark.spark
 

@@ -13,9 +13,7 @@ from frazil.errors import (
 )
 
 EVERY_CLASS = [
-    cls
-    for cls in vars(errors).values()
-    if isinstance(cls, type) and issubclass(cls, IcechunkError)
+    cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, IcechunkError)
 ]
 
 

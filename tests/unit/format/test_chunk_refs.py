@@ -4,13 +4,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.unit.format.samples import CHUNK_ID, ids, sample_refs
 
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.index_keys import Box, SortedKeys, distinct
 from frazil.format.payloads import ETag, Inline, LastModified, Native, RefKind, Virtual
+from tests.unit.format.samples import CHUNK_ID, ids, sample_refs
 
 HUGE = 2**32 - 1
 

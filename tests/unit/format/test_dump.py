@@ -2,6 +2,15 @@ import json
 
 import numpy as np
 import pytest
+
+from frazil.errors import FormatError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.dump import dump
+from frazil.format.envelope import FileType, encode_envelope
+from frazil.format.manifest import Manifest, encode_manifest
+from frazil.format.repo_info import encode_repo_info
+from frazil.format.snapshot import encode_snapshot
+from frazil.format.txlog import encode_txlog
 from tests.unit.format.samples import (
     ARRAY_ID,
     CHUNK_ID,
@@ -13,15 +22,6 @@ from tests.unit.format.samples import (
     sample_snapshot,
     snapshot_v1,
 )
-
-from frazil.errors import FormatError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.dump import dump
-from frazil.format.envelope import FileType, encode_envelope
-from frazil.format.manifest import Manifest, encode_manifest
-from frazil.format.repo_info import encode_repo_info
-from frazil.format.snapshot import encode_snapshot
-from frazil.format.txlog import encode_txlog
 
 
 def test_repo_info_is_shown() -> None:

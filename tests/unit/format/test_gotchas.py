@@ -8,23 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.format.samples import (
-    ARRAY_ID,
-    CHUNK_ID,
-    MANIFEST_ID,
-    SECOND,
-    file_of,
-    ids,
-    initial_repo_info,
-    sample_log,
-    sample_manifest,
-    sample_nodes,
-    sample_refs,
-    sample_repo_info,
-    sample_snapshot,
-    snapshot_v1,
-    tables_of,
-)
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
@@ -53,6 +36,23 @@ from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId
 from frazil.paths import ROOT, NodePath
+from tests.unit.format.samples import (
+    ARRAY_ID,
+    CHUNK_ID,
+    MANIFEST_ID,
+    SECOND,
+    file_of,
+    ids,
+    initial_repo_info,
+    sample_log,
+    sample_manifest,
+    sample_nodes,
+    sample_refs,
+    sample_repo_info,
+    sample_snapshot,
+    snapshot_v1,
+    tables_of,
+)
 
 FILES = {
     FileType.REPO_INFO: encode_repo_info(sample_repo_info()),

@@ -3,7 +3,6 @@ import pickle
 import numpy as np
 import pytest
 import zstandard
-from tests.unit.format.samples import ARRAY_ID, MANIFEST_ID, file_of, tables_of
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn
@@ -18,6 +17,7 @@ from frazil.format.locations import (
     encode_locations,
 )
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
+from tests.unit.format.samples import ARRAY_ID, MANIFEST_ID, file_of, tables_of
 
 SMALL = LocationCompression(min_num_chunks=10)
 NAMES = [f"s3://bucket/some/long/prefix/year={1980 + i // 12}/file-{i:05}.nc" for i in range(300)]

@@ -1,13 +1,5 @@
 import numpy as np
 import pytest
-from tests.unit.format.samples import (
-    ARRAY_ID,
-    MANIFEST_ID,
-    file_of,
-    sample_manifest,
-    sample_refs,
-    tables_of,
-)
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn, StructColumn, VectorColumn
@@ -17,6 +9,14 @@ from frazil.format.envelope import FileType
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.payloads import Inline
 from frazil.ids import NodeId
+from tests.unit.format.samples import (
+    ARRAY_ID,
+    MANIFEST_ID,
+    file_of,
+    sample_manifest,
+    sample_refs,
+    tables_of,
+)
 
 
 def with_refs(data: bytes, change: dict[str, object]) -> bytes:

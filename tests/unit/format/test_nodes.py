@@ -1,11 +1,11 @@
 import pytest
-from tests.unit.format.samples import MANIFEST_ID, sample_nodes
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import ROOT, NodePath
+from tests.unit.format.samples import MANIFEST_ID, sample_nodes
 
 
 def groups(*paths: str) -> Nodes:

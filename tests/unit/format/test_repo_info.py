@@ -2,14 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.format.samples import (
-    SECOND,
-    file_of,
-    ids,
-    initial_repo_info,
-    sample_repo_info,
-    tables_of,
-)
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StructColumn, VectorColumn
@@ -44,6 +36,14 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
+from tests.unit.format.samples import (
+    SECOND,
+    file_of,
+    ids,
+    initial_repo_info,
+    sample_repo_info,
+    tables_of,
+)
 
 PLAIN = [
     "spec_version",

@@ -2,16 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.format.samples import (
-    ARRAY_ID,
-    MANIFEST_ID,
-    SECOND,
-    file_of,
-    sample_nodes,
-    sample_snapshot,
-    snapshot_v1,
-    tables_of,
-)
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
@@ -24,6 +14,16 @@ from frazil.format.schemas import NODE_SNAPSHOT, SNAPSHOT
 from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId
 from frazil.paths import ROOT, NodePath
+from tests.unit.format.samples import (
+    ARRAY_ID,
+    MANIFEST_ID,
+    SECOND,
+    file_of,
+    sample_nodes,
+    sample_snapshot,
+    snapshot_v1,
+    tables_of,
+)
 
 
 def same(left: Snapshot, right: Snapshot) -> bool:

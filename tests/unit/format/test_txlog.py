@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.format.samples import ARRAY_ID, SECOND, file_of, ids, sample_log, tables_of
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn, StructColumn, VectorColumn
@@ -11,6 +10,7 @@ from frazil.format.envelope import FileType
 from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
+from tests.unit.format.samples import ARRAY_ID, SECOND, file_of, ids, sample_log, tables_of
 
 
 def test_a_log_decodes_to_what_was_encoded() -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from tests.spark.in_process import counted
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.spark.options import ReadOptions
 from frazil.spark.selection import to_selection
+from tests.spark.in_process import counted
 
 
 def dataset() -> xr.Dataset:

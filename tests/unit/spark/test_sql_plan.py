@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
-from tests.spark.repositories import fill_weather, make_weather, put
 
 from frazil.api.repository import Repository
 from frazil.api.storage import local_filesystem_storage
 from frazil.errors import InvalidInputError, NodeNotFoundError, SnapshotNotFoundError
 from frazil.spark.sql import SqlPlan, plan_sql
+from tests.spark.repositories import fill_weather, make_weather, put
 
 
 @pytest.fixture(scope="module")

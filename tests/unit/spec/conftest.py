@@ -1,4 +1,5 @@
 import pytest
+
 from tests.unit.spec.written import Written, write_everything
 
 

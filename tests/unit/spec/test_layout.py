@@ -1,11 +1,11 @@
 import re
 
 import pytest
-from tests.unit.spec.written import FILES, Written
 
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.ids import ALPHABET, format_base32
+from tests.unit.spec.written import FILES, Written
 
 KEYS = re.compile(
     rf"repo|(snapshots|manifests|transactions|chunks)/[{ALPHABET}]{{20}}"

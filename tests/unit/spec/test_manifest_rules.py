@@ -1,7 +1,6 @@
 import itertools
 
 import numpy as np
-from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
@@ -11,6 +10,7 @@ from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.payloads import Inline
 from frazil.format.schemas import MANIFEST
 from frazil.ids import ManifestId, NodeId
+from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 
 def chunk_refs(manifest: Table) -> Table:

@@ -3,7 +3,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.unit.spec.written import GROUP, Written, is_ascending, raw_rows
 
 from frazil.errors import AlreadyExistsError, ConflictError, SessionStateError
 from frazil.flatbuf.decode import decode
@@ -15,6 +14,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
+from tests.unit.spec.written import GROUP, Written, is_ascending, raw_rows
 
 YEAR_3000_MS = 32_503_680_000_000
 

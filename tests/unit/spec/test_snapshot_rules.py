@@ -1,10 +1,10 @@
 import itertools
 
 import numpy as np
-from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 from frazil.flatbuf.table import Table
 from frazil.format.schemas import NODE_ARRAY
+from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 
 def arrays(snapshot: Table) -> Table:

@@ -2,7 +2,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
@@ -12,6 +11,7 @@ from frazil.format.txlog import Move, TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.version import Branch
+from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 GROUPS = ("new_groups", "deleted_groups", "updated_groups")
 ARRAYS = ("new_arrays", "deleted_arrays", "updated_arrays")
