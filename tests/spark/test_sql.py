@@ -80,7 +80,7 @@ def test_pruning_changes_no_result(
 ) -> None:
     # all in one query: each costs Spark more to plan than to run
     query = " UNION ALL ".join(
-        f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES}"  # noqa: S608
+        f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES}"  # noqa: S608  # our own text
         f" FROM {source.format(table)} WHERE {predicate}"
         for k, (source, predicate) in enumerate(where)
         for table in ("weather", "whole")
@@ -103,7 +103,7 @@ def test_each_mention_of_a_table_is_a_load_of_its_own(
         UNION ALL SELECT 'b', count(*) FROM (SELECT * FROM w WHERE {north}
                                              UNION ALL SELECT * FROM w)
         UNION ALL SELECT 'c', (SELECT count(*) FROM w WHERE {north})
-                            + (SELECT count(*) FROM w WHERE {south})"""  # noqa: S608
+                            + (SELECT count(*) FROM w WHERE {south})"""  # noqa: S608  # our own text
     found = {row.k: row.n for row in sql(spark, query, tables).collect()}
     band, everything = 5 * 48 * 36, whole.count()
     assert found == {"a": 2 * band, "b": band + everything, "c": 2 * band}
@@ -118,7 +118,7 @@ def test_outer_joins_lose_no_row(spark: SparkSession, weather: Repository) -> No
     kinds = ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
     on = "a.lat = b.lat AND a.lon = b.lon AND a.lat > 40 AND b.lon < 120"
     query = " UNION ALL ".join(
-        f"SELECT '{t} {kind}' AS k, count(*) AS n, count(a.lat) AS l, sum(a.lon) AS s"  # noqa: S608
+        f"SELECT '{t} {kind}' AS k, count(*) AS n, count(a.lat) AS l, sum(a.lon) AS s"  # noqa: S608  # our own text
         f" FROM {t} a {kind} {t} b ON {on} WHERE a.lat < 70 OR a.lat IS NULL"
         for kind in kinds
         for t in ("w", "hour")
@@ -144,7 +144,7 @@ def test_joins_across_versions_groups_and_tables_of_spark(
           ON deep.time = new.time AND deep.lat = new.lat AND deep.lon = new.lon AND deep.lon = 10
         JOIN places p ON p.lat = new.lat
         WHERE new.time < '2024-01-01 06:00:00' AND new.lon < 30
-        GROUP BY p.name ORDER BY p.name"""  # noqa: S608
+        GROUP BY p.name ORDER BY p.name"""  # noqa: S608  # our own text
     plan = plan_sql(query, {"weather": {"path": weather, "variables": ["t2m"]}})
     rows = {row.name: (row.change, row.n) for row in plan.run(spark).collect()}
     assert sorted((one.name, one.load.chunks_read) for one in plan.references) == [

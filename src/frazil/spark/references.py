@@ -9,7 +9,8 @@ A demand on a reference is a conjunct that may be applied to it before anything 
 
 The right side of a SEMI or ANTI join is invisible outside its ON. What is demanded of a subquery
 or a CTE is demanded of its sources as well, where it only filters and picks columns (derived.py).
-A reference that is sampled, pivoted, or given other column names keeps all its rows and columns.
+A reference that is sampled, pivoted, or given other column names keeps all its rows and columns,
+and so does every reference in a query with pipes (|>), whose steps sqlglot does not keep in order.
 """
 
 from collections.abc import Iterator
@@ -80,13 +81,16 @@ class Source:
         return self.join is not None and bool(self.join.method)
 
 
-def find_references(query: exp.Expr, names: set[str]) -> Iterator[Reference]:
-    """Mentions of the tables `names` (case-folded), but for those that a CTE hides."""
+def find_references(query: exp.Expr, names: set[str], *, opaque: bool) -> Iterator[Reference]:
+    """Mentions of the tables `names` (case-folded), but for those that a CTE hides.
+
+    `opaque` if the query is not to be looked into.
+    """
     for node in query.find_all(exp.Table):
         first = node.parts[0].name.casefold() if node.parts else ""
         if first not in names or not _is_read(node) or find_cte(node) is not None:
             continue
-        sources = _sources(node)
+        sources = () if opaque else _sources(node)
         place = next((k for k, source in enumerate(sources) if source.node is node), 0)
         yield Reference(node, sources, place)
 

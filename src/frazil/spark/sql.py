@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import Token, exp, parse, tokenize
+from sqlglot import Token, TokenType, exp, parse, tokenize
 from sqlglot.errors import SqlglotError
 
 from frazil.errors import InvalidInputError, RefNotFoundError
@@ -90,13 +90,16 @@ def plan_sql(query: str, tables: Mapping[str, TableSpec], *, session_zone: str =
     """What `sql` would load and run. Opens the repositories, reads coordinates, needs no Spark."""
     parsed = _parse(query)
     specs = {name.casefold(): _table_options(name, spec) for name, spec in tables.items()}
-    found = list(find_references(parsed, set(specs)))
+    tokens = tokenize(query, dialect="spark")
+    pipes = any(token.token_type is TokenType.PIPE_GT for token in tokens)
+    found = list(find_references(parsed, set(specs), opaque=pipes))
+    _require_lasting(parsed, found)
     opened = [_open(parsed, reference, specs) for reference in found]
     planned = tuple(
         PlannedReference(".".join(one.reference.parts), _plan(one, opened, session_zone))
         for one in opened
     )
-    return SqlPlan(_rewrite(query, parsed, found), planned)
+    return SqlPlan(_rewrite(query, parsed, found, tokens), planned)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +118,16 @@ def _parse(query: str) -> exp.Expr:
     if len(statements) != 1:
         raise InvalidInputError(f"expected one query, found {len(statements)}")
     return statements[0]
+
+
+def _require_lasting(parsed: exp.Expr, references: Sequence[Reference]) -> None:
+    """A view would refer to loads that exist only while the statement runs."""
+    table = isinstance(parsed, exp.Create) and parsed.kind == "TABLE"
+    if references and not (table or isinstance(parsed, exp.Query | exp.Insert)):
+        raise InvalidInputError(
+            f"{parsed.key.upper()} cannot use table {references[0].parts[0]!r}: only queries,"
+            " INSERT and CREATE TABLE AS can; for a view, call createOrReplaceTempView on a result"
+        )
 
 
 def _table_options(name: str, spec: TableSpec) -> ReadOptions:
@@ -232,9 +245,10 @@ def _is_visible_beside(other: Reference, reference: Reference) -> bool:
     return any(source.node is other.node for source in reference.sources)
 
 
-def _rewrite(query: str, parsed: exp.Expr, references: Sequence[Reference]) -> str:
+def _rewrite(
+    query: str, parsed: exp.Expr, references: Sequence[Reference], tokens: Sequence[Token]
+) -> str:
     """The query with a placeholder where each reference is; all else as it was written."""
-    tokens = tokenize(query, dialect="spark")
     edits = [
         edit
         for number, reference in enumerate(references)

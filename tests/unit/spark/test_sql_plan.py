@@ -59,7 +59,7 @@ def chunks(weather: Repository, query: str) -> list[int]:
 def test_predicates_on_coordinates_leave_chunks_unread(
     weather: Repository, where: str, expected: int
 ) -> None:
-    plan = planned(weather, f"SELECT avg(t2m) FROM weather w WHERE {where}")  # noqa: S608
+    plan = planned(weather, f"SELECT avg(t2m) FROM weather w WHERE {where}")  # noqa: S608  # our own text
     assert plan.chunks_read == expected
     assert plan.chunks_total == 48
     assert plan.summary == (f"weather: read {expected} of 48 chunks (t2m {expected} of 48)")
@@ -116,7 +116,7 @@ def test_only_variables_that_are_used_are_read(
 def test_joins_are_pruned_on_the_side_where_that_is_right(
     weather: Repository, join: str, left: int, right: int
 ) -> None:
-    query = f"SELECT a.t2m, 1 FROM old {join}"  # noqa: S608
+    query = f"SELECT a.t2m, 1 FROM old {join}"  # noqa: S608  # our own text
     assert chunks(weather, query) == [left, right]
 
 
@@ -183,7 +183,7 @@ def test_only_the_names_of_tables_are_rewritten(weather: Repository) -> None:
 
 def test_groups_and_arrays_are_parts_of_a_name(weather: Repository) -> None:
     for name in ("weather.`surface/hourly`", "weather.surface.hourly"):
-        plan = planned(weather, f"SELECT t2m FROM {name} WHERE hourly.lat > 1")  # noqa: S608
+        plan = planned(weather, f"SELECT t2m FROM {name} WHERE hourly.lat > 1")  # noqa: S608  # our own text
         assert plan.references[0].load.options.group == "/surface/hourly"
     plan = planned(weather, "SELECT * FROM weather.surface.`hourly/t2m`")
     assert plan.references[0].load.options.variables == ("t2m",)
@@ -196,7 +196,7 @@ def test_groups_and_arrays_are_parts_of_a_name(weather: Repository) -> None:
 def test_old_versions_are_named_in_sql(weather: Repository) -> None:
     first = weather.lookup_tag("v1")
     for version in ("VERSION AS OF 'v1'", f"VERSION AS OF '{first}'"):
-        plan = planned(weather, f"SELECT * FROM weather {version} AS w WHERE w.lat > 40")  # noqa: S608
+        plan = planned(weather, f"SELECT * FROM weather {version} AS w WHERE w.lat > 40")  # noqa: S608  # our own text
         assert plan.references[0].load.options.version.snapshot == first
         assert plan.text == "SELECT * FROM {frazil_0} AS w WHERE w.lat > 40"
     branch = planned(weather, "SELECT t2m FROM weather VERSION AS OF 'main'")
@@ -219,6 +219,23 @@ def test_a_group_of_several_grids_is_one_table_per_grid(weather: Repository) -> 
 def test_what_is_not_one_query_is_refused(weather: Repository, query: str) -> None:
     with pytest.raises(InvalidInputError, match="query"):
         planned(weather, query)
+
+
+def test_steps_of_a_pipe_are_not_looked_into(weather: Repository) -> None:
+    assert chunks(weather, "FROM old |> LIMIT 5 |> WHERE lat > 40 |> SELECT t2m") == [96]
+
+
+@pytest.mark.parametrize("statement", ["CREATE TEMPORARY VIEW v AS", "CACHE TABLE v AS"])
+def test_what_outlives_the_statement_is_refused(weather: Repository, statement: str) -> None:
+    with pytest.raises(InvalidInputError, match="createOrReplaceTempView"):
+        planned(weather, f"{statement} SELECT t2m FROM old")  # noqa: S608  # our own text
+    with_as = planned(weather, "CREATE TABLE v AS SELECT t2m FROM old WHERE lat > 40")
+    assert with_as.chunks_read == 12
+
+
+def test_positions_in_the_text_survive_other_alphabets(weather: Repository) -> None:
+    text = planned(weather, "SELECT 'é☃😀' AS x,\r\n t2m FROM old -- ☃\r\n WHERE lat > 40").text
+    assert text == "SELECT 'é☃😀' AS x,\r\n t2m FROM {frazil_0} AS `old` -- ☃\r\n WHERE lat > 40"
 
 
 def test_an_unknown_option_of_a_table_is_named() -> None:
