@@ -1,4 +1,4 @@
-"""A repository with a thousand snapshots."""
+"""Repositories with hundreds of snapshots."""
 
 from pathlib import Path
 
@@ -7,16 +7,19 @@ import zarr
 
 from tests.compat.driver import OURS, REFERENCE, Engine, assert_same, contents, history_of
 
-SNAPSHOTS = 1000
 
-
-@pytest.mark.parametrize("writer", [OURS, REFERENCE], ids=lambda engine: engine.name)
-def test_a_thousand_snapshots_are_read_and_extended(writer: Engine, tmp_path: Path) -> None:
+# The reference does not sync its files, so it writes a thousand in the time we write a hundred.
+@pytest.mark.parametrize(
+    ("writer", "snapshots"), [(OURS, 200), (REFERENCE, 1000)], ids=["frazil", "icechunk"]
+)
+def test_a_long_history_is_read_and_extended(
+    writer: Engine, snapshots: int, tmp_path: Path
+) -> None:
     repo = writer.create(tmp_path)
     session = repo.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(4,), chunks=(1,), dtype="i4")[...] = 1
     session.commit("the array")
-    for i in range(SNAPSHOTS):
+    for i in range(snapshots):
         repo.writable_session("main").commit(f"{i}", metadata={"i": i}, allow_empty=True)
 
     for engine in (OURS, REFERENCE):
@@ -27,8 +30,8 @@ def test_a_thousand_snapshots_are_read_and_extended(writer: Engine, tmp_path: Pa
     ours, reference = OURS.open(tmp_path), REFERENCE.open(tmp_path)
     assert_same(history_of(ours), history_of(reference), "history")
     ancestry = list(ours.ancestry(branch="main"))
-    assert len(ancestry) == SNAPSHOTS + 4
-    assert [info.metadata["i"] for info in ancestry[2:-2]] == list(reversed(range(SNAPSHOTS)))
-    middle = ancestry[SNAPSHOTS // 2].id
+    assert len(ancestry) == snapshots + 4
+    assert [info.metadata["i"] for info in ancestry[2:-2]] == list(reversed(range(snapshots)))
+    middle = ancestry[snapshots // 2].id
     stores = [repo.readonly_session(snapshot_id=middle).store for repo in (ours, reference)]
     assert_same(contents(stores[0]), contents(stores[1]), "contents")
