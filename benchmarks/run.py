@@ -22,6 +22,7 @@ ENGINES = ("icechunk", "frazil")
 WORKLOADS = {
     "virtual_refs": ("write", "scan", "scan_locations"),
     "virtual_refs_distinct": ("write", "scan", "scan_locations"),
+    "virtual_refs_columns": ("write", "scan"),
     "small_commits": ("commit", "history"),
     "raw_chunks": ("write", "read"),
     "import_time": ("import",),
@@ -29,6 +30,8 @@ WORKLOADS = {
 PROMISES = {
     ("virtual_refs", "set + commit"),
     ("virtual_refs", "scan: array_chunk_iterator"),
+    ("virtual_refs_columns", "set + commit"),
+    ("virtual_refs_columns", "scan: array_chunk_iterator"),
     ("virtual_refs_distinct", "set + commit"),
     ("virtual_refs_distinct", "scan: array_chunk_iterator"),
 }
