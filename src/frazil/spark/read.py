@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
+from frazil.errors import InvalidInputError
 from frazil.spark.opened import Opened, Pinned, RepositoryLike, open_pinned, path_of, pin
 from frazil.spark.options import (
     DEFAULT_PARTITION_BYTES,
@@ -29,6 +30,7 @@ from frazil.spark.source import FORMAT, IcechunkSource
 from frazil.spark.where import coordinates_of, names_in, plan_where
 
 _ZONE = "spark.sql.session.timeZone"
+_QUOTES_ARE_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ def read(
     xarray. `where` is a predicate in SQL, of any columns; where it bounds coordinates, only the
     chunks within are read. Options as those of `format("icechunk")`; errors are frazil's own.
     """
+    require_text_quotes(spark, where or "")
     plan = plan_read(
         repository,
         group=group,
@@ -194,3 +197,16 @@ def make_version(
 
 def session_zone(spark: SparkSession) -> str:
     return str(spark.conf.get(_ZONE))
+
+
+def require_text_quotes(spark: SparkSession, sql: str) -> None:
+    """Raises if `sql` has double quotes and the session takes them for names.
+
+    Bounds are found by a parser that takes them for text, as Spark does unless told otherwise:
+    it would compare a coordinate with the name of another column.
+    """
+    if '"' in sql and all(spark.conf.get(key, "false") == "true" for key in _QUOTES_ARE_NAMES):
+        raise InvalidInputError(
+            f"double quotes are names in this session ({_QUOTES_ARE_NAMES[1]}), but text to"
+            " frazil: write names in backquotes and text in single quotes"
+        )

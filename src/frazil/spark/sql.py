@@ -28,7 +28,14 @@ from frazil.paths import NodePath
 from frazil.spark.description import GroupDescription
 from frazil.spark.opened import Opened, RepositoryLike, path_of
 from frazil.spark.options import ReadOptions, Version, parse_as_of
-from frazil.spark.read import ReadPlan, decide, make_version, open_options, session_zone
+from frazil.spark.read import (
+    ReadPlan,
+    decide,
+    make_version,
+    open_options,
+    require_text_quotes,
+    session_zone,
+)
 from frazil.spark.references import Reference, belongs, demands, find_references, used_names
 from frazil.spark.scan import Table, plan_table
 from frazil.spark.selection import Selection, to_selection
@@ -83,6 +90,7 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
     A table is a repository or its path, or a mapping with `path` and what else `read` takes:
     group, variables, sel, branch, tag, snapshot, as_of.
     """
+    require_text_quotes(spark, query)
     return plan_sql(query, tables, session_zone=session_zone(spark)).run(spark)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.spark.java import JavaNotFoundError, find_java
+from frazil.errors import JavaNotFoundError
+from frazil.spark.java import find_java
 
 
 def fake_java(home: Path, version: str) -> Path:
