@@ -205,7 +205,7 @@ def require_text_quotes(spark: SparkSession, sql: str) -> None:
     Bounds are found by a parser that takes them for text, as Spark does unless told otherwise:
     it would compare a coordinate with the name of another column.
     """
-    if '"' in sql and all(spark.conf.get(key, "false") == "true" for key in _QUOTES_ARE_NAMES):
+    if '"' in sql and all(spark.conf.get(key) == "true" for key in _QUOTES_ARE_NAMES):
         raise InvalidInputError(
             f"double quotes are names in this session ({_QUOTES_ARE_NAMES[1]}), but text to"
             " frazil: write names in backquotes and text in single quotes"
