@@ -52,7 +52,9 @@ def run_once(workload: str, engine: str) -> Phases:
                 [sys.executable, *command], check=False, capture_output=True, text=True, cwd=ROOT
             )
             if done.returncode:
-                sys.exit(f"{workload} / {stage} with {engine} failed:\n{done.stderr}")
+                sys.exit(
+                    f"{workload} / {stage} with {engine} failed ({done.returncode}):\n{done.stderr}"
+                )
             phases |= json.loads(done.stdout.splitlines()[-1])
     return phases
 

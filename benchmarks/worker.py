@@ -21,7 +21,9 @@ def main(workload: str, stage: str, engine: str, directory: str) -> None:
     stopwatch = Stopwatch()
     module.STAGES[stage](package, Path(directory), stopwatch)
     phases = {name: dataclasses.asdict(phase) for name, phase in stopwatch.phases.items()}
-    print(json.dumps(phases))
+    print(json.dumps(phases), flush=True)
+    # The reference's threads have been seen to crash while the interpreter shuts down.
+    os._exit(0)
 
 
 if __name__ == "__main__":
