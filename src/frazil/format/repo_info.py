@@ -242,17 +242,25 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
 
 def _sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:
     """Snapshots in order of id, whatever the file's order, and the new row of each old one."""
-    ids = [raw.tobytes() for raw in table.struct("id").values]
     parents = table.scalar("parent_offset").values
-    if len(parents) and not (int(parents.min()) >= -1 and int(parents.max()) < len(ids)):
+    if len(parents) and not (int(parents.min()) >= -1 and int(parents.max()) < len(parents)):
         raise FormatError("a snapshot's parent is not listed")
-    order = np.array(sorted(range(len(ids)), key=ids.__getitem__), dtype=np.int64)
+    order = _order_of_ids(table.struct("id").values)
+    every = np.arange(len(order), dtype=np.int64)
+    if np.array_equal(order, every):
+        return SnapshotInfos(table), every
     new_rows = np.empty_like(order)
-    new_rows[order] = np.arange(len(order))
-    moved = np.where(parents < 0, -1, np.append(new_rows, -1)[parents]) if ids else parents
-    if not (order == new_rows).all() or (len(order) and (order != np.arange(len(order))).any()):
-        table = table.replace(parent_offset=ScalarColumn.of(moved, "i4")).take(order)
+    new_rows[order] = every
+    moved = np.where(parents < 0, -1, np.append(new_rows, -1)[parents])
+    table = table.replace(parent_offset=ScalarColumn.of(moved, "i4")).take(order)
     return SnapshotInfos(table), new_rows
+
+
+def _order_of_ids(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+    """Rows of (n, 12) ids in ascending order of their bytes."""
+    high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0]
+    low = np.ascontiguousarray(ids[:, 8:]).view(">u4")[:, 0]
+    return np.lexsort((low, high)).astype(np.int64)
 
 
 def _decode_refs(refs: Table, new_rows: npt.NDArray[np.int64]) -> dict[str, int]:

@@ -54,6 +54,7 @@ KINDS: dict[int, type[UpdateKind]] = {
     16: RepoStatusChanged,
 }
 _NUMBERS = {kind: number for number, kind in KINDS.items()}
+_NONE = {number: Table.empty(UPDATE_KINDS[number]) for number in KINDS}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +79,32 @@ class UpdateLog(Sequence[Update]):
         if isinstance(place, slice):
             return UpdateLog(self.table.take(rows))
         return decode_update(self.table, int(rows))
+
+    @property
+    def newest_us(self) -> int:
+        """When the latest entry was made; 0 if there is none."""
+        return int(self.table.scalar("updated_at").values[0]) if len(self) else 0
+
+    def recorded(self, update: Update, *, backup: str) -> "UpdateLog":
+        """One more entry in front. The one before it is the newest in the file `backup`."""
+        paths = self.table.string("backup_path")
+        older = paths.take(np.arange(1, len(self), dtype=np.int64))
+        cited = StringColumn.concat([StringColumn.from_list([backup]), older])
+        return UpdateLog(
+            Table.concat([encode_updates([update]), self.table.replace(backup_path=cited)])
+        )
+
+    def first_page(self, size: int) -> tuple["UpdateLog", str | None]:
+        """At most `size` entries, and the backup that holds those left out, None if none are.
+
+        Entries that no backup holds (a migration made them) are never left out.
+        """
+        paths = self.table.string("backup_path")
+        elsewhere = np.flatnonzero(paths.present[size:])
+        if not len(elsewhere):
+            return self, None
+        stop = size + int(elsewhere[0])
+        return self[:stop], paths.text(stop)
 
     def __iter__(self) -> Iterator[Update]:
         return (decode_update(self.table, row) for row in range(len(self)))
@@ -109,6 +136,8 @@ def encode_updates(updates: Sequence[Update]) -> Table:
         by_number[number].append(update.kind)
     variants = {
         number: Table.build(UPDATE_KINDS[number], len(kinds), **_columns(number, kinds))
+        if kinds
+        else _NONE[number]
         for number, kinds in by_number.items()
     }
     return Table.build(

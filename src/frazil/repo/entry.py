@@ -50,13 +50,8 @@ class EntryPoint:
         return self._fetch_stored().info
 
     def update(self, change: Change, *, doing: str) -> RepoInfo:
-        """Applies `change` and returns the repo info that was stored.
-
-        Everything put before is made durable first, so that a commit never refers to files that
-        a power failure could still take.
-        """
+        """Applies `change` and returns the repo info that was stored."""
         settings = self.files.settings
-        self.files.store.sync()
         for attempt in range(settings.update_tries):
             pause_s = backoff_s(
                 attempt,
@@ -84,7 +79,8 @@ class EntryPoint:
     def _swap(self, old: StoredRepoInfo, new: RepoInfo, backup: str) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
         self.files.back_up(old, backup)
-        self.files.store.sync()  # the log cites the backup, so it must not be lost before
+        # What `new` refers to, backup included, must not be what a power failure can still take.
+        self.files.store.sync()
         try:
             self.files.replace_repo_info(old, new)
         except PreconditionFailedError:

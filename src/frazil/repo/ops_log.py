@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from frazil.errors import ObjectNotFoundError
 from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import UpdateLog
 from frazil.format.updates import Update, UpdateKind
 
 
@@ -20,15 +21,10 @@ def record(
 
     Times strictly increase, as other clients require, even where the clock does not.
     """
-    newest, *older = info.updates
-    at_us = max(now_us, newest.updated_at_us + 1)
-    updates = [Update(kind=kind, updated_at_us=at_us, backup_path=None)]
-    updates += [replace(newest, backup_path=backup), *older]
-    for place in range(max(1, page_size), len(updates)):
-        if (dropped := updates[place].backup_path) is not None:
-            # Entries without a backup (a migration made them) exist nowhere else: kept.
-            return replace(info, updates=tuple(updates[:place]), before_updates=dropped)
-    return replace(info, updates=tuple(updates))
+    log = UpdateLog.of(info.updates)
+    update = Update(kind=kind, updated_at_us=max(now_us, log.newest_us + 1), backup_path=None)
+    page, dropped = log.recorded(update, backup=backup).first_page(page_size)
+    return replace(info, updates=page, before_updates=dropped or info.before_updates)
 
 
 def read(info: RepoInfo, fetch_backup: Callable[[str], RepoInfo]) -> Iterator[Update]:
