@@ -67,9 +67,11 @@ def test_ingest_makes_one_commit(ingested: tuple[Path, Answer]) -> None:
 @pytest.mark.spark
 def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> None:
     succeeds("branch", "create", weather, "longer")
-    options = ("--concat-dim", "time", "--append", "--branch", "longer")
+    options = ("--concat-dim", "time", "--append", "--branch", "longer", "--idempotency-key", "k")
     said = succeeds("ingest", files[2], weather, *options, timeout_s=SPARK_S).out
     assert "to longer: 1 files" in said
+    again = succeeds("ingest", files[2], weather, *options, timeout_s=SPARK_S).out
+    assert again.startswith("nothing to do: ")
     (t2m,) = succeeds("ls", weather, "t2m", "--branch", "longer", "--json").json
     assert t2m["shape"] == [72, 4]
     (before,) = succeeds("ls", weather, "t2m", "--json").json

@@ -40,6 +40,13 @@ def ingest(
     append: Annotated[
         bool, typer.Option("--append", help="Extend arrays that are there, along --concat-dim.")
     ] = False,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A repeated run with the same key commits nothing.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write files into a repository, as one commit."""
@@ -67,9 +74,13 @@ def ingest(
         branch=branch,
         mode=IngestMode.APPEND if append else IngestMode.CREATE,
         message=message,
+        variables=variables,
+        idempotency_key=idempotency_key,
     )
     if as_json:
         print_json({name: getattr(result, name) for name in type(result).__slots__})
+    elif not result.committed:
+        print(f"nothing to do: {result.snapshot_id} has this key already")
     else:
         print(
             f"committed {result.snapshot_id} to {branch}: {result.files} files,"

@@ -16,7 +16,7 @@ from frazil.testing.objectstore import at_once
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return tmp_path / "above" / "root"
+    return tmp_path / "above" / "base"
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_a_conditional_put_is_durable_when_it_returns(root: Path, calls: list[st
     store = LocalStore(root)
     version = store.put("d/a", b"1", when=ABSENT)
     made = ["fsync .", "fsync above"]  # the root was made, and a directory for it
-    named = ["fsync TEMP", "link above/root/d/a", "fsync above/root/d"]
+    named = ["fsync TEMP", "link above/base/d/a", "fsync above/base/d"]
     assert calls[:2] == made
     assert calls[2:5] == named
-    assert sorted(calls[5:]) == ["fsync above", "fsync above/root"]
+    assert sorted(calls[5:]) == ["fsync above", "fsync above/base"]
     calls.clear()
     store.put("d/a", b"2", when=Matches(version))
-    assert calls == ["fsync TEMP", "rename above/root/d/a", "fsync above/root/d"]
+    assert calls == ["fsync TEMP", "rename above/base/d/a", "fsync above/base/d"]
 
 
 def test_a_plain_put_waits_for_sync(root: Path, calls: list[str]) -> None:
@@ -63,8 +63,8 @@ def test_a_plain_put_waits_for_sync(root: Path, calls: list[str]) -> None:
     assert [call for call in calls if call.startswith("fsync")] == ["fsync .", "fsync above"]
     calls.clear()
     store.sync()
-    files = {"above/root/a", "above/root/d/b", "above/root/d/e/c"}
-    directories = {"above/root", "above/root/d", "above/root/d/e"}
+    files = {"above/base/a", "above/base/d/b", "above/base/d/e/c"}
+    directories = {"above/base", "above/base/d", "above/base/d/e"}
     assert set(calls[:3]) == {f"fsync {one}" for one in files}
     assert set(calls[3:6]) == {f"fsync {one}" for one in directories}
     assert calls[6:] == ["fsync above"]
@@ -79,7 +79,7 @@ def test_content_is_durable_before_it_replaces_other_content(root: Path, calls: 
     store.sync()
     calls.clear()
     store.put("a", b"new")
-    assert calls == ["link above/root/a", "fsync TEMP", "rename above/root/a"]
+    assert calls == ["link above/base/a", "fsync TEMP", "rename above/base/a"]
 
 
 def test_fsync_can_be_turned_off(root: Path, calls: list[str]) -> None:
@@ -103,7 +103,7 @@ def test_a_file_put_by_any_thread_is_synced_once(root: Path, calls: list[str]) -
 
     at_once(work)
     store.sync()
-    files = [call for call in calls if call.startswith("fsync above/root/d/")]
+    files = [call for call in calls if call.startswith("fsync above/base/d/")]
     assert len(files) == len(set(files)) == 80
 
 
@@ -141,7 +141,7 @@ def test_an_interrupted_sync_is_done_again(
             store.sync()
     calls.clear()
     store.sync()
-    assert "fsync above/root/a" in calls
+    assert "fsync above/base/a" in calls
 
 
 def test_a_directory_that_cannot_be_synced_is_left_to_the_filesystem(
