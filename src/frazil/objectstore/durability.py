@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 _WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
+_FEW = 4  # what a small commit writes: starting threads would take longer than the syncs
 
 
 class LostWriteError(OSError):
@@ -118,7 +119,7 @@ def sync_descriptor(descriptor: int) -> None:
 
 def _sync_all(sync: Callable[[str], None], paths: Iterable[str]) -> None:
     todo = list(paths)
-    if len(todo) < 2:
+    if len(todo) <= _FEW:
         for path in todo:
             sync(path)
         return
