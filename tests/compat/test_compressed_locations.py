@@ -46,3 +46,28 @@ def test_compressed_and_new_locations_end_up_in_one_manifest(tmp_path: Path) -> 
     assert sorted(ours.readonly_session("main").all_virtual_chunk_locations()) == expected
     again = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path)))
     assert sorted(again.readonly_session("main").all_virtual_chunk_locations()) == expected
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+def test_locations_are_compressed_one_by_one_only_if_configured(
+    tmp_path: Path, *, asked_for: bool
+) -> None:
+    compression = frazil.ManifestVirtualChunkLocationCompressionConfig() if asked_for else None
+    config = frazil.RepositoryConfig(
+        manifest=frazil.ManifestConfig(virtual_chunk_location_compression=compression)
+    )
+    storage = frazil.local_filesystem_storage(str(tmp_path))
+    session = frazil.Repository.create(storage, config).writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(COUNT,), chunks=(1,), dtype="u1")
+    numbers = np.arange(COUNT, dtype=np.uint64)
+    session.store.set_virtual_refs_arr(
+        "a", (COUNT,), locations("new", COUNT), numbers, numbers + 1, validate_containers=False
+    )
+    session.commit("distinct locations")
+
+    theirs = icechunk.Repository.open(icechunk.local_filesystem_storage(str(tmp_path)))
+    found = theirs.readonly_session("main").all_virtual_chunk_locations()
+    assert sorted(found) == sorted(locations("new", COUNT))
+    (file,) = (tmp_path / "manifests").iterdir()
+    shown = theirs.inspect_manifest(file.name)
+    assert shown["compression"]["uses_location_compression"] is asked_for

@@ -11,7 +11,6 @@ from frazil.format.config import (
     CompressionConfig,
     ManifestConfig,
     ManifestSplittingConfig,
-    ManifestVirtualChunkLocationCompressionConfig,
     RepositoryConfig,
     RepoUpdateRetryConfig,
     StorageRetriesSettings,
@@ -33,7 +32,7 @@ class Settings:
     update_backoff_s: float
     update_backoff_cap_s: float
     updates_per_file: int
-    location_compression: LocationCompression
+    location_compression: LocationCompression | None
     splitting: ManifestSplittingConfig | None
 
     @classmethod
@@ -65,11 +64,11 @@ class Settings:
         )
 
 
-def _location_compression(manifest: ManifestConfig) -> LocationCompression:
-    given = (
-        manifest.virtual_chunk_location_compression
-        or ManifestVirtualChunkLocationCompressionConfig()
-    )
+def _location_compression(manifest: ManifestConfig) -> LocationCompression | None:
+    """None unless asked for: the manifest is compressed as a whole, sooner and smaller."""
+    given = manifest.virtual_chunk_location_compression
+    if given is None:
+        return None
     return LocationCompression(
         min_num_chunks=_given(given.min_num_chunks, 1000),
         max_samples=_given(given.dictionary_max_training_samples, 100),

@@ -4,8 +4,9 @@ The layout runs forward, parents before children, so that every position is know
 handed out. All rows of one table type become one block of equal strides:
 
     vtables, one for each combination of fields that occurs
-    block    row 0 | row 1 | ...    room in each row for every field that any row has
-    for each field that is an offset: what it points to, of all rows together
+    block    row 0 | row 1 | ...    room in each row for every field that any row has,
+                                    and behind it for what attached.py finds
+    for each other field that is an offset: what it points to, of all rows together
 
 The same columns always give the same bytes. Strings are written once for each code; vtables with
 equal content once in the buffer; sub-tables once for each row of their column.
@@ -18,6 +19,7 @@ from typing import assert_never
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.attached import Attachment, attachment
 from frazil.flatbuf.columns import (
     ScalarColumn,
     StringColumn,
@@ -144,16 +146,35 @@ def _encode_rows(target: _Target, table: Table) -> tuple[int, int]:
     pieces = [piece for field in table.schema.fields for piece in _pieces(table, field)]
     places, stride = _lay_out(pieces)
     vtables = _encode_vtables(target, table, pieces, places, stride)
-    align = max([4, *(piece.align for piece in pieces)])
+    attached = _attachments(table, places)
+    aligns = [piece.align for piece in pieces] + [each.align for each in attached.values()]
+    align = max([4, *aligns])
+    behind = {}
+    for slot, each in attached.items():
+        behind[slot] = each.place(stride)
+        stride = behind[slot] + each.size
     stride += -stride % align
     position, heap = target.reserve(stride * len(table), align)
     block = _Block(position, stride, len(table), heap, places)
     back = block.rows() - vtables
     np.ndarray((len(table),), "<i4", heap, 0, (stride,))[:] = back
     for field in table.schema.fields:
-        if field.slot in places:
+        if field.slot in attached:
+            attached[field.slot].write(heap, behind[field.slot], stride)
+            block.cell(field.slot, "u4")[:] = behind[field.slot] - places[field.slot]
+        elif field.slot in places:
             _encode_field(target, block, table, field)
     return position, stride
+
+
+def _attachments(table: Table, places: dict[int, int]) -> dict[int, Attachment]:
+    """By slot, what is kept behind the rows."""
+    found = (
+        (field.slot, attachment(field.kind, table[field.name]))
+        for field in table.schema.fields
+        if field.slot in places
+    )
+    return {slot: each for slot, each in found if each is not None}
 
 
 def _pieces(table: Table, field: Field) -> list[_Piece]:

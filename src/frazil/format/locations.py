@@ -72,6 +72,9 @@ class Frames:
         except zstandard.ZstdError as error:
             raise FormatError(f"cannot decompress a chunk location: {error}") from error
 
+    def taken(self, codes: Ints) -> "Frames":
+        return Frames(self.stored.take(codes), self.is_frame[codes], self.dictionary)
+
     def resolved(self) -> tuple[Ints, Strings]:
         """A code for each stored location, and the distinct locations so numbered."""
         with self._lock:
@@ -133,8 +136,16 @@ class CompressedLocations(StringColumn):
     def take(self, rows: Ints) -> Self:
         return type(self)(self._codes[rows], self._frames)
 
-    def pruned(self) -> StringColumn:  # type: ignore[override]  # decompressed, so not of Self
-        return StringColumn(self.codes, self.strings).pruned()
+    def pruned(self) -> Self:
+        """Over the frames that the rows use, so that only these will be decompressed."""
+        used = np.zeros(len(self._frames.stored) + 1, dtype=np.bool_)
+        used[self._codes] = True  # -1 marks the extra place at the end
+        if used[:-1].all():
+            return self
+        kept = np.flatnonzero(used[:-1])
+        renumbered = np.full(len(used), -1, dtype=np.int64)
+        renumbered[kept] = np.arange(len(kept))
+        return type(self)(renumbered[self._codes], self._frames.taken(kept))
 
 
 def decode_locations(encoded: EncodedLocations, algorithm: int) -> StringColumn:

@@ -10,11 +10,16 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import splits_of
 from frazil.flatbuf.strings import Strings
 
+_SAMPLED = 100  # one text of so many is looked at, and a hundred neighbours here and there
+_MANY = 100_000
 type Texts = StringColumn | Strings | Sequence[str]
 
 
 def coded(texts: Texts) -> StringColumn:
-    """One row per text, equal ones stored once. What is coded already stays as it is."""
+    """One row per text, equal ones stored once. What is coded already stays as it is.
+
+    Of many texts that hardly ever repeat, the few that do are stored as often as they occur.
+    """
     match texts:
         case StringColumn():
             return texts
@@ -22,10 +27,28 @@ def coded(texts: Texts) -> StringColumn:
             codes, distinct = texts.unique()
             return StringColumn(codes, distinct)
         case _:
+            if _seem_distinct(texts):
+                return StringColumn.of(table(texts))
             # A missing key numbers itself: one pass over the list, in C.
             numbers: defaultdict[str, int] = defaultdict(count().__next__)
             codes = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
             return StringColumn(codes, table(list(numbers)))
+
+
+def _seem_distinct(texts: Sequence[str]) -> bool:
+    """Whether looking for equal ones would cost more than it saves, going by a sample.
+
+    Chosen at random, since files take turns in regular ways, and in runs, since neighbours are
+    the likeliest to be equal.
+    """
+    if len(texts) < _MANY:
+        return False
+    random = np.random.default_rng(len(texts))  # the same texts are always coded the same
+    rows = random.integers(0, len(texts), len(texts) // _SAMPLED)
+    starts = random.integers(0, len(texts) - _SAMPLED, len(rows) // _SAMPLED)
+    near = (starts[:, np.newaxis] + np.arange(_SAMPLED)).reshape(-1)
+    sample = np.unique(np.concatenate([rows, near])).tolist()
+    return len(set(map(texts.__getitem__, sample))) > 0.99 * len(sample)
 
 
 def table(texts: Sequence[str]) -> Strings:

@@ -1,5 +1,7 @@
 """What goes into a buffer, and what does not fit."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from frazil.flatbuf import (
     Field,
     Scalar,
     ScalarColumn,
+    ScalarVector,
     String,
     StringColumn,
     Strings,
@@ -22,6 +25,7 @@ from frazil.flatbuf import (
     TableVectorColumn,
     Union,
     UnionColumn,
+    VectorColumn,
     decode,
     encode,
 )
@@ -41,7 +45,33 @@ def test_equal_strings_are_stored_once() -> None:
 
 
 def test_strings_end_with_a_zero_that_is_not_counted() -> None:
-    assert encode(names("four", "next")).endswith(b"\x04\0\0\0four\0\0\0\0\x04\0\0\0next\0\0\0\0")
+    assert encode(names("four", "longer")).endswith(b"\4\0\0\0four\0\0\0\0\6\0\0\0longer\0\0")
+    assert encode(names("four", "next")).endswith(b"\4\0\0\0next\0\0\0\0")
+
+
+def test_strings_of_equal_length_follow_their_rows() -> None:
+    first, _, second = encode(names("four", "next")).partition(b"\4\0\0\0four\0\0\0\0")
+    assert first.endswith(b"\4\0\0\0")  # from the field to what comes next
+    assert second[4:] == b"\4\0\0\0\4\0\0\0next\0\0\0\0"
+
+
+@pytest.mark.parametrize("items", [("same", "same"), ("four", None), (None, "four"), ("", "x")])
+def test_strings_that_are_shared_or_missing_or_uneven_do_not(items: tuple[str | None]) -> None:
+    root = names(*items)
+    assert decode(encode(root), NAMES).equals(root)
+
+
+def test_vectors_behind_rows_are_aligned() -> None:
+    row = TableSchema("Row", (Field("a", 0, Scalar("u1")), Field("v", 1, ScalarVector("u8"))))
+    schema = TableSchema("Root", (Field("rows", 0, TableVector(row)),))
+    values = np.arange(6, dtype=np.uint64).reshape(3, 2) + 0x1122334455667700
+    rows = Table.build(row, 3, a=ScalarColumn.of([1, 2, 3], "u1"), v=VectorColumn.regular(values))
+    root = Table.build(schema, 1, rows=TableVectorColumn.of(rows))
+    data = encode(root)
+    places = [data.index(each.tobytes()) for each in values]
+    assert [place % 8 for place in places] == [0, 0, 0]
+    assert len({after - before for before, after in pairwise(places)}) == 1
+    assert decode(data, schema).equals(root)
 
 
 def test_strings_that_no_row_uses_are_left_out() -> None:

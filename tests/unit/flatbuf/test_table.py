@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf import (
     Column,
     Field,
@@ -304,3 +304,19 @@ def test_a_schema_knows_its_fields() -> None:
     assert hash(ROW) == hash(pickle.loads(pickle.dumps(ROW)))
     with pytest.raises(KeyError, match="Row has no field 'wrong'"):
         ROW.field("wrong")
+
+
+@pytest.mark.parametrize("odd", ["plain", "\N{SNOWMAN} and more", ""])
+def test_many_strings_become_the_texts_they_were(odd: str) -> None:
+    texts = [f"text {i}" for i in range(40_000)]
+    texts[20_000] = odd
+    strings = Strings.from_list(texts)
+    assert strings.to_texts() == texts
+    backwards = np.arange(len(texts))[::-1]
+    assert strings.take(backwards).to_texts() == texts[::-1]
+
+
+def test_bytes_that_are_not_text_are_refused_wherever_they_are() -> None:
+    strings = Strings.from_list([b"fine", b"\xff"])
+    with pytest.raises(FormatError, match="UTF-8"):
+        strings.to_texts()

@@ -70,6 +70,16 @@ def test_taking_rows_decompresses_nothing_yet() -> None:
     assert len(some) == 2
 
 
+def test_pruning_leaves_out_the_frames_of_other_rows() -> None:
+    encoded = compressed([*NAMES, None])
+    broken = encoded.compressed.to_list()
+    broken[5] = b"not a frame"
+    found = decode_locations(only(column_of(broken), encoded.dictionary), 1)
+    some = found.take(np.array([300, 7, 3, 7])).pruned()
+    assert some.to_texts() == [None, NAMES[7], NAMES[3], NAMES[7]]
+    assert len(some.strings) == 2
+
+
 def test_compressed_locations_survive_pickling() -> None:
     found = pickle.loads(pickle.dumps(decode_locations(compressed(), 1)))
     assert found.to_texts() == NAMES
