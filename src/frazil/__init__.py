@@ -5,7 +5,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from frazil import config as config
+    from frazil import ops as ops
+    from frazil import repository as repository
+    from frazil import session as session
+    from frazil import snapshots as snapshots
+    from frazil import storage as storage
+    from frazil import store as store
+    from frazil import virtual as virtual
     from frazil.api import *  # noqa: F403 -- what `__getattr__` finds, for type checkers
+    from frazil.compatibility import install_as_icechunk
 
     __version__: str
 
@@ -61,6 +70,7 @@ __all__ = [
     "VirtualChunkSpec",
     "__version__",
     "in_memory_storage",
+    "install_as_icechunk",
     "local_filesystem_storage",
 ]
 
@@ -75,6 +85,10 @@ if not TYPE_CHECKING:  # a type checker would take it to mean that any name is t
         """
         if name == "__version__":
             return import_module("importlib.metadata").version("frazil")
+        if name == "install_as_icechunk":
+            return import_module("frazil.compatibility").install_as_icechunk
         if name in __all__:
             return getattr(import_module("frazil.api"), name)
+        if name in import_module("frazil.compatibility").AT_ONCE:
+            return import_module(f"frazil.{name}")
         raise AttributeError(f"module 'frazil' has no attribute {name!r}")
