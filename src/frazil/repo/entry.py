@@ -49,7 +49,7 @@ class EntryPoint:
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
-    def update(self, change: Change, *, doing: str) -> RepoInfo:
+    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
         """Applies `change` and returns the repo info that was stored."""
         settings = self.files.settings
         for attempt in range(settings.update_tries):
@@ -61,7 +61,8 @@ class EntryPoint:
             )
             time.sleep(pause_s)
             old = self._fetch_stored()
-            require_online(old.info, doing=doing)
+            if not even_if_read_only:
+                require_online(old.info, doing=doing)
             new, kind = change(old.info)
             now_us = self.clock()
             backup = backup_name(now_us)

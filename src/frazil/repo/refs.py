@@ -22,7 +22,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo import history
+from frazil.repo import flags, history
 
 MAIN = "main"
 
@@ -65,6 +65,7 @@ def delete_branch(info: RepoInfo, name: str) -> Step:
 
 
 def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
+    flags.require_enabled(info, flags.CREATE_TAG, doing="tag creation")
     _require_name(name)
     if name in info.tags:
         raise AlreadyExistsError(
@@ -80,6 +81,7 @@ def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
 
 
 def delete_tag(info: RepoInfo, name: str) -> Step:
+    flags.require_enabled(info, flags.DELETE_TAG, doing="tag delete")
     previous = history.snapshot_id(info, history.tag_row(info, name))
     rest = {other: row for other, row in info.tags.items() if other != name}
     deleted = tuple(sorted({*info.deleted_tags, name}, key=str.encode))

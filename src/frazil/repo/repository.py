@@ -1,7 +1,8 @@
 """A repository: an object store with an entry point, and what can be asked of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from frazil.assets.files import Files
 from frazil.assets.settings import Settings
@@ -13,14 +14,16 @@ from frazil.errors import (
     PreconditionFailedError,
     ReadOnlyError,
 )
+from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.repo_info import RepoInfo
+from frazil.format.repo_info import RepoInfo, RepoStatus
 from frazil.format.snapshot import ManifestFile
 from frazil.format.updates import ConfigChanged, Update
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo import history, ops_log, refs
+from frazil.repo import admin, flags, history, ops_log, refs
+from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.history import SnapshotRecord
@@ -39,11 +42,12 @@ class Repository:
         self.store = store
         self.config = config
         self.clock = clock
+        self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
         self._files = Files(store, Settings.of(config))
         self._entry = EntryPoint(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Repository, (self.store, self.config, self.clock)
+        return _reopen, (self.store, self.config, self.clock, self.default_commit_metadata)
 
     # Opening
 
@@ -85,6 +89,11 @@ class Repository:
         merged = given if stored is None else decode_config(stored).merge(given)
         return cls(store, merged, clock)
 
+    def reopened(self, config: RepositoryConfig | None = None) -> "Repository":
+        """The same repository, with `config` over the configuration it has here."""
+        merged = self.config if config is None else self.config.merge(config)
+        return _reopen(self.store, merged, self.clock, self.default_commit_metadata)
+
     @classmethod
     def exists(cls, store: ObjectStore) -> bool:
         return cls.fetch_spec_version(store) is not None
@@ -110,6 +119,34 @@ class Repository:
         config = encode_config(self.config)
         self._entry.update(
             lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
+        )
+
+    # Administration
+
+    def set_metadata(self, metadata: Mapping[str, Any]) -> None:
+        checked = require_json(metadata)
+        self._entry.update(
+            lambda info: admin.set_metadata(info, checked), doing="setting the metadata"
+        )
+
+    def update_metadata(self, changes: Mapping[str, Any]) -> dict[str, Json]:
+        """Merges `changes` into what is there when they arrive; returns the whole."""
+        checked = require_json(changes)
+        return self._entry.update(
+            lambda info: admin.update_metadata(info, checked), doing="updating the metadata"
+        ).metadata
+
+    def set_status(self, status: RepoStatus) -> None:
+        """The one change that a repository takes that is not online."""
+        self._entry.update(
+            lambda info: admin.set_status(info, status),
+            doing="setting the status",
+            even_if_read_only=True,
+        )
+
+    def set_flag(self, flag: flags.Flag, value: bool | None) -> None:  # noqa: FBT001 -- three values
+        self._entry.update(
+            lambda info: flags.set_flag(info, flag, value), doing="setting a feature flag"
         )
 
     # Sessions
@@ -216,4 +253,18 @@ class Repository:
             ) from error
 
     def _session(self, snapshot: SnapshotId, *, branch: str | None = None) -> Session:
-        return Session(self._files, self.clock, self._files.fetch_snapshot(snapshot), branch=branch)
+        return Session(
+            self._files,
+            self.clock,
+            self._files.fetch_snapshot(snapshot),
+            branch=branch,
+            default_metadata=self.default_commit_metadata,
+        )
+
+
+def _reopen(
+    store: ObjectStore, config: RepositoryConfig, clock: Clock, metadata: dict[str, Json]
+) -> Repository:
+    repository = Repository(store, config, clock)
+    repository.default_commit_metadata = metadata
+    return repository

@@ -55,12 +55,19 @@ class Session:
     """Safe to use from several threads. After its commit it is read-only, at the new snapshot."""
 
     def __init__(
-        self, files: Files, clock: Clock, snapshot: Snapshot, *, branch: str | None = None
+        self,
+        files: Files,
+        clock: Clock,
+        snapshot: Snapshot,
+        *,
+        branch: str | None = None,
+        default_metadata: Mapping[str, Json] | None = None,
     ) -> None:
         self.files = files
         self._entry = EntryPoint(files, clock)
         self._base = snapshot
         self._branch = branch
+        self._default_metadata = dict(default_metadata or {})  # under that of each commit
         self._changes = ChangeSet(snapshot.nodes)
         self._lock = RLock()
 
@@ -261,7 +268,7 @@ class Session:
         Raises ConflictError if the branch has moved since the session began; the session and its
         changes stay as they are then.
         """
-        checked = require_json(metadata or {})
+        checked = require_json({**self._default_metadata, **(metadata or {})})
         with self._lock:
             if (branch := self._branch) is None:
                 raise SessionStateError(
