@@ -27,6 +27,7 @@ __all__ = [
     "CompressionConfig",
     "ConflictError",
     "Diff",
+    "FeatureFlag",
     "FormatError",
     "IcechunkError",
     "IcechunkStore",

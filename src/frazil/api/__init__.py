@@ -6,6 +6,7 @@ from frazil.api.storage import Storage, in_memory_storage, local_filesystem_stor
 from frazil.api.updates import Update, UpdateType
 from frazil.api.values import (
     Diff,
+    FeatureFlag,
     ManifestFileInfo,
     RepoAvailability,
     RepoStatus,
@@ -63,6 +64,7 @@ __all__ = [
     "CompressionConfig",
     "ConflictError",
     "Diff",
+    "FeatureFlag",
     "FormatError",
     "IcechunkError",
     "IcechunkStore",

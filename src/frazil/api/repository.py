@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import deepcopy
 from datetime import datetime
 from typing import Any
 
+from frazil.api.administration import AdministeredRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage
 from frazil.api.updates import Update
-from frazil.api.values import Diff, ManifestFileInfo, RepoStatus, SnapshotInfo, SpecVersion
+from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo, SpecVersion
 from frazil.api.versions import require_version, require_writable_spec
 from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig
@@ -23,16 +23,12 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
 _BATCH = 1000  # entries of a history that are worked out at once
 
 
-class Repository:
+class Repository(AdministeredRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on
     a thread.
     """
-
-    def __init__(self, repository: engine.Repository, storage: Storage) -> None:
-        self._engine = repository
-        self._storage = storage
 
     def __repr__(self) -> str:
         return f"Repository(storage={self._storage!r}, config={self.config!r})"
@@ -118,6 +114,16 @@ class Repository:
             check_clean_root=check_clean_root,
         )
 
+    def reopen(self, config: RepositoryConfig | None = None) -> "Repository":
+        """Another object for the same repository, with `config` over this one's.
+
+        Default commit metadata goes along.
+        """
+        return type(self)(self._engine.reopened(config), self._storage)
+
+    async def reopen_async(self, config: RepositoryConfig | None = None) -> "Repository":
+        return await asyncio.to_thread(self.reopen, config)
+
     @staticmethod
     def exists(storage: Storage) -> bool:
         return engine.Repository.exists(storage.store)
@@ -144,53 +150,6 @@ class Repository:
     @staticmethod
     async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:
         return await asyncio.to_thread(Repository.fetch_config, storage)
-
-    # About the repository
-
-    @property
-    def engine(self) -> engine.Repository:
-        """What does the work: synchronous, typed, for frazil's own layers."""
-        return self._engine
-
-    @property
-    def storage(self) -> Storage:
-        return self._storage
-
-    @property
-    def config(self) -> RepositoryConfig:
-        """A copy: changing it changes nothing."""
-        return deepcopy(self._engine.config)
-
-    def save_config(self) -> None:
-        """Makes this configuration the one that everybody gets who opens the repository."""
-        self._engine.save_config()
-
-    async def save_config_async(self) -> None:
-        await asyncio.to_thread(self.save_config)
-
-    @property
-    def spec_version(self) -> SpecVersion:
-        return SpecVersion(self._engine.repo_info().spec_version)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.get_metadata()
-
-    def get_metadata(self) -> dict[str, Any]:
-        return dict(self._engine.repo_info().metadata)
-
-    async def get_metadata_async(self) -> dict[str, Any]:
-        return await asyncio.to_thread(self.get_metadata)
-
-    @property
-    def status(self) -> RepoStatus:
-        return self.get_status()
-
-    def get_status(self) -> RepoStatus:
-        return RepoStatus.of(self._engine.repo_info().status)
-
-    async def get_status_async(self) -> RepoStatus:
-        return await asyncio.to_thread(self.get_status)
 
     # Sessions
 

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
-from frazil.clock import to_datetime
+from frazil.clock import from_datetime, to_datetime
 from frazil.format import updates
 from frazil.format.snapshot import ManifestFile
 from frazil.repo import diff, history, session
+from frazil.repo.flags import Flag
 
 _CHUNKS_SHOWN = 10  # of each array, when a diff is printed
 
@@ -46,12 +47,42 @@ class RepoStatus:
     set_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     limited_availability_reason: str | None = None
 
+    def __post_init__(self) -> None:
+        from_datetime(self.set_at)  # a time without a zone could be any
+
+    def stored(self) -> updates.RepoStatus:
+        return updates.RepoStatus(
+            updates.Availability(int(self.availability)),
+            from_datetime(self.set_at),
+            self.limited_availability_reason,
+        )
+
     @classmethod
     def of(cls, status: updates.RepoStatus) -> "RepoStatus":
         return cls(
             RepoAvailability(int(status.availability)),
             to_datetime(status.set_at_us),
             status.reason,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureFlag:
+    """An operation that a repository can forbid; `setting` is None where the default holds."""
+
+    id: int
+    name: str
+    default_enabled: bool
+    setting: bool | None
+
+    @property
+    def enabled(self) -> bool:
+        return self.default_enabled if self.setting is None else self.setting
+
+    @classmethod
+    def of(cls, flag: Flag, setting: bool | None) -> "FeatureFlag":  # noqa: FBT001 -- three values
+        return cls(
+            id=flag.id, name=flag.name, default_enabled=flag.default_enabled, setting=setting
         )
 
 

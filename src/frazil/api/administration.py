@@ -1,0 +1,138 @@
+"""What belongs to a repository as a whole: configuration, metadata, status, feature flags."""
+
+import asyncio
+from copy import deepcopy
+from typing import Any
+
+from frazil.api.storage import Storage
+from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
+from frazil.format.config import RepositoryConfig
+from frazil.repo import flags
+from frazil.repo import repository as engine
+from frazil.repo.commit_metadata import require_json
+
+
+class AdministeredRepository:
+    """The part of Repository that needs no snapshot."""
+
+    def __init__(self, repository: engine.Repository, storage: Storage) -> None:
+        self._engine = repository
+        self._storage = storage
+
+    @property
+    def engine(self) -> engine.Repository:
+        """What does the work: synchronous, typed, for frazil's own layers."""
+        return self._engine
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    @property
+    def spec_version(self) -> SpecVersion:
+        return SpecVersion(self._engine.repo_info().spec_version)
+
+    # Configuration
+
+    @property
+    def config(self) -> RepositoryConfig:
+        """A copy: changing it changes nothing."""
+        return deepcopy(self._engine.config)
+
+    def save_config(self) -> None:
+        """Makes this configuration the one that everybody gets who opens the repository."""
+        self._engine.save_config()
+
+    async def save_config_async(self) -> None:
+        await asyncio.to_thread(self.save_config)
+
+    def set_default_commit_metadata(self, metadata: dict[str, Any]) -> None:
+        """For the commits of sessions made from now on; what a commit says itself wins.
+
+        Not stored: it belongs to this object and its copies.
+        """
+        self._engine.default_commit_metadata = require_json(metadata)
+
+    def default_commit_metadata(self) -> dict[str, Any]:
+        return deepcopy(self._engine.default_commit_metadata)
+
+    # Metadata
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.get_metadata()
+
+    def get_metadata(self) -> dict[str, Any]:
+        return deepcopy(self._engine.repo_info().metadata)
+
+    async def get_metadata_async(self) -> dict[str, Any]:
+        return await asyncio.to_thread(self.get_metadata)
+
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replaces all of it. Metadata is JSON."""
+        self._engine.set_metadata(metadata)
+
+    async def set_metadata_async(self, metadata: dict[str, Any]) -> None:
+        await asyncio.to_thread(self.set_metadata, metadata)
+
+    def update_metadata(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Replaces the keys given, keeps the others, and returns the whole.
+
+        Nothing is lost if somebody else updates other keys at the same time.
+        """
+        return deepcopy(self._engine.update_metadata(metadata))
+
+    async def update_metadata_async(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        return await asyncio.to_thread(self.update_metadata, metadata)
+
+    # Status
+
+    @property
+    def status(self) -> RepoStatus:
+        return self.get_status()
+
+    def get_status(self) -> RepoStatus:
+        return RepoStatus.of(self._engine.repo_info().status)
+
+    async def get_status_async(self) -> RepoStatus:
+        return await asyncio.to_thread(self.get_status)
+
+    def set_status(self, status: RepoStatus) -> None:
+        """A repository that is not online can be read; this is the only change it takes."""
+        if not isinstance(status, RepoStatus):
+            raise TypeError(f"{type(status).__name__!r} object is not a RepoStatus")
+        self._engine.set_status(status.stored())
+
+    async def set_status_async(self, status: RepoStatus) -> None:
+        await asyncio.to_thread(self.set_status, status)
+
+    # Feature flags
+
+    def feature_flags(self) -> list[FeatureFlag]:
+        """Operations that can be switched off, all of them."""
+        info = self._engine.repo_info()
+        return [FeatureFlag.of(flag, flags.setting(info, flag)) for flag in flags.FLAGS]
+
+    async def feature_flags_async(self) -> list[FeatureFlag]:
+        return await asyncio.to_thread(self.feature_flags)
+
+    def enabled_feature_flags(self) -> list[FeatureFlag]:
+        return [flag for flag in self.feature_flags() if flag.enabled]
+
+    async def enabled_feature_flags_async(self) -> list[FeatureFlag]:
+        return await asyncio.to_thread(self.enabled_feature_flags)
+
+    def disabled_feature_flags(self) -> list[FeatureFlag]:
+        return [flag for flag in self.feature_flags() if not flag.enabled]
+
+    async def disabled_feature_flags_async(self) -> list[FeatureFlag]:
+        return await asyncio.to_thread(self.disabled_feature_flags)
+
+    def set_feature_flag(self, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- the reference's signature
+        """Allows or forbids an operation for everybody; None goes back to the default."""
+        if setting is not None and not isinstance(setting, bool):
+            raise TypeError(f"{type(setting).__name__!r} object is not a bool")
+        self._engine.set_flag(flags.require_flag(name), setting)
+
+    async def set_feature_flag_async(self, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- the reference's signature
+        await asyncio.to_thread(self.set_feature_flag, name, setting)
