@@ -58,10 +58,9 @@ def require_splits(splits: Ints, present: Bools, total: int) -> None:
         raise ValueError(f"{splits.shape} splits for {len(present)} rows")
     if int(splits[0]) != 0 or int(splits[-1]) != total:
         raise ValueError(f"splits run from {splits[0]} to {splits[-1]}, expected 0 to {total}")
-    lengths = np.diff(splits)
-    if len(lengths) and int(lengths.min()) < 0:
+    if bool((splits[1:] < splits[:-1]).any()):
         raise ValueError("splits are not ascending")
-    if not present.all() and bool(lengths[~present].any()):
+    if not present.all() and bool(np.diff(splits)[~present].any()):
         raise ValueError("a row that is not present has elements")
 
 
@@ -174,7 +173,7 @@ class StringColumn:
 
     @classmethod
     def absent(cls, count: int) -> Self:
-        return cls(np.full(count, -1, np.int64), Strings.empty())
+        return cls(np.broadcast_to(np.int64(-1), (count,)), Strings.empty())
 
     @property
     def present(self) -> Bools:
@@ -196,8 +195,18 @@ class StringColumn:
         return [items[code] for code in self.codes.tolist()]
 
     def to_texts(self) -> list[str | None]:
-        items: list[str | None] = [*self.strings.to_texts(), None]
-        return [items[code] for code in self.codes.tolist()]
+        items: list[str | None] = [*self.strings.to_texts()]
+        if self._is_plain:
+            return items
+        items.append(None)
+        texts: list[str | None] = np.array(items, np.object_)[self.codes].tolist()
+        return texts
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether row i has string i, and there are no others."""
+        count = len(self.codes)
+        return count == len(self.strings) and bool((self.codes == np.arange(count)).all())
 
     def lengths(self) -> Ints:
         """Bytes of each row's string, 0 where a row has none."""
@@ -205,7 +214,7 @@ class StringColumn:
             return np.zeros(len(self), np.int64)
         return np.where(self.codes < 0, 0, self.strings.length[self.codes])
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Ints | slice) -> Self:
         """Strings that no row uses any more stay in the heap; the encoder leaves them out."""
         return type(self)(self.codes[rows], self.strings)
 
@@ -223,14 +232,21 @@ class StringColumn:
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
-        used = np.zeros(len(self.strings) + 1, np.bool_)
-        used[self.codes] = True  # -1 marks the extra place at the end
+        if not len(self):
+            return type(self)(self.codes, self.strings.take(slice(0)))
+        # Rows of one part of a table use a part of its strings: the others are not looked at.
+        low, high = max(int(self.codes.min()), 0), int(self.codes.max()) + 1
+        codes = self.codes - low if low else self.codes
+        used = np.zeros(high - low + 1, np.bool_)
+        used[codes] = True  # -1 marks the extra place at the end
         if used[:-1].all():
-            return self
+            if len(used) == len(self.strings) + 1:
+                return self
+            return type(self)(codes, self.strings.take(slice(low, high)))
         kept = np.flatnonzero(used[:-1])
         renumbered = np.full(len(used), -1, np.int64)
         renumbered[kept] = np.arange(len(kept))
-        return type(self)(renumbered[self.codes], self.strings.take(kept))
+        return type(self)(renumbered[codes], self.strings.take(kept + low))
 
     def equals(self, other: "StringColumn") -> bool:
         if not np.array_equal(self.present, other.present):

@@ -12,7 +12,8 @@ All rows of one table type are decoded together, level by level: their vtables a
 place of a field is looked up once for each vtable, and the field of all rows is one gather.
 
 The bytes are not trusted. Positions are checked for bounds and alignment in bulk before they are
-used. Nothing is recursive but the schema. Since several parents may share a child, small files
+used; evenly spaced ones, as our own encoder makes them, are not even listed (places.py).
+Nothing is recursive but the schema. Since several parents may share a child, small files
 could describe endless tables: what is gathered in all is limited to a multiple of the file.
 
 https://flatbuffers.dev/internals/
@@ -32,13 +33,12 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
     Bytes1,
     Ints,
-    distinct,
-    even_step,
     gather,
     readonly,
     run_index,
@@ -86,8 +86,8 @@ def decode(data: Buffer, schema: TableSchema, *, max_expansion: int = 4) -> Tabl
     if heap.ctypes.data % 8:
         heap = heap.copy()  # numpy would copy at every gather
     source = _Source(readonly(heap), max_expansion * len(heap))
-    root = source.at("u4", np.zeros(1, np.int64), 0).astype(np.int64)
-    return _decode_rows(source, schema, root)
+    root = int(source.at("u4", Places(1, 0))[0])
+    return _decode_rows(source, schema, Places(1, root))
 
 
 class _Source:
@@ -108,37 +108,50 @@ class _Source:
         size = SCALAR_SIZES[dtype]
         return self.heap[: self.size // size * size].view(f"<{dtype}" if size > 1 else dtype)
 
-    def at(self, dtype: str, positions: Ints, step: int | None) -> Array:
-        """The number at each position. Positions are aligned, in bounds, and `step` apart."""
+    def at(self, dtype: str, places: Places) -> Array:
+        """The number at each place, which is aligned and in bounds; maybe a view."""
+        if places.listed is None:
+            kind = np.dtype(dtype).newbyteorder("<")
+            return np.ndarray((places.count,), kind, self.heap, places.first, (places.step,))
         size = SCALAR_SIZES[dtype]
-        if step is not None and step > 0:
-            count, kind = len(positions), np.dtype(dtype)
-            place = int(positions[0])
-            return np.ndarray((count,), kind, self.heap, place, (step,)).copy()
         units: Array = self.units(dtype)
-        return units[positions // size] if size > 1 else units[positions]
+        return units[places.listed // size] if size > 1 else units[places.listed]
 
-    def check(self, positions: Ints, size: int, align: int, what: str) -> None:
-        """Raises unless `size` bytes at each position are in bounds and aligned."""
-        if not len(positions):
+    def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
+        """As many numbers from each place on, end to end."""
+        size = SCALAR_SIZES[dtype]
+        is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
+        if not is_even or not lengths[0]:
+            return gather(self.units(dtype), places.array() // size, lengths)
+        shape, kind = (places.count, int(lengths[0])), np.dtype(dtype).newbyteorder("<")
+        cells: Array = np.ndarray(shape, kind, self.heap, places.first, (places.step, size))
+        return cells.reshape(-1)
+
+    def check(self, places: Places, size: int, align: int, what: str) -> None:
+        """Raises unless `size` bytes at each place are in bounds and aligned."""
+        if not places.count:
             return
-        if int(positions.min()) < 0 or int(positions.max()) + size > self.size:
+        if places.lowest < 0 or places.highest + size > self.size:
             raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
-        if align > 1 and int(np.bitwise_or.reduce(positions)) & (align - 1):
+        if not places.are_aligned(align):
             raise FormatError(f"{what} is not aligned to {align} bytes")
+
+
+def _same(value: int, count: int) -> Ints:
+    """As many times the same number, in the room of one."""
+    return np.broadcast_to(np.int64(value), (count,))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
     """Where one field is, in the rows that have it."""
 
-    positions: Ints  # (k,)
-    step: int | None  # between positions, if it is always the same
+    places: Places  # k
     rows: Ints | None  # (k,) the rows; None for all
 
     def present(self, count: int) -> Bools:
         if self.rows is None:
-            return np.ones(count, np.bool_)
+            return np.broadcast_to(np.True_, (count,))
         present = np.zeros(count, np.bool_)
         present[self.rows] = True
         return present
@@ -157,22 +170,18 @@ class _Cells:
 class _Rows:
     """Tables of one schema at these positions, with what their vtables say."""
 
-    def __init__(self, source: _Source, schema: TableSchema, positions: Ints) -> None:
+    def __init__(self, source: _Source, schema: TableSchema, places: Places) -> None:
         self.source = source
         self.schema = schema
-        self.positions = positions
-        self.count = len(positions)
+        self.starts = places
+        self.count = places.count
         source.spend(4 * self.count)
-        source.check(positions, 4, 4, schema.name)
-        self.step = even_step(positions)
-        vtables = positions - source.at("i4", positions, self.step)
+        source.check(places, 4, 4, schema.name)
+        vtables = places.minus(source.at("i4", places))
         source.check(vtables, 4, 2, f"vtable of {schema.name}")
-        self.codes: Ints | None = None
-        if bool((vtables == vtables[0]).all()):
-            vtables = vtables[:1]
-        else:
-            self.codes, vtables = distinct(vtables, 2)
-        self._read_vtables(vtables)
+        codes, vtables = vtables.distinct(2)
+        self.codes = codes if vtables.count > 1 else None  # (n,) into the vtables, if several
+        self._read_vtables(vtables.array())
 
     def _read_vtables(self, vtables: Ints) -> None:
         """Sets `sizes` (k,) and `places` (k, slots) of the k vtables."""
@@ -183,8 +192,10 @@ class _Rows:
         ends = vtables + lengths
         if bool((lengths < 4).any() | (lengths % 2).any()) or int(ends.max()) > self.source.size:
             raise FormatError(f"vtable of {name} has an impossible size")
-        rows = self.positions + (self.sizes if self.codes is None else self.sizes[self.codes])
-        if int(self.sizes.min()) < 4 or int(rows.max()) > self.source.size:
+        end = self.starts.highest + int(self.sizes[0])
+        if self.codes is not None:
+            end = int((self.starts.array() + self.sizes[self.codes]).max())
+        if int(self.sizes.min()) < 4 or end > self.source.size:
             raise FormatError(f"{name} is outside the buffer of {self.source.size} bytes")
         self.places = np.zeros((len(vtables), self.schema.slot_count), np.uint16)
         for slot in range(self.schema.slot_count):
@@ -201,27 +212,25 @@ class _Rows:
         if bool((places == first).all()):
             if first == 0:
                 return None
-            cells = _Cells(self.positions + first, self.step, None)
+            cells = _Cells(self.starts.shifted(first), None)
         else:
             by_row = places[self.codes]
             rows = np.flatnonzero(by_row)
-            positions = self.positions[rows] + by_row[rows]
-            cells = _Cells(positions, even_step(positions), rows)
-        self.source.check(cells.positions, size, align, what)
+            cells = _Cells(Places.of(self.starts.array()[rows] + by_row[rows]), rows)
+        self.source.check(cells.places, size, align, what)
         return cells
 
-    def targets(self, field: Field, cells: _Cells) -> Ints:
+    def targets(self, field: Field, cells: _Cells) -> Places:
         """Where the offsets in the cells point to; 4 bytes there can be read."""
-        offsets = self.source.at("u4", cells.positions, cells.step)
-        targets = cells.positions + offsets
+        targets = cells.places.plus(self.source.at("u4", cells.places))
         self.source.check(targets, 4, 4, f"{self.schema.name}.{field.name}")
         return targets
 
 
-def _decode_rows(source: _Source, schema: TableSchema, positions: Ints) -> Table:
-    if not len(positions):
+def _decode_rows(source: _Source, schema: TableSchema, places: Places) -> Table:
+    if not places.count:
         return Table.empty(schema)
-    rows = _Rows(source, schema, positions)
+    rows = _Rows(source, schema, places)
     columns: dict[str, Column] = {}
     for field in schema.fields:
         column = _decode_field(rows, field)
@@ -259,7 +268,7 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
             )
         case SubTable(schema):
             inner = _decode_rows(rows.source, schema, targets)
-            index = np.arange(len(targets), dtype=np.int64)
+            index = np.arange(targets.count, dtype=np.int64)
             return SubTableColumn(inner, cells.spread(index, np.full(rows.count, -1, np.int64)))
         case _:
             return _decode_vector(rows, field, cells, targets)
@@ -267,41 +276,48 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
 
 def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
     if kind.dtype == "?":  # any byte but 0 is true, which a numpy boolean must not hold
-        values = rows.source.at("u1", cells.positions, cells.step).astype(np.bool_)
+        values = rows.source.at("u1", cells.places).astype(np.bool_)
     else:
-        values = rows.source.at(kind.dtype, cells.positions, cells.step)
+        values = np.ascontiguousarray(rows.source.at(kind.dtype, cells.places), kind.dtype)
     if cells.rows is not None:
         values = cells.spread(values, defaults(kind.dtype, kind.default, rows.count))
     return ScalarColumn(values, cells.present(rows.count))
 
 
 def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
-    lengths = np.full(len(cells.positions), size, np.int64)
-    values = gather(rows.source.heap, cells.positions, lengths).reshape(-1, size)
+    lengths = _same(size, cells.places.count)
+    values = rows.source.runs("u1", cells.places, lengths).reshape(-1, size)
     if cells.rows is not None:
         values = cells.spread(values, np.zeros((rows.count, size), np.uint8))
     return StructColumn(values, cells.present(rows.count))
 
 
-def _measure(rows: _Rows, field: Field, targets: Ints, size: int, align: int) -> Ints:
+def _measure(rows: _Rows, field: Field, targets: Places, size: int, align: int) -> Ints:
     """Elements of the vectors at the targets, which are in bounds and aligned."""
-    lengths = rows.source.at("u4", targets, even_step(targets)).astype(np.int64)
+    found = rows.source.at("u4", targets)
     what = f"{rows.schema.name}.{field.name}"
     if align > 4:
-        rows.source.check(targets + 4, 0, align, what)
-    ends = targets + lengths * size
-    if len(ends) and int(ends.max()) + 4 > rows.source.size:
+        rows.source.check(targets.shifted(4), 0, align, what)
+    if not targets.count:
+        return found.astype(np.int64)
+    if bool((found == found[0]).all()):
+        lengths = _same(int(found[0]), targets.count)
+        end = targets.highest + int(found[0]) * size
+    else:
+        lengths = found.astype(np.int64)
+        end = int((targets.array() + lengths * size).max())
+    if end + 4 > rows.source.size:
         raise FormatError(f"{what} reaches outside the buffer of {rows.source.size} bytes")
     return lengths
 
 
-def _decode_strings(rows: _Rows, field: Field, targets: Ints) -> StringColumn:
-    codes, targets = distinct(targets, 4)
-    lengths = _measure(rows, field, targets, 1, 1)
-    return StringColumn(codes, Strings(rows.source.heap, targets + 4, lengths))
+def _decode_strings(rows: _Rows, field: Field, targets: Places) -> StringColumn:
+    codes, found = targets.distinct(4)
+    lengths = _measure(rows, field, found, 1, 1)
+    return StringColumn(codes, Strings(rows.source.heap, found.shifted(4).array(), lengths))
 
 
-def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> Column:
+def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) -> Column:
     source = rows.source
     size, align = element_size(field.kind)
     lengths = _measure(rows, field, targets, size, align)
@@ -310,14 +326,12 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> C
     present = cells.present(rows.count)
     match field.kind:
         case ScalarVector(dtype):
-            values = gather(
-                source.units("u1" if dtype == "?" else dtype), (targets + 4) // size, lengths
-            )
+            values = source.runs("u1" if dtype == "?" else dtype, targets.shifted(4), lengths)
             return VectorColumn(
                 values.astype(np.bool_) if dtype == "?" else values, splits, present
             )
         case StructVector():
-            heap = gather(source.heap, targets + 4, lengths * size)
+            heap = source.runs("u1", targets.shifted(4), _scaled(lengths, size))
             return VectorColumn(heap.reshape(-1, size), splits, present)
         case TableVector(schema):
             elements = _decode_offsets(rows, field, targets, lengths)
@@ -327,17 +341,19 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Ints) -> C
             return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
 
 
-def _decode_offsets(rows: _Rows, field: Field, targets: Ints, lengths: Ints) -> Ints:
+def _scaled(lengths: Ints, size: int) -> Ints:
+    if len(lengths) and not lengths.strides[0]:
+        return _same(int(lengths[0]) * size, len(lengths))
+    return lengths * size
+
+
+def _decode_offsets(rows: _Rows, field: Field, targets: Places, lengths: Ints) -> Places:
     """Where the elements of vectors of offsets point to."""
-    offsets = gather(rows.source.units("u4"), targets // 4 + 1, lengths)
-    if len(targets) == 1:
-        places = np.arange(len(offsets), dtype=np.int64)
-        places *= 4
-        places += int(targets[0]) + 4
+    offsets = rows.source.runs("u4", targets.shifted(4), lengths)
+    if targets.count == 1:
+        places = Places(len(offsets), targets.first + 4, 4).plus(offsets)
     else:
-        places = run_index(targets // 4 + 1, lengths)
-        places *= 4
-    places += offsets
+        places = Places.of(run_index(targets.array() // 4 + 1, lengths) * 4 + offsets)
     rows.source.check(places, 4, 4, f"element of {rows.schema.name}.{field.name}")
     return places
 
@@ -346,11 +362,11 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
     types = np.zeros(rows.count, np.uint8)
     type_cells = rows.cells(field, field.slot, 1, 1)
     if type_cells is not None:
-        types = type_cells.spread(rows.source.at("u1", type_cells.positions, None), types)
+        types = type_cells.spread(rows.source.at("u1", type_cells.places), types)
     targets = np.full(rows.count, -1, np.int64)
     cells = rows.cells(field, field.slot + 1, 4, 4)
     if cells is not None:
-        targets = cells.spread(rows.targets(field, cells), targets)
+        targets = cells.spread(rows.targets(field, cells).array(), targets)
     if not np.array_equal(types > 0, targets >= 0):
         raise FormatError(f"{rows.schema.name}.{field.name} has a type or a value, expected both")
     index = np.full(rows.count, -1, np.int64)
@@ -358,5 +374,5 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
     for code, schema in kind.variants.items():
         mine = np.flatnonzero(types == code)
         index[mine] = np.arange(len(mine))
-        variants[code] = _decode_rows(rows.source, schema, targets[mine])
+        variants[code] = _decode_rows(rows.source, schema, Places.of(targets[mine]))
     return UnionColumn(types, index, variants)

@@ -15,7 +15,7 @@ type Bytes1 = npt.NDArray[np.uint8]
 type Ints = npt.NDArray[np.int64]
 
 # Index arrays of a gather are made in pieces of about this many elements, to bound memory.
-PIECE = 1 << 20
+PIECE = 1 << 18
 # Up to this length, runs of equal length are gathered one column at a time.
 FEW_COLUMNS = 16
 
@@ -43,9 +43,7 @@ def even_length(splits: Ints) -> int | None:
     length, rest = divmod(int(splits[-1] - splits[0]), runs)
     if rest or (runs > 1 and int(splits[1] - splits[0]) != length):
         return None
-    if runs > 2 and not bool((splits[1:] - splits[:-1] == length).all()):
-        return None
-    return length
+    return length if even_step(splits) == length else None
 
 
 def even_step(positions: Ints) -> int | None:
@@ -56,8 +54,10 @@ def even_step(positions: Ints) -> int | None:
     step = int(positions[1] - positions[0])
     if int(positions[-1] - positions[0]) != step * (count - 1):
         return None
-    if count > 2 and not bool((positions[1:] - positions[:-1] == step).all()):
-        return None
+    for row in range(0, count - 1, PIECE):  # in pieces, to bound memory
+        piece = positions[row : row + PIECE + 1]
+        if not bool((piece[1:] - piece[:-1] == step).all()):
+            return None
     return step
 
 

@@ -7,11 +7,11 @@ from typing import Final, Self
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, splits_of
+from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, run_mask, splits_of
 
 # Strings of so many different lengths are compared one by one.
 MANY_LENGTHS: Final = 256
-FEW: Final = 1 << 14  # strings that become text together
+FEW: Final = 1 << 13  # strings that become text together
 MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2**64 / golden ratio
 
 
@@ -32,11 +32,14 @@ class Strings:
         if self.start.shape != self.length.shape or self.start.ndim != 1:
             raise ValueError(f"{self.start.shape} starts do not match {self.length.shape} lengths")
         if len(self.start) and (
-            int(self.start.min()) < 0
-            or int(self.length.min()) < 0
-            or int((self.start + self.length).max()) > len(self.heap)
+            int(self.start.min()) < 0 or int(self.length.min()) < 0 or self._end() > len(self.heap)
         ):
             raise ValueError(f"strings reach outside their heap of {len(self.heap)} bytes")
+
+    def _end(self) -> int:
+        """Where the last string ends, or what is enough to know that it is inside the heap."""
+        bound = int(self.start.max()) + int(self.length.max())
+        return bound if bound <= len(self.heap) else int((self.start + self.length).max())
 
     @classmethod
     def from_list(cls, items: Iterable[bytes | str]) -> Self:
@@ -69,14 +72,17 @@ class Strings:
         return [text for row in range(0, len(self), FEW) for text in self._few_texts(row)]
 
     def _few_texts(self, row: int) -> list[str]:
-        """The next few: slices of one text are cheaper than decoding each, but it is a copy."""
-        part = self.take(slice(row, row + FEW)).compact()
-        data, stop = part.heap.tobytes(), part.start + part.length
-        pairs = zip(part.start.tolist(), stop.tolist(), strict=True)
-        if not data.isascii():
-            return [_text(data[start:end]) for start, end in pairs]
-        text = data.decode("ascii")
-        return [text[start:end] for start, end in pairs]
+        """The next few, decoded together: taking one text apart at its zeros is one pass in C."""
+        part = self.take(slice(row, row + FEW))
+        data = _separated(part.joined(), part.length)
+        try:
+            texts = data.decode().split("\0")
+        except UnicodeDecodeError:
+            texts = []
+        if len(texts) != len(part) + 1:  # one that is not text, or that has a zero in it
+            return [_text(item) for item in part.to_list()]
+        texts.pop()
+        return texts
 
     def take(self, index: Ints | slice) -> Self:
         return type(self)(self.heap, self.start[index], self.length[index])
@@ -144,6 +150,19 @@ def _first_equal(items: Bytes1) -> Ints | None:
     _, first, codes = np.unique(digest, return_index=True, return_inverse=True)
     found = first[codes].astype(np.int64)
     return found if bool((words[found] == words).all()) else None
+
+
+def _separated(joined: Bytes1, length: Ints) -> bytes:
+    """Strings that lie end to end, each followed by a zero."""
+    count, first = len(length), int(length[0])
+    if bool((length == first).all()):
+        even = np.zeros((count, first + 1), np.uint8)
+        even[:, :first] = joined.reshape(count, first)
+        return even.tobytes()
+    splits = splits_of(length + 1)
+    data = np.zeros(int(splits[-1]), np.uint8)
+    data[run_mask(splits[:-1], length, len(data))] = joined
+    return data.tobytes()
 
 
 def _text(item: bytes) -> str:

@@ -172,7 +172,7 @@ class ChunkRefs:
 
     # ---- choosing --------------------------------------------------------------------------
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Self:
+    def take(self, rows: npt.NDArray[np.int64] | slice) -> Self:
         """The rows asked for, which must ascend."""
         return type(self)(
             self.index[rows],

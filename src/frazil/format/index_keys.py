@@ -46,7 +46,7 @@ class Box:
         """Whether each row of `index`, (m, ndim), lies inside."""
         inside = np.ones(len(index), dtype=np.bool_)
         for axis, (lo, hi) in enumerate(zip(self.lo, self.hi, strict=True)):
-            inside &= (index[:, axis] >= lo) & (index[:, axis].astype(np.uint64) < hi)
+            inside &= (index[:, axis] >= lo) & (index[:, axis] < hi)
         return inside
 
     def keys(self, index: npt.NDArray[np.uint32]) -> Keys:

@@ -133,7 +133,7 @@ class CompressedLocations(StringColumn):
         data = self.item(row)
         return None if data is None else Strings.from_list([data]).text(0)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Ints | slice) -> Self:
         return type(self)(self._codes[rows], self._frames)
 
     def pruned(self) -> Self:

@@ -43,6 +43,7 @@ class Manifest:
 
 def decode_manifest(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Manifest:
     envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)
+    del data  # the columns need the room
     root = decode(envelope.data, MANIFEST)
     arrays = root.tables("arrays").rows
     node_ids = arrays.struct("node_id").values
@@ -174,13 +175,15 @@ def _encode_columns(
     kind = np.concatenate([part.kind for part in parts])
     last_modified = np.concatenate([part.last_modified for part in parts])
     is_placed = kind != RefKind.INLINE
+    offset = np.concatenate([part.offset for part in parts])
     location = encode_locations(StringColumn.concat([p.location for p in parts]), compression)
     rows = Table.build(
         CHUNK_REF,
         len(kind),
         index=VectorColumn.concat([VectorColumn.regular(part.index) for part in parts]),
         inline=StringColumn.concat([part.inline for part in parts]),
-        offset=ScalarColumn(np.concatenate([part.offset for part in parts]), is_placed),
+        # Whole files, or objects: the default says so.
+        offset=ScalarColumn(offset, is_placed if offset.any() else np.zeros_like(is_placed)),
         length=ScalarColumn(np.concatenate([part.length for part in parts]), is_placed),
         chunk_id=StructColumn(
             np.concatenate([part.chunk_id for part in parts]), kind == RefKind.NATIVE

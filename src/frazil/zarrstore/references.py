@@ -66,7 +66,7 @@ def chunk_batches(session: Session, path: NodePath, *, batch_size: int) -> Itera
         return
     for refs in session.chunk_refs(path):
         for start in range(0, len(refs), batch_size):
-            yield _batch(refs.take(np.arange(start, min(start + batch_size, len(refs)))))
+            yield _batch(refs.take(slice(start, start + batch_size)))
 
 
 def virtual_locations(session: Session) -> list[str]:
