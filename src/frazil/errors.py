@@ -25,6 +25,8 @@ works with the other; ReadOnlyStoreError, JavaNotFoundError and the leaves under
 are frazil's own. A `kind` never changes its meaning and is never removed.
 """
 
+from dataclasses import dataclass
+from enum import IntEnum
 from typing import ClassVar
 
 
@@ -69,8 +71,40 @@ class ConflictError(IcechunkError):
         self.actual_parent = actual_parent
 
 
+class ConflictType(IntEnum):
+    """How two sets of changes contradict each other; "ours" are those being rebased."""
+
+    NewNodeConflictsWithExistingNode = 1
+    NewNodeInInvalidGroup = 2
+    ZarrMetadataDoubleUpdate = 3
+    ZarrMetadataUpdateOfDeletedArray = 4
+    ZarrMetadataUpdateOfDeletedGroup = 5
+    ChunkDoubleUpdate = 6
+    ChunksUpdatedInDeletedArray = 7
+    ChunksUpdatedInUpdatedArray = 8
+    DeleteOfUpdatedArray = 9
+    DeleteOfUpdatedGroup = 10
+    MoveOperationCannotBeRebased = 11
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One contradiction, at the node at `path`; chunks are listed if it is about chunks."""
+
+    conflict_type: ConflictType
+    path: str
+    conflicted_chunks: list[list[int]] | None = None
+
+
 class RebaseFailedError(ConflictError):
+    """Changes that cannot be carried over `snapshot`, and all the reasons."""
+
     default_kind = "rebase-failed"
+
+    def __init__(self, snapshot: str, conflicts: list[Conflict]) -> None:
+        super().__init__(f"Rebase failed on snapshot {snapshot}: {len(conflicts)} conflicts found")
+        self.snapshot = snapshot
+        self.conflicts = conflicts
 
 
 class NotFoundError(IcechunkError, KeyError):

@@ -99,6 +99,7 @@ class SnapshotInfos:
         flushed_at_us: int,
         message: str,
         metadata: Mapping[str, Json],
+        pruned_logs: Sequence[bytes] = (),
     ) -> tuple["SnapshotInfos", int]:
         """These and one more, and its row: rows from there on have moved by one."""
         parent_row = -1 if parent is None else self.find(parent)
@@ -115,6 +116,7 @@ class SnapshotInfos:
             flushed_at=ScalarColumn.of([flushed_at_us], "u8"),
             message=StringColumn.from_list([message]),
             metadata=TableVectorColumn.of(encode_metadata(metadata)),
+            pruned_ancestor_tx_logs=_encode_logs(pruned_logs),
         )
         order = np.insert(np.arange(len(self), dtype=np.int64), row, len(self))
         table = Table.concat([self.table, added]).take(order)
@@ -155,6 +157,8 @@ class RepoInfo:
         flushed_at_us: int,
         message: str,
         metadata: Mapping[str, Json],
+        *,
+        pruned_logs: Sequence[bytes] = (),
     ) -> "RepoInfo":
         snapshots, row = self.snapshots.inserted(
             new,
@@ -162,6 +166,7 @@ class RepoInfo:
             flushed_at_us=flushed_at_us,
             message=message,
             metadata=metadata,
+            pruned_logs=pruned_logs,
         )
         return replace(
             self,
@@ -281,6 +286,12 @@ def _encode_refs(refs: Mapping[str, int]) -> TableVectorColumn:
         snapshot_index=ScalarColumn.of([row for _, row in items], "u4"),
     )
     return TableVectorColumn.of(table)
+
+
+def _encode_logs(ids: Sequence[bytes]) -> VectorColumn:
+    """Of one snapshot; absent if there are none."""
+    values = id_column(ids, SnapshotId.size)
+    return VectorColumn(values, np.array([0, len(ids)]), np.array([len(ids) > 0]))
 
 
 def _encode_flags(flags: Iterable[int]) -> VectorColumn:

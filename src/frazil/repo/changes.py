@@ -5,6 +5,7 @@ deleted and created again is two nodes.
 """
 
 from collections.abc import Iterator
+from copy import copy
 from heapq import merge
 from operator import attrgetter
 
@@ -26,6 +27,14 @@ class ChangeSet:
         self.deleted: dict[NodeId, Node] = {}
         self.chunks: dict[NodeId, PendingChunks] = {}
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at
+
+    def copy(self) -> "ChangeSet":
+        """Changes that go their own way from here."""
+        new = copy(self)
+        new.edited, new.deleted = dict(self.edited), dict(self.deleted)
+        new.created, new.updated = set(self.created), set(self.updated)
+        new.chunks = {node_id: pending.copy() for node_id, pending in self.chunks.items()}
+        return new
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +90,7 @@ class ChangeSet:
 
     def delete_nodes(self, under: NodePath) -> None:
         for node in list(self.nodes(under)):
-            self._delete_node(node)
+            self.delete_node(node)
 
     def pending(self, node: Node) -> PendingChunks:
         """The array's chunk changes, which begin now if there were none."""
@@ -100,13 +109,19 @@ class ChangeSet:
                 return node.path
         return None
 
+    def known_nodes(self) -> dict[NodeId, Node]:
+        """By id, every node that was changed, as it is now, and those that were looked at."""
+        nodes = [*self._known.values(), *self.edited.values()]
+        return {node.id: node for node in nodes if node is not None}
+
     def _find_base(self, path: NodePath) -> Node | None:
         known = self._known.get(path.text)
         if known is None and (row := self.base.find(path)) >= 0:
             known = self._known[path.text] = self.base.node(row)
         return known
 
-    def _delete_node(self, node: Node) -> None:
+    def delete_node(self, node: Node) -> None:
+        """Only this one, which must be there."""
         self.chunks.pop(node.id, None)
         self.updated.discard(node.id)
         if node.id in self.created:

@@ -45,14 +45,14 @@ class CommitRequest:
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
     # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
-    _require_tip(entry.fetch(), request)
+    require_tip(entry.fetch(), request)
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
     files.put_log(transaction_log(new_id, request.changes))
-    _require_sound_clock(files, snapshot)
+    require_sound_clock(files, snapshot)
 
     def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        _require_tip(info, request)
+        require_tip(info, request)
         info = info.with_snapshot(
             new_id,
             parent=request.base.id,
@@ -171,7 +171,7 @@ def _manifest_files(
         ) from error
 
 
-def _require_tip(info: RepoInfo, request: CommitRequest) -> None:
+def require_tip(info: RepoInfo, request: CommitRequest) -> None:
     row = history.branch_row(info, request.branch, kind="branch-not-found")
     tip = history.snapshot_id(info, row)
     if tip != request.base.id:
@@ -183,7 +183,7 @@ def _require_tip(info: RepoInfo, request: CommitRequest) -> None:
         )
 
 
-def _require_sound_clock(files: Files, snapshot: Snapshot) -> None:
+def require_sound_clock(files: Files, snapshot: Snapshot) -> None:
     stored_at_us = files.store.head(snapshot_key(snapshot.id)).modified_at_us
     if abs(stored_at_us - snapshot.flushed_at_us) > _MAX_CLOCK_SKEW_US:
         raise FormatError(

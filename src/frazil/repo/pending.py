@@ -64,6 +64,23 @@ class PendingChunks:
         self._blocks: list[ChunkChanges] = []  # older ones first
         self._recent: dict[Index, Payload | None] = {}  # newer than all blocks; None: deleted
 
+    @classmethod
+    def of(cls, changes: ChunkChanges) -> "PendingChunks":
+        pending = cls(changes.refs.ndim)
+        pending._blocks.append(changes)
+        return pending
+
+    @classmethod
+    def of(cls, changes: ChunkChanges) -> "PendingChunks":
+        pending = cls(changes.refs.ndim)
+        pending._blocks.append(changes)
+        return pending
+
+    def copy(self) -> "PendingChunks":
+        new = PendingChunks(self._ndim)
+        new._blocks, new._recent = list(self._blocks), dict(self._recent)
+        return new
+
     def set(self, index: Index, payload: Payload) -> None:
         self._recent[index] = payload
 

@@ -1,0 +1,85 @@
+"""Snapshots that are not the next commit of a branch: the last one made anew, or one detached."""
+
+from frazil.assets.files import Files
+from frazil.errors import SessionStateError
+from frazil.format.repo_info import RepoInfo
+from frazil.format.updates import CommitAmended, NewDetachedSnapshot, UpdateKind
+from frazil.ids import SnapshotId
+from frazil.repo import history
+from frazil.repo.commit import (
+    CommitRequest,
+    require_sound_clock,
+    require_tip,
+    transaction_log,
+    write_snapshot,
+)
+from frazil.repo.entry import EntryPoint
+from frazil.repo.logs import united
+
+
+def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+    """Puts a snapshot in the place of the branch's tip, with the changes of both.
+
+    The old one stays where it is, for those who know its id, until it is collected.
+    """
+    info = entry.fetch()
+    require_tip(info, request)
+    _require_not_first(info, request.base.id)
+    new_id = SnapshotId.random()
+    log = transaction_log(new_id, request.changes)
+    previous = files.fetch_log(request.base.id)
+    if previous.moved and not log.moved:
+        raise SessionStateError(
+            f"commit {request.base.id} moved nodes: only a rearrange session can amend it",
+            kind="rearrange-session-only",
+        )
+    snapshot = write_snapshot(files, entry.clock, request, new_id)
+    files.put_log(united(new_id, [previous, log]))
+    require_sound_clock(files, snapshot)
+
+    def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        require_tip(info, request)
+        row = history.require_row(info, request.base.id)
+        info = info.with_snapshot(
+            new_id,
+            parent=history.record_at(info, row).parent_id,
+            flushed_at_us=snapshot.flushed_at_us,
+            message=snapshot.message,
+            metadata=snapshot.metadata,
+            pruned_logs=info.snapshots.pruned_logs(row),
+        )
+        amended = CommitAmended(request.branch, request.base.id, new_id)
+        return info.with_branch(request.branch, new_id), amended
+
+    entry.update(take_its_place, doing="amending")
+    return new_id
+
+
+def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+    """Puts a snapshot that no branch leads to; its parent is the one the session began at."""
+    new_id = SnapshotId.random()
+    snapshot = write_snapshot(files, entry.clock, request, new_id)
+    files.put_log(transaction_log(new_id, request.changes))
+    require_sound_clock(files, snapshot)
+
+    def list_it(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        info = info.with_snapshot(
+            new_id,
+            parent=request.base.id,
+            flushed_at_us=snapshot.flushed_at_us,
+            message=snapshot.message,
+            metadata=snapshot.metadata,
+        )
+        return info, NewDetachedSnapshot(new_id)
+
+    entry.update(list_it, doing="flushing")
+    return new_id
+
+
+def _require_not_first(info: RepoInfo, snapshot: SnapshotId) -> None:
+    row = history.require_row(info, snapshot)
+    if history.record_at(info, row).parent_id is None:
+        raise SessionStateError(
+            "the first commit in the repository cannot be an amend, create a new commit instead",
+            kind="no-amend-for-initial-commit",
+        )

@@ -1,0 +1,58 @@
+"""Several transaction logs as one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.format.index_keys import distinct
+from frazil.format.txlog import NODE_LISTS, Move, TransactionLog
+from frazil.ids import NodeId, SnapshotId
+from frazil.paths import NodePath
+
+
+def united(snapshot: SnapshotId, logs: Sequence[TransactionLog]) -> TransactionLog:
+    """All that `logs`, oldest first, say has changed: a node may be new and updated and deleted."""
+    return TransactionLog(
+        id=snapshot,
+        **{name: _all_ids([getattr(log, name) for log in logs]) for name in NODE_LISTS},
+        updated_chunks=_all_chunks(logs),
+        moved=_net_moves([move for log in logs for move in log.moved]),
+    )
+
+
+def ids_in(*columns: npt.NDArray[np.uint8]) -> set[NodeId]:
+    """The nodes that (n, 8) columns list."""
+    return {NodeId(raw.tobytes()) for column in columns for raw in column}
+
+
+def _all_ids(columns: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
+    """Every row of (n, 8) columns, once, in ascending order."""
+    rows = np.concatenate([np.zeros((0, NodeId.size), dtype=np.uint8), *columns])
+    keys = np.unique(np.ascontiguousarray(rows).view(">u8").reshape(-1))
+    return keys.astype(">u8").view(np.uint8).reshape(-1, NodeId.size)
+
+
+def _all_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, npt.NDArray[np.uint32]]:
+    chunks: dict[NodeId, npt.NDArray[np.uint32]] = {}
+    for log in logs:
+        for node_id, index in log.updated_chunks.items():
+            known = chunks.get(node_id)
+            if known is not None and known.shape[1] == index.shape[1]:
+                index = distinct(np.concatenate([known, index]))  # noqa: PLW2901 -- both of them
+            chunks[node_id] = index
+    return chunks
+
+
+def _net_moves(moves: list[Move]) -> tuple[Move, ...]:
+    """From where each node was at first to where it was in the end, if that is elsewhere."""
+    first: dict[NodeId, NodePath] = {}
+    last: dict[NodeId, Move] = {}
+    for move in moves:
+        first.setdefault(move.node_id, move.from_path)
+        last[move.node_id] = move
+    return tuple(
+        Move(first[node_id], move.to_path, node_id, move.is_array)
+        for node_id, move in last.items()
+        if first[node_id] != move.to_path
+    )

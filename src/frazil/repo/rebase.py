@@ -1,0 +1,194 @@
+"""A session's changes carried over commits that were made since it began.
+
+Commit by commit, oldest first: find the conflicts, solve or refuse them, and express the changes
+relative to the snapshot of that commit. Nodes are followed by id. What an updated node keeps of
+the old base is the metadata it was given; its manifests are those of the new base, so that chunks
+which others committed stay.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files
+from frazil.errors import ConflictError, ObjectNotFoundError, RebaseFailedError, SessionStateError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.index_keys import SortedKeys
+from frazil.format.nodes import Nodes
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Node, Snapshot
+from frazil.format.txlog import TransactionLog
+from frazil.ids import SnapshotId
+from frazil.repo import history
+from frazil.repo.changes import ChangeSet
+from frazil.repo.conflicts import Theirs, find_clashes, rows_by_id
+from frazil.repo.entry import backoff_s
+from frazil.repo.logs import united
+from frazil.repo.pending import ChunkChanges, PendingChunks
+from frazil.repo.solver import Policy, Resolution, resolve
+
+_MAX_TRIES = 2**16 - 1  # as many as the reference can count
+_RESERVED = "__icechunk"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Position:
+    """Changes, and the snapshot that they are relative to."""
+
+    base: Snapshot
+    changes: ChangeSet
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A commit to be carried over, and the logs that lead to it, oldest first."""
+
+    snapshot: SnapshotId
+    pruned: tuple[SnapshotId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rebasing:
+    """What a commit does if the branch has moved: rebase and try again, so many times."""
+
+    policy: Policy
+    tries: int = 1000
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tries <= _MAX_TRIES:
+            raise OverflowError(f"rebase_tries is {self.tries}, expected 0 to {_MAX_TRIES}")
+
+
+def replay(
+    files: Files, info: RepoInfo, branch: str, start: Position, policy: Policy
+) -> Iterator[Position]:
+    """Where the changes are after each commit of the branch that they did not know.
+
+    Nothing if the branch is gone. Raises RebaseFailedError at the first commit they cannot be
+    carried over; the last position that was yielded stays good.
+    """
+    if branch not in info.branches:
+        return
+    position = start
+    for step in steps_since(info, branch, start.base.id):
+        after = files.fetch_snapshot(step.snapshot)
+        log = united(step.snapshot, _fetch_logs(files, step))
+        position = Position(after, _carried(position, log, after, policy))
+        yield position
+
+
+def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
+    """Commits on the branch after `base`, oldest first.
+
+    If `base` was expired meanwhile, its successor still names the logs that followed it.
+    """
+    steps: list[Step] = []
+    for row in history.ancestor_rows(info, info.branches[branch]):
+        snapshot = history.snapshot_id(info, row)
+        if snapshot == base:
+            return steps[::-1]
+        pruned = tuple(SnapshotId(raw) for raw in info.snapshots.pruned_logs(row))
+        if base in pruned:
+            steps.append(Step(snapshot, pruned[pruned.index(base) + 1 :]))
+            return steps[::-1]
+        steps.append(Step(snapshot, pruned))
+    tip = history.snapshot_id(info, info.branches[branch])
+    raise ConflictError(
+        f"cannot rebase: snapshot {base} is no longer in the history of branch `{branch}`,"
+        " which was reset or amended",
+        expected_parent=str(base),
+        actual_parent=str(tip),
+    )
+
+
+def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeSet:
+    """The same changes, relative to other nodes."""
+    new = ChangeSet(after)
+    touched = changes.updated | changes.deleted.keys() | changes.chunks.keys()
+    rows = rows_by_id(after, touched)
+    gone = [after.node(rows[node_id]) for node_id in changes.deleted if node_id in rows]
+    for node in [*gone, *resolution.also_delete]:
+        new.deleted[node.id] = node
+        new.edited[node.path.text] = None
+    for old in changes.edited.values():
+        if old is not None and old.id in changes.created:
+            new.created.add(old.id)
+            new.edited[old.path.text] = old
+        elif old is not None and old.id in changes.updated:
+            theirs = after.node(rows[old.id])
+            node = _upon(resolution.merged.get(old.id, old), theirs)
+            if node != theirs or old.id not in resolution.merged:
+                new.updated.add(old.id)
+                new.edited[node.path.text] = node
+    for node_id, pending in changes.chunks.items():
+        if node_id not in changes.created:
+            new.find_node(after.node(rows[node_id]).path)  # known from now on
+        given_up = resolution.give_up_chunks.get(node_id)
+        new.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
+    return new
+
+
+def commit_rebasing(
+    commit: Callable[[int], SnapshotId],
+    rebase: Callable[[Policy], None],
+    rebasing: Rebasing,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> SnapshotId:
+    """Calls `commit` with the number of rebases so far until it is not beaten to it."""
+    for attempt in range(rebasing.tries):
+        try:
+            return commit(attempt)
+        except ConflictError as error:
+            if error.kind != "commit-conflict":
+                raise
+        sleep(backoff_s(attempt, base_s=0.01, cap_s=1.0, uniform=random.uniform))
+        rebase(rebasing.policy)
+    return commit(rebasing.tries)
+
+
+def with_attempts(metadata: Mapping[str, Json], attempts: int) -> dict[str, Json]:
+    """Commit metadata that tells how many rebases there were, where the reference notes it."""
+    given = metadata.get(_RESERVED)
+    reserved = given if isinstance(given, dict) else {}
+    return {**metadata, _RESERVED: {**reserved, "rebase_attempts": attempts}}
+
+
+def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: Policy) -> ChangeSet:
+    theirs = Theirs(log, position.base.nodes, after.nodes)
+    clashes = find_clashes(position.changes, theirs)
+    resolution = resolve(clashes, policy, position.changes, theirs)
+    if resolution is None:
+        raise RebaseFailedError(str(after.id), [clash.conflict for clash in clashes])
+    return rebased(position.changes, after.nodes, resolution)
+
+
+def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:
+    try:
+        logs = files.pool.map(files.fetch_log, step.pruned)
+    except ObjectNotFoundError as error:
+        raise SessionStateError(
+            f"cannot rebase over snapshot {step.snapshot}: history before it was expired, and a"
+            f" transaction log that is needed was removed ({error.key})",
+            kind="rebase-tx-log-pruned",
+        ) from error
+    return [*logs, files.fetch_log(step.snapshot)]
+
+
+def _upon(ours: Node, theirs: Node) -> Node:
+    """Our metadata, their place and chunks."""
+    if ours.array is None or theirs.array is None:
+        return replace(ours, path=theirs.path)
+    array = replace(ours.array, manifests=theirs.array.manifests)
+    return replace(ours, path=theirs.path, array=array)
+
+
+def _without(pending: PendingChunks, given_up: npt.NDArray[np.uint32]) -> PendingChunks:
+    changes, keys = pending.changes(), SortedKeys.of(given_up)
+    rows = np.flatnonzero(keys.lookup(changes.refs.index) < 0)
+    deleted = changes.deleted[keys.lookup(changes.deleted) < 0]
+    return PendingChunks.of(ChunkChanges(refs=changes.refs.take(rows), deleted=deleted))
