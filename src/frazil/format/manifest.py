@@ -72,7 +72,11 @@ def encode_manifest(
     *,
     level: int = 3,
     location_compression: LocationCompression | None = None,
+    spec_version: int = 2,
 ) -> bytes:
+    """Version 1 has no compressed locations, and does not say so."""
+    if spec_version == 1:
+        location_compression = None
     arrays = sorted(manifest.arrays.items())
     node_ids = np.frombuffer(b"".join(node.raw for node, _ in arrays), dtype=np.uint8)
     rows, dictionary = _encode_columns([refs for _, refs in arrays], location_compression)
@@ -90,9 +94,13 @@ def encode_manifest(
         arrays=TableVectorColumn.of(table),
         location_dictionary=StringColumn.from_list([dictionary]),
         # Absent would mean 1, so that 0 is written out.
-        compression_algorithm=ScalarColumn.of([0 if dictionary is None else 1], "u1"),
+        compression_algorithm=ScalarColumn(
+            np.array([0 if dictionary is None else 1], dtype=np.uint8),
+            np.array([spec_version >= 2]),
+        ),
     )
-    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.MANIFEST, level=level)
+    payload = encode(root, identifier=IDENTIFIER)
+    return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
 
 
 def _decode_columns(rows: Table, *, dictionary: bytes | None, algorithm: int) -> ChunkRefs:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]  # the package has no type information
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.strings import Strings
@@ -26,20 +26,29 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
     return {name: decode(value or b"") for name, value in zip(names, values, strict=True)}
 
 
-def encode_metadata(metadata: Mapping[str, Json]) -> Table:
-    """Rows for a file of version 2, sorted by name."""
+def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> Table:
+    """Rows for a file of that version, sorted by name."""
+    encode = encode_flexbuffer if spec_version >= 2 else _encode_msgpack
     items = sorted(((name.encode(), value) for name, value in metadata.items()), key=itemgetter(0))
     return Table.build(
         METADATA_ITEM,
         len(items),
         name=StringColumn.of(Strings.from_list([name for name, _ in items])),
-        value=StringColumn.of(Strings.from_list([encode_flexbuffer(v) for _, v in items])),
+        value=StringColumn.of(Strings.from_list([encode(value) for _, value in items])),
     )
 
 
 def recode_metadata(items: Table) -> Table:
     """Rows of a version 1 file, as a version 2 file has them."""
     return encode_metadata(decode_metadata(items, spec_version=1))
+
+
+def _encode_msgpack(value: Json) -> bytes:
+    try:
+        packed: bytes = msgpack.packb(value)
+    except (OverflowError, ValueError) as error:
+        raise InvalidInputError(f"metadata cannot be stored: {error}") from error
+    return packed
 
 
 def _decode_msgpack(data: bytes) -> Json:

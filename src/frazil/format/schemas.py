@@ -123,6 +123,11 @@ SNAPSHOT = TableSchema(
         _field(7, "manifest_files_v2", TableVector(MANIFEST_FILE_INFO_V2)),
     ),
 )
+# Enough for a walk through history: the nodes are not decoded
+_HEAD = {"id", "parent_id", "flushed_at", "message", "metadata"}
+SNAPSHOT_HEAD = TableSchema(
+    "Snapshot", tuple(field for field in SNAPSHOT.fields if field.name in _HEAD)
+)
 
 # ---- transaction log -----------------------------------------------------------------------
 

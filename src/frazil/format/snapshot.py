@@ -1,7 +1,7 @@
 """One version of the hierarchy. Spec: "Snapshot Files".
 
 Files of version 1 are read as if they were of version 2: their parent is kept, everything else
-takes the newer form. `encode_snapshot` writes version 2.
+takes the newer form, and the older one again when a file of version 1 is written.
 """
 
 from collections.abc import Buffer
@@ -13,7 +13,7 @@ from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, Vec
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
 from frazil.flatbuf.flexbuffers import Json
-from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import (
@@ -24,7 +24,8 @@ from frazil.format.nodes import (
     decode_node_table,
     id_column,
 )
-from frazil.format.schemas import IDENTIFIER, MANIFEST_FILE_INFO_V2, SNAPSHOT
+from frazil.format.nodes_v1 import with_shapes_v1
+from frazil.format.schemas import IDENTIFIER, MANIFEST_FILE_INFO_V2, SNAPSHOT, SNAPSHOT_HEAD
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [
@@ -34,7 +35,9 @@ __all__ = [
     "Node",
     "Nodes",
     "Snapshot",
+    "SnapshotHead",
     "decode_snapshot",
+    "decode_snapshot_head",
     "encode_snapshot",
 ]
 
@@ -66,36 +69,100 @@ class Snapshot:
     manifest_files: tuple[ManifestFile, ...]
     nodes: Nodes
 
+    @property
+    def head(self) -> "SnapshotHead":
+        return SnapshotHead(
+            id=self.id,
+            parent_id=self.parent_id,
+            flushed_at_us=self.flushed_at_us,
+            message=self.message,
+            metadata=self.metadata,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotHead:
+    """What a file of version 1 says of the snapshot's place in history."""
+
+    id: SnapshotId
+    parent_id: SnapshotId | None
+    flushed_at_us: int
+    message: str
+    metadata: dict[str, Json]
+
 
 def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
-    parent = root.struct("parent_id")
+    head = _decode_head(root, envelope.spec_version)
     return Snapshot(
-        id=SnapshotId(root.struct("id").values[0].tobytes()),
-        parent_id=SnapshotId(parent.values[0].tobytes()) if parent.present[0] else None,
-        flushed_at_us=int(root.scalar("flushed_at").values[0]),
-        message=root.string("message").text(0) or "",
-        metadata=decode_metadata(root.tables("metadata").rows, spec_version=envelope.spec_version),
+        id=head.id,
+        parent_id=head.parent_id,
+        flushed_at_us=head.flushed_at_us,
+        message=head.message,
+        metadata=head.metadata,
         manifest_files=_decode_manifest_files(root),
         nodes=Nodes(decode_node_table(root.tables("nodes").rows)),
     )
 
 
-def encode_snapshot(snapshot: Snapshot, *, level: int = 3) -> bytes:
+def decode_snapshot_head(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> SnapshotHead:
+    """As much as a walk through history needs; nodes are not looked at."""
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    return _decode_head(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
+
+
+def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2) -> bytes:
     files = sorted(snapshot.manifest_files, key=lambda file: file.id)
     root = Table.build(
         SNAPSHOT,
         1,
         id=StructColumn.of(id_column([snapshot.id.raw], SnapshotId.size)),
-        nodes=TableVectorColumn.of(snapshot.nodes.table),
         flushed_at=ScalarColumn.of([snapshot.flushed_at_us], "u8"),
         message=StringColumn.from_list([snapshot.message]),
-        metadata=TableVectorColumn.of(encode_metadata(snapshot.metadata)),
-        manifest_files=VectorColumn.of(np.zeros((0, 32), np.uint8), np.zeros(2, np.int64)),
-        manifest_files_v2=TableVectorColumn.of(_manifest_file_table(files)),
+        metadata=TableVectorColumn.of(
+            encode_metadata(snapshot.metadata, spec_version=spec_version)
+        ),
+        **(_columns_v1(snapshot, files) if spec_version == 1 else _columns_v2(snapshot, files)),
     )
-    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.SNAPSHOT, level=level)
+    payload = encode(root, identifier=IDENTIFIER)
+    return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
+
+
+def _decode_head(root: Table, spec_version: int) -> SnapshotHead:
+    parent = root.struct("parent_id")
+    return SnapshotHead(
+        id=SnapshotId(root.struct("id").values[0].tobytes()),
+        parent_id=SnapshotId(parent.values[0].tobytes()) if parent.present[0] else None,
+        flushed_at_us=int(root.scalar("flushed_at").values[0]),
+        message=root.string("message").text(0) or "",
+        metadata=decode_metadata(root.tables("metadata").rows, spec_version=spec_version),
+    )
+
+
+def _columns_v1(snapshot: Snapshot, files: list[ManifestFile]) -> dict[str, Column]:
+    records = np.zeros(len(files), dtype=_MANIFEST_FILE_INFO)
+    records["size_bytes"] = [file.size_bytes for file in files]
+    records["num_chunk_refs"] = [file.num_refs for file in files]
+    structs = records.view(np.uint8).reshape(-1, 32)
+    structs[:, : ManifestId.size] = id_column([file.id.raw for file in files], ManifestId.size)
+    parent = snapshot.parent_id
+    return {
+        "parent_id": StructColumn(
+            id_column([(parent or snapshot.id).raw], SnapshotId.size),
+            np.array([parent is not None]),
+        ),
+        "nodes": TableVectorColumn.of(with_shapes_v1(snapshot.nodes.table)),
+        "manifest_files": VectorColumn.of(structs, np.array([0, len(files)], dtype=np.int64)),
+    }
+
+
+def _columns_v2(snapshot: Snapshot, files: list[ManifestFile]) -> dict[str, Column]:
+    return {
+        "nodes": TableVectorColumn.of(snapshot.nodes.table),
+        "manifest_files": VectorColumn.of(np.zeros((0, 32), np.uint8), np.zeros(2, np.int64)),
+        "manifest_files_v2": TableVectorColumn.of(_manifest_file_table(files)),
+    }
 
 
 def _decode_manifest_files(root: Table) -> tuple[ManifestFile, ...]:

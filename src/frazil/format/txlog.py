@@ -98,18 +98,25 @@ def decode_txlog(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Transact
     )
 
 
-def encode_txlog(log: TransactionLog, *, level: int = 3) -> bytes:
+def encode_txlog(log: TransactionLog, *, level: int = 3, spec_version: int = 2) -> bytes:
     """Lists are sorted here, so that a log may be put together in any order."""
+    moves: dict[str, Column] = {}
+    if spec_version >= 2:
+        moves["moved_nodes"] = TableVectorColumn.of(_encode_moves(log.moved))
+    elif log.moved:
+        raise FormatError("version 1 has no moves", kind="unsupported-spec-version")
     root = Table.build(
         TRANSACTION_LOG,
         1,
         id=StructColumn.of(id_column([log.id.raw], SnapshotId.size)),
         **{name: _encode_ids(ids) for name, ids in log.node_lists()},
         updated_chunks=TableVectorColumn.of(_encode_chunks(log.updated_chunks)),
-        moved_nodes=TableVectorColumn.of(_encode_moves(log.moved)),
+        **moves,
     )
     payload = encode(root, identifier=IDENTIFIER)
-    return encode_envelope(payload, FileType.TRANSACTION_LOG, level=level)
+    return encode_envelope(
+        payload, FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
+    )
 
 
 def _encode_ids(ids: npt.NDArray[np.uint8]) -> VectorColumn:
