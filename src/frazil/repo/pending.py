@@ -70,12 +70,6 @@ class PendingChunks:
         pending._blocks.append(changes)
         return pending
 
-    @classmethod
-    def of(cls, changes: ChunkChanges) -> "PendingChunks":
-        pending = cls(changes.refs.ndim)
-        pending._blocks.append(changes)
-        return pending
-
     def copy(self) -> "PendingChunks":
         new = PendingChunks(self._ndim)
         new._blocks, new._recent = list(self._blocks), dict(self._recent)

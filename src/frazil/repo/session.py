@@ -4,7 +4,7 @@ Reading looks at the pending changes first and at the committed snapshot second.
 stored as they are written; everything else stays in memory until the commit.
 """
 
-from collections.abc import Buffer, Iterator, Mapping
+from collections.abc import Buffer, Callable, Iterator, Mapping
 from enum import StrEnum
 from threading import RLock
 
@@ -74,9 +74,9 @@ class Session:
     def __reduce__(self) -> tuple[object, ...]:
         if not self.read_only:
             raise ValueError(
-                "a writable session cannot be pickled: its changes would be lost on the way."
-                " Commit it first, or send a ChunkWriter (Session.chunk_writer) to where the"
-                " chunks are made and bring back their references"
+                "a writable session cannot be pickled: changes made elsewhere would be lost."
+                " Send a fork of it (Session.fork) and merge the fork that comes back"
+                " (Session.merge)"
             )
         state = (self.files.store, self.files.settings, self._entry.clock, self.snapshot_id)
         return reopen, state
@@ -102,6 +102,24 @@ class Session:
     def has_uncommitted_changes(self) -> bool:
         with self._lock:
             return not self._changes.is_empty
+
+    @property
+    def base(self) -> Snapshot:
+        return self._base
+
+    @property
+    def clock(self) -> Clock:
+        return self._entry.clock
+
+    def copy_changes(self) -> ChangeSet:
+        with self._lock:
+            return self._changes.copy()
+
+    def revise(self, revision: Callable[[ChangeSet], ChangeSet]) -> None:
+        """Replaces the changes by what `revision` makes of them; if it raises, they stay."""
+        with self._lock:
+            self._require_writable()
+            self._changes = revision(self._changes)
 
     # Nodes
 
@@ -272,7 +290,9 @@ class Session:
         with self._lock:
             if (branch := self._branch) is None:
                 raise SessionStateError(
-                    "commits are not allowed on read-only sessions", kind="commit-not-allowed"
+                    "commits are not allowed on read-only or forked sessions:"
+                    " merge a fork into the session it was made of",
+                    kind="commit-not-allowed",
                 )
             if self._changes.is_empty and not allow_empty:
                 raise SessionStateError(
@@ -325,10 +345,9 @@ class Session:
             pending = self._changes.chunks.get(node.id)
             return None if pending is None else pending.changes()
 
-    def _require_writable(self) -> str:
-        if self._branch is None:
+    def _require_writable(self) -> None:
+        if self.read_only:
             raise ReadOnlyError("cannot write to a read-only session")
-        return self._branch
 
     def _require_no_array_above(self, path: NodePath) -> None:
         for above in path.ancestors:

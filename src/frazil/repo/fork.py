@@ -1,0 +1,224 @@
+"""Sessions that work for another one, here or in other processes.
+
+A fork sees what its parent saw when it was made, pending changes included: these travel with it
+(columns, not files), so that forking stores nothing and leaves no garbage behind. What the fork
+does itself is kept apart from that and can be merged into the parent, or into another fork.
+
+    parent's snapshot  <-  layers of inherited changes  <-  the fork's own changes
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.clock import Clock
+from frazil.errors import ReadOnlyError, SessionStateError
+from frazil.flatbuf.columns import StringColumn
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.nodes import Nodes
+from frazil.format.payloads import Payload
+from frazil.format.snapshot import Node, Snapshot
+from frazil.ids import NodeId, SnapshotId
+from frazil.objectstore.protocol import ObjectStore
+from frazil.paths import NodePath
+from frazil.repo.changes import ChangeSet
+from frazil.repo.chunk_overlaps import Doubt
+from frazil.repo.chunk_reads import fetch_payload
+from frazil.repo.merging import ForkChanges, merge_changes
+from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
+from frazil.repo.session import Session, SessionMode
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layer:
+    """The changes of a session at one moment, to be pickled: no larger than need be."""
+
+    edited: Mapping[str, Node | None]
+    created: frozenset[NodeId]
+    updated: frozenset[NodeId]
+    deleted: Mapping[NodeId, Node]
+    chunks: Mapping[NodeId, tuple[NodePath, ChunkChanges]]
+
+    @classmethod
+    def of(cls, changes: ChangeSet) -> "Layer":
+        nodes = changes.known_nodes()
+        chunks = {
+            node_id: (nodes[node_id].path, _compact(pending.changes()))
+            for node_id, pending in changes.chunks.items()
+        }
+        return cls(
+            edited=dict(changes.edited),
+            created=frozenset(changes.created),
+            updated=frozenset(changes.updated),
+            deleted=dict(changes.deleted),
+            chunks=chunks,
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.edited or self.chunks or self.deleted)
+
+    def nodes_over(self, base: Nodes) -> Nodes:
+        removed = [node.path for node in self.deleted.values()]
+        return base.patched(remove=removed, put=[n for n in self.edited.values() if n is not None])
+
+    def changes_over(self, base: Nodes) -> ChangeSet:
+        """What it was made of."""
+        changes = ChangeSet(base)
+        changes.edited.update(self.edited)
+        changes.created.update(self.created)
+        changes.updated.update(self.updated)
+        changes.deleted.update(self.deleted)
+        for node_id, (path, found) in self.chunks.items():
+            changes.find_node(path)  # so that it can be found by its id too
+            changes.chunks[node_id] = PendingChunks.of(found)
+        return changes
+
+
+class ForkedSession(Session):
+    """Writable, but without a branch: its changes reach one by being merged."""
+
+    def __init__(
+        self, files: Files, clock: Clock, snapshot: Snapshot, inherited: Sequence[Layer]
+    ) -> None:
+        nodes = reduce(lambda nodes, layer: layer.nodes_over(nodes), inherited, snapshot.nodes)
+        super().__init__(files, clock, replace(snapshot, nodes=nodes))
+        self.inherited = tuple(inherited)
+        self._inherited_chunks = _fold_chunks(inherited)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        own = Layer.of(self.copy_changes())
+        if own.chunks:
+            # Whoever unpickles it may commit references to what was stored here.
+            self.files.store.sync()
+        repository = (self.files.store, self.files.settings, self.clock)
+        return _reopen, (repository, self.snapshot_id, self.inherited, own)
+
+    @property
+    def read_only(self) -> bool:
+        return False
+
+    @property
+    def mode(self) -> SessionMode:
+        return SessionMode.WRITABLE
+
+    def forked_changes(self) -> ForkChanges:
+        """For a merge: what was done, and to what."""
+        return ForkChanges(
+            base=self.base.nodes,
+            inherited={key: found.changes() for key, found in self._inherited_chunks.items()},
+            changes=self.copy_changes(),
+        )
+
+    def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
+        found = super()._pending_payload(node, index)
+        inherited = self._inherited_chunks.get(node.id)
+        return found if found is not UNTOUCHED or inherited is None else inherited.find(index)
+
+    def _pending_changes(self, node: Node) -> ChunkChanges | None:
+        own, inherited = super()._pending_changes(node), self._inherited_chunks.get(node.id)
+        if inherited is None:
+            return own
+        return inherited.changes() if own is None else own.over(inherited.changes())
+
+
+def fork(session: Session) -> ForkedSession:
+    """Stores nothing. The session may go on writing; the fork does not see it."""
+    if session.read_only:
+        raise SessionStateError(
+            "cannot fork a read-only session: it can be pickled as it is",
+            kind="cannot-fork-read-only-session",
+        )
+    own = Layer.of(session.copy_changes())
+    above = session.inherited if isinstance(session, ForkedSession) else ()
+    layers = above if own.is_empty else (*above, own)
+    # A fork's base has the nodes it inherited already; the layers go over what is stored.
+    stored = session.files.fetch_snapshot(session.snapshot_id)
+    return ForkedSession(session.files, session.clock, stored, layers)
+
+
+def merge(session: Session, forks: Sequence[Session]) -> None:
+    """Adds the changes of the forks to those of the session: of all, or of none.
+
+    Raises SessionStateError[merge-failed] where two of them contradict each other.
+    """
+    if session.read_only:
+        raise ReadOnlyError("read-only sessions cannot modify the repository")
+    others = [_require_fork(session, other) for other in forks if other is not session]
+    inherited = session.forked_changes().inherited if isinstance(session, ForkedSession) else {}
+    found = [other.forked_changes() for other in others]
+    session.revise(
+        lambda changes: merge_changes(
+            changes, inherited, found, same_bytes=lambda doubts: _same_bytes(session.files, doubts)
+        )
+    )
+
+
+def _require_fork(session: Session, other: Session) -> ForkedSession:
+    if not isinstance(other, ForkedSession):
+        raise SessionStateError(
+            "only forks can be merged, made by `Session.fork`", kind="merge-not-allowed"
+        )
+    if other.snapshot_id != session.snapshot_id:
+        raise SessionStateError(
+            f"failed to merge sessions: the fork was made at snapshot {other.snapshot_id}, this"
+            f" session is at {session.snapshot_id}",
+            kind="merge-failed",
+        )
+    return other
+
+
+def _same_bytes(files: Files, doubts: Sequence[Doubt]) -> list[bool]:
+    def compare(doubt: Doubt) -> bool:
+        one, two = (fetch_payload(files, payload, None) for payload in doubt.payloads)
+        return bytes(one) == bytes(two)
+
+    return files.pool.map(compare, list(doubts))
+
+
+def _reopen(
+    repository: tuple[ObjectStore, Settings, Clock],
+    snapshot: SnapshotId,
+    inherited: Sequence[Layer],
+    own: Layer,
+) -> ForkedSession:
+    """A fork as it was when it was pickled."""
+    store, settings, clock = repository
+    files = Files(store, settings)
+    session = ForkedSession(files, clock, files.fetch_snapshot(snapshot), inherited)
+    session.revise(lambda changes: own.changes_over(changes.base))
+    return session
+
+
+def _fold_chunks(layers: Sequence[Layer]) -> dict[NodeId, PendingChunks]:
+    """Chunk changes of all layers, later ones over earlier ones."""
+    found: dict[NodeId, ChunkChanges] = {}
+    for layer in layers:
+        for node_id, (_, changes) in layer.chunks.items():
+            older = found.get(node_id)
+            found[node_id] = changes if older is None else changes.over(older)
+    return {node_id: PendingChunks.of(changes) for node_id, changes in found.items()}
+
+
+def _compact(changes: ChunkChanges) -> ChunkChanges:
+    """The same without what decoded columns keep alive: their whole file."""
+    refs = changes.refs
+    small = ChunkRefs(
+        refs.index,
+        refs.kind,
+        refs.chunk_id,
+        refs.offset,
+        refs.length,
+        _compact_texts(refs.location),
+        _compact_texts(refs.etag),
+        refs.last_modified,
+        _compact_texts(refs.inline),
+    )
+    return ChunkChanges(refs=small, deleted=changes.deleted)
+
+
+def _compact_texts(column: StringColumn) -> StringColumn:
+    pruned = column.pruned()
+    return StringColumn(pruned.codes, pruned.strings.compact())
