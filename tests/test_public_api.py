@@ -25,14 +25,11 @@ NOT_YET_PARAMETERS = {
 }
 NOT_YET_METHODS = {
     "Repository": {
-        "ancestry_graph", "ancestry_graph_async", "attribution",
-        "authorized_virtual_container_prefixes", "chunk_storage_stats",
+        "attribution", "authorized_virtual_container_prefixes", "chunk_storage_stats",
         "chunk_storage_stats_async", "expire_snapshots", "expire_snapshots_async",
-        "garbage_collect", "garbage_collect_async", "inspect_manifest", "inspect_manifest_async",
-        "inspect_repo_info", "inspect_repo_info_async", "inspect_snapshot",
-        "inspect_snapshot_async", "inspect_transaction_log", "inspect_transaction_log_async",
-        "rearrange_session", "rearrange_session_async", "rewrite_manifests",
-        "rewrite_manifests_async", "total_chunks_storage", "total_chunks_storage_async",
+        "garbage_collect", "garbage_collect_async", "rearrange_session",
+        "rearrange_session_async", "rewrite_manifests", "rewrite_manifests_async",
+        "total_chunks_storage", "total_chunks_storage_async",
     },
     "Session": {
         "amend", "amend_async", "flush", "flush_async", "fork", "merge", "merge_async", "move",

@@ -1,5 +1,6 @@
 """The public classes, with Icechunk's names and signatures."""
 
+from frazil.api.inspection import AncestryGraph
 from frazil.api.repository import Repository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage, in_memory_storage, local_filesystem_storage
@@ -57,6 +58,7 @@ from frazil.zarrstore.virtual import VirtualChunkSpec
 
 __all__ = [
     "AlreadyExistsError",
+    "AncestryGraph",
     "CachingConfig",
     "ChecksumAlgorithm",
     "ChunkType",

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from frazil.api.administration import AdministeredRepository
+from frazil.api.inspection import InspectedRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage
 from frazil.api.updates import Update
@@ -23,7 +23,7 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
 _BATCH = 1000  # entries of a history that are worked out at once
 
 
-class Repository(AdministeredRepository):
+class Repository(InspectedRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on

@@ -1,0 +1,1 @@
+"""Views of a repository for people: plain records, text and pictures."""

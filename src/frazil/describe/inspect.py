@@ -1,0 +1,268 @@
+"""The metadata files of a repository as plain records, in the terms of the reference's `inspect_*`.
+
+For every file there is, also those no snapshot refers to. `frazil dump` shows more, of one file.
+"""
+
+from collections.abc import Buffer, Iterable
+from dataclasses import fields
+
+import numpy as np
+
+from frazil.assets.files import naming
+from frazil.assets.layout import REPO_INFO, manifest_key, snapshot_key, transaction_key
+from frazil.clock import to_datetime
+from frazil.describe.composite import composite
+from frazil.errors import ObjectNotFoundError
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.envelope import FileType, decode_envelope, decode_header
+from frazil.format.repo_info import RepoInfo, RepoStatus, decode_repo_info
+from frazil.format.schemas import MANIFEST, UPDATE_KINDS
+from frazil.format.snapshot import ArrayData, Node, decode_snapshot
+from frazil.format.txlog import TransactionLog, decode_txlog
+from frazil.format.update_log import number_of
+from frazil.format.updates import FeatureFlagChanged, RepoMigrated, Update, UpdateKind
+from frazil.ids import ManifestId, ObjectId, SnapshotId, format_ids
+from frazil.objectstore.protocol import ObjectStore
+
+type Record = dict[str, Json]
+
+_COMPOSITE_NOTE = (
+    "the snapshots before this one were expired: this is the sum of their transaction logs and"
+    " its own; the header is that of its own"
+)
+
+
+def inspect_snapshot(store: ObjectStore, snapshot: SnapshotId) -> Record:
+    key = snapshot_key(snapshot)
+    data = store.get(key).data
+    with naming(key):
+        found = decode_snapshot(data)
+        return {
+            "id": str(found.id),
+            "header": _header(data),
+            "flushed_at": _time(found.flushed_at_us),
+            "commit_message": found.message,
+            "metadata": found.metadata,
+            "manifests": [
+                {"id": str(file.id), "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
+                for file in found.manifest_files
+            ],
+            "nodes": [_node(node) for node in found.nodes],
+        }
+
+
+def inspect_repo_info(store: ObjectStore) -> Record:
+    data = store.get(REPO_INFO).data
+    with naming(REPO_INFO):
+        info = decode_repo_info(data)
+        ids = format_ids(info.snapshots.ids)
+        record: Record = {
+            "header": _header(data),
+            "spec_version": _version(info.spec_version),
+            "branches": {name: ids[row] for name, row in info.branches.items()},
+            "tags": {name: ids[row] for name, row in info.tags.items()},
+            "deleted_tags": list(info.deleted_tags),
+            "snapshots": [_snapshot_info(info, row, ids) for row in range(len(ids))],
+            "metadata": info.metadata,
+            "latest_updates": [_update(update) for update in info.updates],
+        }
+        return record | _given(repo_before_updates=info.before_updates)
+
+
+def inspect_manifest(store: ObjectStore, manifest: ManifestId) -> Record:
+    """Counts only; looks at no location, so that compressed ones stay compressed."""
+    key = manifest_key(manifest)
+    data = store.get(key).data
+    with naming(key):
+        payload = decode_envelope(data, FileType.MANIFEST).data
+        root = decode(payload, MANIFEST)
+        arrays = root.tables("arrays").rows
+        refs = arrays.tables("refs")
+        native = refs.rows.struct("chunk_id").present
+        compressed = refs.rows.string("compressed_location").present
+        virtual = (refs.rows.string("location").present | compressed) & ~native
+        kinds = {"inline": ~(native | virtual), "native": native, "virtual": virtual}
+        dictionary = root.string("location_dictionary").item(0)
+        return {
+            "id": str(ManifestId(root.struct("id").values[0].tobytes())),
+            "header": _header(data),
+            "size_bytes": len(payload),
+            "num_arrays": len(arrays),
+            "total_chunk_refs": len(refs.rows),
+            **{f"total_{kind}": int(rows.sum()) for kind, rows in kinds.items()},
+            "arrays": [
+                {
+                    "node_id": node,
+                    "num_chunk_refs": int(stop - start),
+                    **{f"num_{kind}": int(rows[start:stop].sum()) for kind, rows in kinds.items()},
+                }
+                for node, start, stop in zip(
+                    format_ids(arrays.struct("node_id").values),
+                    refs.splits[:-1],
+                    refs.splits[1:],
+                    strict=True,
+                )
+            ],
+            "compression": {
+                "uses_location_compression": bool(compressed.any()),
+                **_given(dictionary_size_bytes=None if dictionary is None else len(dictionary)),
+                "num_compressed_refs": int(np.count_nonzero(compressed)),
+            },
+        }
+
+
+def inspect_transaction_log(
+    store: ObjectStore, snapshot: SnapshotId, pruned: Iterable[SnapshotId] = ()
+) -> Record:
+    """With the logs of expired ancestors that the snapshot stands for, `pruned`, oldest first."""
+    key = transaction_key(snapshot)
+    data = store.get(key).data
+    with naming(key):
+        log = decode_txlog(data)
+    record: Record = {"header": _header(data)}
+    pruned = list(pruned)
+    if not pruned:
+        return record | _log(log)
+    found, missing = _fetch_logs(store, pruned)
+    return (
+        record
+        | _log(composite([*found.values(), log]))
+        | {
+            "synthetic_composite": {
+                "note": _COMPOSITE_NOTE,
+                "merged_pruned_ancestor_tx_logs": [str(each) for each in found],
+                "missing_tx_logs": [str(each) for each in missing],
+            }
+        }
+    )
+
+
+def _fetch_logs(
+    store: ObjectStore, wanted: list[SnapshotId]
+) -> tuple[dict[SnapshotId, TransactionLog], list[SnapshotId]]:
+    """The logs that are there, and the ids of the others."""
+    found, missing = dict[SnapshotId, TransactionLog](), list[SnapshotId]()
+    for snapshot in wanted:
+        key = transaction_key(snapshot)
+        try:
+            data = store.get(key).data
+        except ObjectNotFoundError:
+            missing.append(snapshot)
+            continue
+        with naming(key):
+            found[snapshot] = decode_txlog(data)
+    return found, missing
+
+
+# ---- parts ---------------------------------------------------------------------------------
+
+
+def _header(data: Buffer) -> Record:
+    header = decode_header(data)
+    app, dash, version = header.writer.partition("-")
+    return {
+        "written_by": header.writer,
+        "app_name": app,
+        **_given(app_version=version if dash else None),
+        "spec_version": _version(header.spec_version),
+        "file_type": header.file_type.name.lower().replace("_", "-"),
+        "compression": "zstd" if header.compression else "none",
+    }
+
+
+def _version(number: int) -> str:
+    return f"{number}.0"
+
+
+def _time(microseconds: int) -> str:
+    """RFC 3339, with as many digits in groups of three as it takes."""
+    try:
+        when = to_datetime(microseconds).replace(tzinfo=None)
+    except OverflowError:  # what no calendar holds
+        return f"{microseconds} us"
+    precision = "microseconds" if when.microsecond % 1000 else "milliseconds"
+    return when.isoformat(timespec=precision if when.microsecond else "seconds") + "Z"
+
+
+def _given(**values: Json) -> Record:
+    """Fields that are left out where there is nothing to say."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _node(node: Node) -> Record:
+    record: Record = {
+        "id": str(node.id),
+        "path": node.path.text,
+        "node_type": "group" if node.array is None else "array",
+    }
+    return record if node.array is None else record | _array(node.array)
+
+
+def _array(array: ArrayData) -> Record:
+    names = array.dimension_names or (None,) * len(array.shape)
+    return {
+        "shape": [
+            {**_given(name=name), "array_length": length, "num_chunks": chunks}
+            for name, length, chunks in zip(names, array.shape, array.num_chunks, strict=True)
+        ],
+        "manifest_refs": [
+            {"id": str(ref.id), "extents": [list(extent) for extent in ref.extents]}
+            for ref in array.manifests
+        ],
+    }
+
+
+def _snapshot_info(info: RepoInfo, row: int, ids: list[str]) -> Record:
+    snapshots = info.snapshots
+    parent = int(snapshots.parents[row])
+    return {
+        "id": ids[row],
+        **_given(parent_id=None if parent < 0 else ids[parent]),
+        "flushed_at": _time(int(snapshots.flushed_at_us[row])),
+        "message": snapshots.message(row),
+        "metadata": snapshots.metadata(row),
+    }
+
+
+def _update(update: Update) -> Record:
+    return {
+        "update_type": _update_kind(update.kind),
+        "updated_at": _time(update.updated_at_us),
+        **_given(backup_path=update.backup_path),
+    }
+
+
+def _update_kind(kind: UpdateKind) -> Record:
+    name = UPDATE_KINDS[number_of(kind)].name
+    if isinstance(kind, FeatureFlagChanged):
+        name = "FeatureFlagChanged"  # so spelled there, unlike all others
+    record: Record = {"type": name}
+    for each in fields(kind):
+        match getattr(kind, each.name):
+            case ObjectId() as snapshot:
+                record[f"{each.name}_snap_id"] = str(snapshot)
+            case RepoStatus() as status:
+                record[each.name] = {
+                    "availability": status.availability.name.title().replace("_", ""),
+                    "set_at": _time(status.set_at_us),
+                    "limited_availability_reason": status.reason,
+                }
+            case int(number) if isinstance(kind, RepoMigrated):
+                record[each.name] = _version(number)
+            case value:
+                record[each.name] = value
+    return record
+
+
+def _log(log: TransactionLog) -> Record:
+    return {
+        **{name: [*format_ids(ids)] if len(ids) else [] for name, ids in log.node_lists()},
+        "updated_chunks": [
+            {"node_id": str(node), "chunks": index.tolist()}
+            for node, index in sorted(log.updated_chunks.items())
+        ],
+        "moved_nodes": [
+            {"from": move.from_path.text, "to": move.to_path.text} for move in log.moved
+        ],
+    }
