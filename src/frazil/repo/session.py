@@ -29,6 +29,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.paths import ROOT, NodePath
 from frazil.ranges import ByteRange
+from frazil.repo.amend import amend, flush
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_reads import fetch_found, fetch_payload
 from frazil.repo.commit import CommitRequest, commit, transaction_log
@@ -42,6 +43,8 @@ from frazil.repo.lookup import (
     lookup_current,
 )
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
+from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
+from frazil.repo.solver import Policy
 from frazil.repo.writer import ChunkWriter
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
@@ -280,38 +283,51 @@ class Session:
         metadata: Mapping[str, Json] | None = None,
         *,
         allow_empty: bool = False,
+        rebasing: Rebasing | None = None,
     ) -> SnapshotId:
         """Makes the changes the new tip of the branch.
 
-        Raises ConflictError if the branch has moved since the session began; the session and its
-        changes stay as they are then.
+        If the branch has moved since the session began, the changes are rebased, or if that is
+        not wanted ConflictError is raised; the session and its changes stay as they are then.
         """
-        checked = require_json({**self._default_metadata, **(metadata or {})})
+        given = self._commit_metadata(metadata)
         with self._lock:
-            if (branch := self._branch) is None:
-                raise SessionStateError(
-                    "commits are not allowed on read-only or forked sessions:"
-                    " merge a fork into the session it was made of",
-                    kind="commit-not-allowed",
-                )
-            if self._changes.is_empty and not allow_empty:
-                raise SessionStateError(
-                    "cannot commit, no changes made to the session"
-                    " (use `allow_empty=True` to commit anyway)",
-                    kind="no-changes-to-commit",
-                )
-            request = CommitRequest(
-                branch=branch,
-                base=self._base,
-                changes=self._changes,
-                message=message,
-                metadata=checked,
+            self._require_to_commit(allow_empty=allow_empty)
+            if rebasing is None:
+                return self._conclude(commit, message, given)
+            return commit_rebasing(
+                lambda attempts: self._conclude(commit, message, with_attempts(given, attempts)),
+                self.rebase,
+                rebasing,
             )
-            new_id = commit(self.files, self._entry, request)
-            self._base = self.files.fetch_snapshot(new_id)
-            self._changes = ChangeSet(self._base.nodes)
-            self._branch = None
-        return new_id
+
+    def amend(
+        self,
+        message: str,
+        metadata: Mapping[str, Json] | None = None,
+        *,
+        allow_empty: bool = False,
+    ) -> SnapshotId:
+        """Puts a snapshot with these changes too in the place of the branch's tip."""
+        given = self._commit_metadata(metadata)
+        with self._lock:
+            self._require_to_commit(allow_empty=allow_empty)
+            return self._conclude(amend, message, given)
+
+    def flush(self, message: str, metadata: Mapping[str, Json] | None = None) -> SnapshotId:
+        """Makes the changes a snapshot, and leaves the branch where it is."""
+        given = self._commit_metadata(metadata)
+        with self._lock:
+            self._require_to_commit(allow_empty=True)
+            return self._conclude(flush, message, given)
+
+    def rebase(self, policy: Policy) -> None:
+        """Carries the changes over what was committed since; as far as it got, if it fails."""
+        with self._lock:
+            branch = self._require_to_commit(allow_empty=True)
+            start = Position(self._base, self._changes)
+            for reached in replay(self.files, self._entry.fetch(), branch, start, policy):
+                self._base, self._changes = reached.base, reached.changes
 
     def discard_changes(self) -> None:
         with self._lock:
@@ -328,6 +344,45 @@ class Session:
             return summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
 
     # Shared parts
+
+    def _commit_metadata(self, metadata: Mapping[str, Json] | None) -> dict[str, Json]:
+        return require_json({**self._default_metadata, **(metadata or {})})
+
+    def _require_to_commit(self, *, allow_empty: bool) -> str:
+        """The branch."""
+        if self._branch is None:
+            raise SessionStateError(
+                "commits are not allowed on read-only or forked sessions:"
+                " merge a fork into the session it was made of",
+                kind="commit-not-allowed",
+            )
+        if self._changes.is_empty and not allow_empty:
+            raise SessionStateError(
+                "cannot commit, no changes made to the session"
+                " (use `allow_empty=True` to commit anyway)",
+                kind="no-changes-to-commit",
+            )
+        return self._branch
+
+    def _conclude(
+        self,
+        write: Callable[[Files, EntryPoint, CommitRequest], SnapshotId],
+        message: str,
+        metadata: Mapping[str, Json],
+    ) -> SnapshotId:
+        """Read-only from then on, at the new snapshot."""
+        request = CommitRequest(
+            branch=self._require_to_commit(allow_empty=True),
+            base=self._base,
+            changes=self._changes,
+            message=message,
+            metadata=metadata,
+        )
+        new_id = write(self.files, self._entry, request)
+        self._base = self.files.fetch_snapshot(new_id)
+        self._changes = ChangeSet(self._base.nodes)
+        self._branch = None
+        return new_id
 
     def _array(self, path: NodePath) -> tuple[Node, ArrayData]:
         node = self.node(path)
