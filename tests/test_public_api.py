@@ -32,7 +32,7 @@ NOT_YET_METHODS = {
         "total_chunks_storage", "total_chunks_storage_async",
     },
     "Session": {
-        "amend", "amend_async", "flush", "flush_async", "fork", "merge", "merge_async", "move",
+        "amend", "amend_async", "flush", "flush_async", "move",
         "move_async", "rebase", "rebase_async", "reindex_array", "shift_array",
     },
     "IcechunkStore": set(),

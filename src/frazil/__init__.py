@@ -29,6 +29,7 @@ __all__ = [
     "ConflictError",
     "Diff",
     "FeatureFlag",
+    "ForkSession",
     "FormatError",
     "IcechunkError",
     "IcechunkStore",

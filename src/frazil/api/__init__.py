@@ -2,7 +2,7 @@
 
 from frazil.api.inspection import AncestryGraph
 from frazil.api.repository import Repository
-from frazil.api.session import IcechunkStore, Session
+from frazil.api.session import ForkSession, IcechunkStore, Session
 from frazil.api.storage import Storage, in_memory_storage, local_filesystem_storage
 from frazil.api.updates import Update, UpdateType
 from frazil.api.values import (
@@ -67,6 +67,7 @@ __all__ = [
     "ConflictError",
     "Diff",
     "FeatureFlag",
+    "ForkSession",
     "FormatError",
     "IcechunkError",
     "IcechunkStore",

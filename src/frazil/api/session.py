@@ -14,6 +14,7 @@ from frazil.errors import SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.paths import NodePath
+from frazil.repo import fork
 from frazil.repo import session as engine
 from frazil.zarrstore import listing
 from frazil.zarrstore.iterators import AsyncCloseableIterator
@@ -46,7 +47,7 @@ class Session:
 
     def __repr__(self) -> str:
         return (
-            f"Session(read_only={self.read_only}, snapshot_id={self.snapshot_id!r},"
+            f"{type(self).__name__}(read_only={self.read_only}, snapshot_id={self.snapshot_id!r},"
             f" branch={self.branch!r}, has_uncommitted_changes={self.has_uncommitted_changes})"
         )
 
@@ -122,6 +123,24 @@ class Session:
     ) -> str:
         return await asyncio.to_thread(self.commit, message, metadata, allow_empty=allow_empty)
 
+    def fork(self) -> "ForkSession":
+        """A session that can be pickled and written to elsewhere, then merged into this one.
+
+        It sees what this session sees now, and nothing is stored for it.
+        """
+        return ForkSession(fork.fork(self._engine), self._config)
+
+    def merge(self, *others: "ForkSession") -> None:
+        """Adds the changes of forks to those of this session: of all of them, or of none.
+
+        Raises SessionStateError[merge-failed] if they contradict each other: if two wrote
+        different bytes to one chunk, for example.
+        """
+        fork.merge(self._engine, [_require_session(other).engine for other in others])
+
+    async def merge_async(self, *others: "ForkSession") -> None:
+        await asyncio.to_thread(self.merge, *others)
+
     def get_node_id(self, path: str) -> str:
         return str(self._engine.node(NodePath(path)).id)
 
@@ -150,6 +169,20 @@ class Session:
 
     async def all_virtual_chunk_locations_async(self) -> list[str]:
         return await asyncio.to_thread(self.all_virtual_chunk_locations)
+
+
+class ForkSession(Session):
+    """A session made by `Session.fork`. It is writable and can be pickled, changes included.
+
+    It belongs to no branch and cannot be committed: its changes reach the repository by way of
+    `Session.merge`.
+    """
+
+
+def _require_session(other: object) -> Session:
+    if not isinstance(other, Session):
+        raise TypeError(f"only a ForkSession can be merged, got an instance of {type(other)}")
+    return other
 
 
 class IcechunkStore(SessionStore):

@@ -132,7 +132,7 @@ class _Merge:
                 self.result.put_node(replace(node, array=array))
             elif here.id != node.id or here.user_data != node.user_data:
                 twice.append(node)
-        _refuse_nodes(twice, "multiple writers created the same {1}")
+        _refuse_nodes(twice, "Multiple writers created the same {1}")
 
     def _require_same_parents(self, fork: ForkChanges, node: Node) -> None:
         for path in node.path.ancestors:
@@ -160,7 +160,7 @@ class _Merge:
                 array = None if node.array is None else replace(node.array, manifests=manifests)
                 self.result.put_node(replace(node, array=array))
         _refuse_nodes(gone, "{0} were both deleted and modified")
-        _refuse_nodes(twice, "multiple writers updated the same {1}")
+        _refuse_nodes(twice, "Multiple writers updated the same {1}")
 
     # Chunks
 
@@ -200,7 +200,7 @@ class _Merge:
                 wrong[parts[0].node.path.text] = sorted(chunks)
         if wrong:
             listed = "; ".join(f"{path}: {_show(wrong[path])}" for path in sorted(wrong))
-            _refuse(f"multiple writers wrote the same chunks: {listed}")
+            _refuse(f"Multiple writers wrote the same chunks: {listed}")
 
     def _with_target(self, node_id: NodeId, part: _Written) -> list[ChunkChanges]:
         """What the target did to the same chunks since the fork was made, and what the fork did."""
