@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-strict check lint types format compat spark bench constraints clean
+.PHONY: help demo test test-strict check lint types format compat spark bench parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -50,6 +50,9 @@ spark: $(READY)test ## only the tests that need Spark
 
 bench: $(READY)test ## frazil against the reference, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)
+
+parity: $(READY)test ## write docs/parity.md: what of icechunk is there, what is not and why
+	$(BIN)/python -m scripts.make_parity
 
 constraints: $(READY)dev ## write constraints.txt from what is installed in .venv
 	{ head -n 1 constraints.txt; $(BIN)/pip freeze --exclude-editable | LC_ALL=C sort -f; } > constraints.new

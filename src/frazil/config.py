@@ -1,9 +1,10 @@
 """Configuration of a repository, under the name it has in Icechunk."""
 
-from frazil.format.config import (
+from frazil.api import (
     CachingConfig,
     CompressionAlgorithm,
     CompressionConfig,
+    FeatureFlag,
     ManifestConfig,
     ManifestPreloadCondition,
     ManifestPreloadConfig,
@@ -19,6 +20,7 @@ __all__ = [
     "CachingConfig",
     "CompressionAlgorithm",
     "CompressionConfig",
+    "FeatureFlag",
     "ManifestConfig",
     "ManifestPreloadCondition",
     "ManifestPreloadConfig",

@@ -1,5 +1,5 @@
 """Entries of the ops log, under the name they have in Icechunk."""
 
-from frazil.api.updates import Update, UpdateType
+from frazil.api import Update, UpdateType
 
 __all__ = ["Update", "UpdateType"]

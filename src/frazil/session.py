@@ -1,6 +1,5 @@
 """A session, under the name it has in Icechunk."""
 
-from frazil.api.session import IcechunkStore, Session
-from frazil.api.values import SessionMode
+from frazil.api import ForkSession, IcechunkStore, Session, SessionMode
 
-__all__ = ["IcechunkStore", "Session", "SessionMode"]
+__all__ = ["ForkSession", "IcechunkStore", "Session", "SessionMode"]

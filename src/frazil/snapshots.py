@@ -1,5 +1,5 @@
 """Snapshots and what differs between them, under the name they have in Icechunk."""
 
-from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo
+from frazil.api import AncestryGraph, Diff, ManifestFileInfo, SnapshotInfo
 
-__all__ = ["Diff", "ManifestFileInfo", "SnapshotInfo"]
+__all__ = ["AncestryGraph", "Diff", "ManifestFileInfo", "SnapshotInfo"]

@@ -1,16 +1,18 @@
 """Where repositories are kept, under the name it has in Icechunk."""
 
-from frazil.api.storage import Storage, in_memory_storage, local_filesystem_storage
-from frazil.format.config import (
+from frazil.api import (
     ChecksumAlgorithm,
+    ChunkType,
     ObjectStoreConfig,
     S3Options,
+    Storage,
     StorageConcurrencySettings,
     StorageRetriesSettings,
     StorageSettings,
     StorageTimeoutSettings,
+    in_memory_storage,
+    local_filesystem_storage,
 )
-from frazil.zarrstore.references import ChunkType
 
 __all__ = [
     "ChecksumAlgorithm",

@@ -1,0 +1,183 @@
+"""docs/parity.md says what is so, and leaves nothing unexplained."""
+
+from enum import Enum
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import icechunk
+import pytest
+
+import frazil
+from frazil.compatibility import ICECHUNK_VERSION, SUBMODULES
+from scripts import make_parity
+from scripts.parity_compare import (
+    Difference,
+    Note,
+    Section,
+    class_section,
+    compare,
+    compare_parameters,
+    fetch_notes,
+    only_ours,
+)
+from scripts.parity_surface import Offer, Parameter, format_call, offer_of
+
+pytestmark = pytest.mark.compat
+
+
+@pytest.fixture(scope="module")
+def sections() -> list[Section]:
+    return make_parity.current_sections()
+
+
+def test_the_page_is_about_the_release_that_is_tested_against() -> None:
+    assert icechunk.__version__ == ICECHUNK_VERSION
+
+
+def test_the_page_is_up_to_date(sections: list[Section]) -> None:
+    page = make_parity.format_page(sections, fetch_notes(), only_ours(frazil, icechunk))
+    assert make_parity.PAGE.read_text() == page, "run `make parity`"
+
+
+def test_everything_that_is_missing_or_differs_is_explained(sections: list[Section]) -> None:
+    found = make_parity.unexplained(sections, fetch_notes())
+    assert [f"{each.name}: {each.text}" for each in found] == []
+
+
+def test_every_explanation_is_still_needed(sections: list[Section]) -> None:
+    assert make_parity.unused(sections, fetch_notes()) == []
+
+
+def test_every_exported_name_is_on_the_page(sections: list[Section]) -> None:
+    names = {row.name for section in sections for row in section.rows}
+    assert {*icechunk.__all__} - names == {"__version__"}
+    assert names >= SUBMODULES
+
+
+def test_every_member_of_a_class_is_on_the_page(sections: list[Section]) -> None:
+    names = {row.name for section in sections for row in section.rows}
+    for name in ("Repository", "Session", "IcechunkStore", "Storage", "RepositoryConfig", "Diff"):
+        cls = getattr(icechunk, name)
+        assert {f"{name}.{each}" for each in vars(cls) if not each.startswith("_")} <= names
+
+
+def test_signatures_of_the_compiled_part_come_from_its_stub() -> None:
+    condition = offer_of(
+        icechunk.ManifestPreloadCondition, "num_refs", "ManifestPreloadCondition.num_refs"
+    )
+    assert condition is not None
+    assert [each.name for each in condition.parameters or ()] == ["from_refs", "to_refs"]
+    solver = offer_of(icechunk, "BasicConflictSolver", "BasicConflictSolver")
+    assert solver is not None
+    assert solver.parameters is not None
+    assert format_call("", solver.parameters) == (
+        "(*, on_chunk_conflict=VersionSelection.UseOurs, fail_on_delete_of_updated_array=False,"
+        " fail_on_delete_of_updated_group=False)"
+    )
+
+
+# The comparison notices
+
+
+class Theirs:
+    class Thing:
+        def __init__(self, a: int, b: int = 1) -> None:
+            self.a, self.b = a, b
+
+        def call(self, path: str, *, size: int = 3) -> None: ...
+        async def call_async(self, path: str) -> None: ...
+        @property
+        def name(self) -> str:
+            return ""
+
+
+def ours(**members: Any) -> SimpleNamespace:
+    return SimpleNamespace(Thing=type("Thing", (Theirs.Thing,), members))
+
+
+def differences(package: Any) -> list[tuple[str, str]]:
+    section = class_section(package, Theirs, "Thing")
+    return [(each.name, each.text) for row in section.rows for each in row.differences]
+
+
+def test_nothing_is_found_where_nothing_differs() -> None:
+    assert differences(ours()) == []
+
+
+@pytest.mark.parametrize(
+    ("member", "replacement", "expected"),
+    [
+        ("call", lambda self, path: None, ("Thing.call(size)", "`size` missing")),  # noqa: ARG005 -- looked at, not called
+        (
+            "call",
+            lambda self, path, *, size=4: None,  # noqa: ARG005 -- same
+            ("Thing.call(size)", "`size` is `4` here, `3` there"),
+        ),
+        (
+            "call",
+            lambda self, path, size=3: None,  # noqa: ARG005 -- same
+            ("Thing.call(size)", "`size` also by position"),
+        ),
+        ("call_async", lambda self, path: None, ("Thing.call_async", "is awaited there")),  # noqa: ARG005 -- same
+        ("name", lambda self: "", ("Thing.name", "is a function here, an attribute there")),  # noqa: ARG005 -- same
+    ],
+)  # fmt: skip
+def test_another_signature_is_noticed(
+    member: str, replacement: object, expected: tuple[str, str]
+) -> None:
+    assert differences(ours(**{member: replacement})) == [expected]
+
+
+def test_a_class_that_is_missing_is_missing_with_its_members() -> None:
+    assert set(differences(SimpleNamespace())) == {("Thing", "missing")}
+    assert len(differences(SimpleNamespace())) == 4
+
+
+def test_a_missing_method_is_noticed() -> None:
+    class Less:
+        class Thing:
+            def __init__(self, a: int, b: int = 1) -> None: ...
+
+    names = {name for name, text in differences(Less) if text == "missing"}
+    assert names == {"Thing.call", "Thing.call_async", "Thing.name"}
+
+
+def test_another_order_is_noticed() -> None:
+    a, b = Parameter("a"), Parameter("b")
+    assert [each.name for each in compare_parameters("f", [b, a], [a, b])] == ["f"]
+
+
+def test_another_value_is_noticed() -> None:
+    class Ours(Enum):
+        x = 1
+
+    class Other(Enum):
+        x = 2
+
+    here, there = offer_of(Ours, "x", "E.x"), offer_of(Other, "x", "E.x")
+    assert there is not None
+    assert compare("E.x", here, there) == [Difference("E.x", "is 1 here, 2 there")]
+
+
+def test_something_called_elsewhere_is_noticed() -> None:
+    there = Offer("class", (Parameter("a"),))
+    assert [each.text for each in compare("C", Offer("class"), there)] == ["cannot be called"]
+
+
+def test_a_note_is_about_the_names_it_matches() -> None:
+    note = Note(("Session.move*", "*(rebase_with)"), "later")
+    assert note.is_about("Session.move_async")
+    assert note.is_about("Session.commit(rebase_with)")
+    assert not note.is_about("Session.commit")
+
+
+def test_an_unexplained_name_and_an_idle_note_are_reported() -> None:
+    found = [class_section(SimpleNamespace(), Theirs, "Thing")]
+    assert make_parity.unexplained(found, [Note(("Other",), "")])
+    assert make_parity.unused(found, [Note(("Other", "Th*"), "")]) == ["Other"]
+
+
+def test_names_that_only_frazil_has_are_listed() -> None:
+    package = ModuleType("package")
+    package.__dict__.update(__all__=["Thing", "extra"], Thing=ours(more=1).Thing, extra=1)
+    assert "extra" in only_ours(package, ModuleType("other"))
