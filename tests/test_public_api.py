@@ -20,8 +20,6 @@ NOT_YET_PARAMETERS = {
     "authorize_virtual_chunk_access",
     "attribution",
     "storage_settings",
-    "rebase_with",
-    "rebase_tries",
 }
 NOT_YET_METHODS = {
     "Repository": {
@@ -32,8 +30,8 @@ NOT_YET_METHODS = {
         "total_chunks_storage", "total_chunks_storage_async",
     },
     "Session": {
-        "amend", "amend_async", "flush", "flush_async", "move",
-        "move_async", "rebase", "rebase_async", "reindex_array", "shift_array",
+        "move",
+        "move_async", "reindex_array", "shift_array",
     },
     "IcechunkStore": set(),
     "Storage": {

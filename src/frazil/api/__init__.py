@@ -1,5 +1,13 @@
 """The public classes, with Icechunk's names and signatures."""
 
+from frazil.api.conflicts import (
+    BasicConflictSolver,
+    Conflict,
+    ConflictDetector,
+    ConflictSolver,
+    ConflictType,
+    VersionSelection,
+)
 from frazil.api.inspection import AncestryGraph
 from frazil.api.repository import Repository
 from frazil.api.session import ForkSession, IcechunkStore, Session
@@ -59,12 +67,17 @@ from frazil.zarrstore.virtual import VirtualChunkSpec
 __all__ = [
     "AlreadyExistsError",
     "AncestryGraph",
+    "BasicConflictSolver",
     "CachingConfig",
     "ChecksumAlgorithm",
     "ChunkType",
     "CompressionAlgorithm",
     "CompressionConfig",
+    "Conflict",
+    "ConflictDetector",
     "ConflictError",
+    "ConflictSolver",
+    "ConflictType",
     "Diff",
     "FeatureFlag",
     "ForkSession",
@@ -107,6 +120,7 @@ __all__ = [
     "StorageTimeoutSettings",
     "Update",
     "UpdateType",
+    "VersionSelection",
     "VirtualChunkContainer",
     "VirtualChunkSpec",
     "in_memory_storage",

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from frazil.api.conflicts import ConflictSolver
 from frazil.api.inspection import InspectedRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage
@@ -188,12 +189,18 @@ class Repository(InspectedRepository):
 
     @contextmanager
     def transaction(
-        self, branch: str, *, message: str, metadata: dict[str, Any] | None = None
+        self,
+        branch: str,
+        *,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
     ) -> Iterator[IcechunkStore]:
         """A store whose changes are committed when the block ends, unless it ends by an error."""
         session = self.writable_session(branch)
         yield session.store
-        session.commit(message, metadata)
+        session.commit(message, metadata, rebase_with=rebase_with, rebase_tries=rebase_tries)
 
     # Branches and tags
 

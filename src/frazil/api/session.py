@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from copy import deepcopy
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.api.transactions import Transactions
 from frazil.api.values import Diff, SessionMode
 from frazil.errors import SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
@@ -35,7 +35,7 @@ from frazil.zarrstore.virtual import (
 )
 
 
-class Session:
+class Session(Transactions):
     """A view of one snapshot and, if it is writable, the changes being made to it.
 
     Made by a Repository. Two of them are equal if they share their changes.
@@ -100,28 +100,6 @@ class Session:
 
     def discard_changes(self) -> None:
         self._engine.discard_changes()
-
-    def commit(
-        self,
-        message: str,
-        metadata: dict[str, Any] | None = None,
-        *,
-        allow_empty: bool = False,
-    ) -> str:
-        """Id of the new snapshot; the session is read-only from then on.
-
-        Raises ConflictError if the branch has moved; the changes are kept in that case.
-        """
-        return str(self._engine.commit(message, metadata, allow_empty=allow_empty))
-
-    async def commit_async(
-        self,
-        message: str,
-        metadata: dict[str, Any] | None = None,
-        *,
-        allow_empty: bool = False,
-    ) -> str:
-        return await asyncio.to_thread(self.commit, message, metadata, allow_empty=allow_empty)
 
     def fork(self) -> "ForkSession":
         """A session that can be pickled and written to elsewhere, then merged into this one.

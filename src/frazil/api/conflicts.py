@@ -1,0 +1,91 @@
+"""How conflicts are reported and solved, with Icechunk's names and signatures."""
+
+from frazil.errors import Conflict, ConflictType
+from frazil.repo.rebase import Rebasing
+from frazil.repo.solver import Policy, VersionSelection
+
+__all__ = [
+    "BasicConflictSolver",
+    "Conflict",
+    "ConflictDetector",
+    "ConflictSolver",
+    "ConflictType",
+    "VersionSelection",
+]
+
+
+class ConflictSolver:
+    """What `Session.rebase` does about conflicts. Made as one of its subclasses."""
+
+    def __init__(self) -> None:
+        raise TypeError("use a ConflictDetector or a BasicConflictSolver")
+
+    @property
+    def policy(self) -> Policy:
+        """What the engine makes of it."""
+        raise NotImplementedError
+
+
+class ConflictDetector(ConflictSolver):
+    """Solves nothing: a rebase fails at the first commit with which there is a conflict."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "ConflictDetector()"
+
+    @property
+    def policy(self) -> Policy:
+        return Policy()
+
+
+class BasicConflictSolver(ConflictSolver):
+    """Solves conflicts about chunks, and about deleting what others updated.
+
+    `merge_appends` is frazil's own: two sessions that did no more to an array's metadata than
+    extend its shape, and wrote different chunks, are both right; the larger shape is taken.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_chunk_conflict: VersionSelection = VersionSelection.UseOurs,
+        fail_on_delete_of_updated_array: bool = False,
+        fail_on_delete_of_updated_group: bool = False,
+        merge_appends: bool = False,
+    ) -> None:
+        if not isinstance(on_chunk_conflict, VersionSelection):
+            raise TypeError(
+                f"on_chunk_conflict is {on_chunk_conflict!r}, expected a VersionSelection"
+            )
+        self._policy = Policy(
+            on_chunk_conflict=on_chunk_conflict,
+            delete_updated_arrays=not fail_on_delete_of_updated_array,
+            delete_updated_groups=not fail_on_delete_of_updated_group,
+            merge_appends=merge_appends,
+        )
+
+    def __repr__(self) -> str:
+        policy = self._policy
+        return (
+            f"BasicConflictSolver(on_chunk_conflict={policy.on_chunk_conflict!r},"
+            f" fail_on_delete_of_updated_array={not policy.delete_updated_arrays},"
+            f" fail_on_delete_of_updated_group={not policy.delete_updated_groups},"
+            f" merge_appends={policy.merge_appends})"
+        )
+
+    @property
+    def policy(self) -> Policy:
+        return self._policy
+
+
+def policy_of(solver: ConflictSolver) -> Policy:
+    if not isinstance(solver, ConflictSolver):
+        raise TypeError(f"{solver!r} is not a ConflictSolver")
+    return solver.policy
+
+
+def rebasing_of(solver: ConflictSolver | None, tries: int) -> Rebasing | None:
+    """None if a commit is not to be rebased."""
+    return None if solver is None else Rebasing(policy_of(solver), tries)
