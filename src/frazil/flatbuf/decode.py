@@ -137,6 +137,14 @@ class _Source:
             raise FormatError(f"{what} is not aligned to {align} bytes")
 
 
+def _copied(values: Array) -> Array:
+    """The values apart from the buffer; equal ones in the room of one."""
+    is_whole = values.dtype.kind in "iu"  # 0.0 equals -0.0 and is another value
+    if is_whole and len(values) and bool((values == values[0]).all()):
+        return np.broadcast_to(values[0], values.shape)
+    return np.ascontiguousarray(values)
+
+
 def _same(value: int, count: int) -> Ints:
     """As many times the same number, in the room of one."""
     return np.broadcast_to(np.int64(value), (count,))
@@ -278,7 +286,7 @@ def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
     if kind.dtype == "?":  # any byte but 0 is true, which a numpy boolean must not hold
         values = rows.source.at("u1", cells.places).astype(np.bool_)
     else:
-        values = np.ascontiguousarray(rows.source.at(kind.dtype, cells.places), kind.dtype)
+        values = _copied(rows.source.at(kind.dtype, cells.places))
     if cells.rows is not None:
         values = cells.spread(values, defaults(kind.dtype, kind.default, rows.count))
     return ScalarColumn(values, cells.present(rows.count))

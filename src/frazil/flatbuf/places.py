@@ -70,7 +70,7 @@ class Places:
             return codes, Places.of(found)
         if self.step or not self.count:
             return np.arange(self.count, dtype=np.int64), self
-        return np.zeros(self.count, np.int64), Places(1, self.first)
+        return np.broadcast_to(np.int64(0), (self.count,)), Places(1, self.first)
 
     @property
     def lowest(self) -> int:

@@ -311,12 +311,13 @@ type Column = (
 
 def absent(kind: Kind, count: int) -> Column:
     """A column in which no row has the field."""
-    nowhere = np.zeros(count, np.bool_)
+    nowhere = np.broadcast_to(np.False_, (count,))  # columns that nobody wrote need no room
     match kind:
         case Scalar(dtype, default):
-            return ScalarColumn(defaults(dtype, default, count), nowhere)
+            value = np.array(default, dtype)
+            return ScalarColumn(np.broadcast_to(value, (count,)), nowhere)
         case Struct(size):
-            return StructColumn(np.zeros((count, size), np.uint8), nowhere)
+            return StructColumn(np.broadcast_to(np.uint8(0), (count, size)), nowhere)
         case String() | Bytes():
             return StringColumn.absent(count)
         case SubTable(schema):
@@ -347,8 +348,7 @@ def _absent_vectors(
 
 
 def defaults(dtype: str, default: float, count: int) -> npt.NDArray[Any]:
-    # zeros are not touched until they are read, which makes columns that nobody wrote free
-    return np.full(count, default, dtype) if default else np.zeros(count, dtype)
+    return np.full(count, default, dtype)
 
 
 def mismatch(kind: Kind, column: Column) -> str | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import readonly
 from frazil.format import texts
-from frazil.format.index_keys import Box, SortedKeys, order_last_wins
+from frazil.format.index_keys import Box, SortedKeys, is_ascending, order_last_wins
 from frazil.format.payloads import (
     Checksum,
     ETag,
@@ -72,7 +72,7 @@ class ChunkRefs:
         """References from columns in any order; scalars fill a column; of equals the last wins."""
         rows = np.ascontiguousarray(index, dtype=np.uint32)
         count = len(rows)
-        ids = np.zeros((count, 12), dtype=np.uint8) if chunk_id is None else chunk_id
+        ids = np.broadcast_to(np.uint8(0), (count, 12)) if chunk_id is None else chunk_id
         return cls(
             readonly(rows),
             _column(kind, np.uint8, count),
@@ -188,9 +188,8 @@ class ChunkRefs:
 
     def sorted(self) -> Self:
         """Rows in ascending order of index; of equal ones only the last."""
-        if self._keys.is_ascending:
+        if is_ascending(self.index):
             return self
-        self._sorted_keys.clear()
         order = order_last_wins(self.index)
         return self if order is None else self.take(order)
 
@@ -198,18 +197,17 @@ class ChunkRefs:
         self, index: npt.NDArray[np.uint32], rows: slice | npt.NDArray[np.int64]
     ) -> Self:
         """The rows chosen, under another index, (n, ndim)."""
-        every = np.arange(len(self), dtype=np.int64)[rows]
-        whole = len(every) == len(self)
+        whole = len(index) == len(self)
         return type(self)(
             readonly(index),
             self.kind[rows],
             self.chunk_id[rows],
             self.offset[rows],
             self.length[rows],
-            self.location if whole else self.location.take(every),
-            self.etag if whole else self.etag.take(every),
+            self.location if whole else self.location.take(rows),
+            self.etag if whole else self.etag.take(rows),
             self.last_modified[rows],
-            self.inline if whole else self.inline.take(every),
+            self.inline if whole else self.inline.take(rows),
         ).sorted()
 
     def within(self, grid: Sequence[int]) -> Self:
@@ -219,7 +217,7 @@ class ChunkRefs:
 
     def bounding_box(self) -> tuple[tuple[int, int], ...]:
         """First and one past the last index on each axis."""
-        box = self._keys.box
+        box = Box.around(self.index)
         return tuple(zip(box.lo, box.hi, strict=True))
 
     @property

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.flatbuf.ragged import PIECE
+
 type Keys = npt.NDArray[Any]  # (n,) uint64, or (n,) S bytes
 
 _MAX_CELLS = 2**64 - 1
@@ -66,7 +68,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SortedKeys:
-    """Keys of rows, to be searched if they are ascending."""
+    """Keys of rows that ascend, to be searched."""
 
     box: Box
     keys: Keys
@@ -75,11 +77,6 @@ class SortedKeys:
     def of(cls, index: npt.NDArray[np.uint32]) -> "SortedKeys":
         box = Box.around(index)
         return cls(box, box.keys(index))
-
-    @property
-    def is_ascending(self) -> bool:
-        """Whether the rows are in order and none is there twice."""
-        return bool((self.keys[1:] > self.keys[:-1]).all())
 
     def lookup(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Row of each wanted index, -1 where absent."""
@@ -95,12 +92,21 @@ class SortedKeys:
         return np.where(inside & (self.keys[rows] == keys), rows, -1)
 
 
+def is_ascending(index: npt.NDArray[np.uint32]) -> bool:
+    """Whether the rows are in order and none is there twice."""
+    box = Box.around(index)
+    for row in range(0, len(index) - 1, PIECE):  # in pieces, to bound memory
+        keys = box.keys(index[row : row + PIECE + 1])
+        if not (keys[1:] > keys[:-1]).all():
+            return False
+    return True
+
+
 def order_last_wins(index: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64] | None:
     """Rows in ascending order of index, of equal ones only the last; None if nothing changes."""
-    found = SortedKeys.of(index)
-    if found.is_ascending:
+    if is_ascending(index):
         return None
-    keys = found.keys
+    keys = Box.around(index).keys(index)
     order = np.argsort(keys, kind="stable").astype(np.int64)
     ordered = keys[order]
     is_last = np.ones(len(order), dtype=np.bool_)
