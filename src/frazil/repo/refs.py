@@ -56,9 +56,13 @@ def reset_branch(
     return replace(info, branches=info.branches | {name: row}), BranchReset(name, previous)
 
 
-def delete_branch(info: RepoInfo, name: str) -> Step:
+def require_deletable(name: str) -> None:
     if name == MAIN:
         raise SessionStateError("main branch cannot be deleted", kind="cannot-delete-main")
+
+
+def delete_branch(info: RepoInfo, name: str) -> Step:
+    require_deletable(name)
     previous = history.snapshot_id(info, history.branch_row(info, name))
     rest = {other: row for other, row in info.branches.items() if other != name}
     return replace(info, branches=rest), BranchDeleted(name, previous)

@@ -179,6 +179,7 @@ class Repository:
         )
 
     def delete_branch(self, name: str) -> None:
+        refs.require_deletable(name)  # no status of the repository would change that
         self._entry.update(lambda info: refs.delete_branch(info, name), doing="deleting a branch")
 
     def create_tag(self, name: str, snapshot: SnapshotId) -> None:
