@@ -26,6 +26,7 @@ class ChangeSet:
         self.updated: set[NodeId] = set()
         self.deleted: dict[NodeId, Node] = {}
         self.chunks: dict[NodeId, PendingChunks] = {}
+        self.overtaken = False  # there were changes, though others may have made them since
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at
 
     def copy(self) -> "ChangeSet":
@@ -38,7 +39,8 @@ class ChangeSet:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.created or self.updated or self.deleted or self.chunks)
+        changed = self.created or self.updated or self.deleted or self.chunks
+        return not (changed or self.overtaken)
 
     def find_node(self, path: NodePath) -> Node | None:
         if path.text in self.edited:

@@ -1,7 +1,7 @@
 """Where a session's changes contradict those of a commit that was made meanwhile.
 
 "Ours" are the session's changes, "theirs" those of the commit. Pure: nodes and columns in,
-contradictions out, in order of their kind and then of path. What is found beyond the reference:
+contradictions out. What is found beyond the reference:
 a child that was added to a group while the other side deleted the group, and a new node where
 both sides deleted the old one and made another. What is not a contradiction here: a move that
 concerns none of our nodes, and a group of ours where we deleted an array.
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from frazil.errors import Conflict, ConflictType
 from frazil.format.index_keys import SortedKeys, distinct
-from frazil.format.nodes import Nodes
+from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.format.txlog import TransactionLog
@@ -50,7 +50,7 @@ class Clash:
 
 
 def find_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
-    found = [
+    return [
         *_moved_nodes(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
@@ -59,16 +59,14 @@ def find_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
         *_deleted_arrays(ours, theirs.log),
         *_deleted_groups(ours, theirs),
     ]
-    rank = {ConflictType.MoveOperationCannotBeRebased: 0}
-    return sorted(found, key=lambda clash: (rank.get(clash.kind, clash.kind), clash.path.raw))
 
 
 def rows_by_id(nodes: Nodes, wanted: Iterable[NodeId]) -> dict[NodeId, int]:
     """Rows of those of the wanted nodes that are there."""
-    keys = np.ascontiguousarray(nodes.table.struct("id").values).view(">u8").reshape(-1)
-    looked_for = np.frombuffer(b"".join(node_id.raw for node_id in wanted), dtype=">u8")
-    rows = np.flatnonzero(np.isin(keys, looked_for))
-    return {NodeId(keys[row].tobytes()): int(row) for row in rows}
+    keys = _keys(nodes.table.struct("id").values)
+    looked_for = _keys(id_column([node_id.raw for node_id in wanted], NodeId.size))
+    rows = np.flatnonzero(np.isin(keys, looked_for)).tolist()
+    return {_id_at(nodes, row): row for row in rows}
 
 
 def added_below(ours: ChangeSet, theirs: Theirs) -> dict[NodeId, list[int]]:
@@ -188,6 +186,11 @@ def _current(ours: ChangeSet) -> dict[NodeId, Node]:
 
 def _created(ours: ChangeSet) -> list[Node]:
     return [node for node in ours.edited.values() if node is not None and node.id in ours.created]
+
+
+def _keys(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """One number for each of (n, 8) ids."""
+    return np.ascontiguousarray(ids).view(np.uint64).reshape(-1)
 
 
 def _id_at(nodes: Nodes, row: int) -> NodeId:

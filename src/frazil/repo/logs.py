@@ -29,8 +29,8 @@ def ids_in(*columns: npt.NDArray[np.uint8]) -> set[NodeId]:
 def _all_ids(columns: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
     """Every row of (n, 8) columns, once, in ascending order."""
     rows = np.concatenate([np.zeros((0, NodeId.size), dtype=np.uint8), *columns])
-    keys = np.unique(np.ascontiguousarray(rows).view(">u8").reshape(-1))
-    return keys.astype(">u8").view(np.uint8).reshape(-1, NodeId.size)
+    keys = np.ascontiguousarray(rows).view(">u8").astype(np.uint64).reshape(-1)
+    return np.unique(keys).astype(">u8").view(np.uint8).reshape(-1, NodeId.size)
 
 
 def _all_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, npt.NDArray[np.uint32]]:

@@ -108,6 +108,7 @@ def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
 def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeSet:
     """The same changes, relative to other nodes."""
     new = ChangeSet(after)
+    new.overtaken = not changes.is_empty
     touched = changes.updated | changes.deleted.keys() | changes.chunks.keys()
     rows = rows_by_id(after, touched)
     gone = [after.node(rows[node_id]) for node_id in changes.deleted if node_id in rows]
