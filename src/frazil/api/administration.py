@@ -30,7 +30,7 @@ class AdministeredRepository:
 
     @property
     def spec_version(self) -> SpecVersion:
-        return SpecVersion(self._engine.repo_info().spec_version)
+        return SpecVersion(self._engine.spec_version)
 
     # Configuration
 
@@ -63,7 +63,7 @@ class AdministeredRepository:
         return self.get_metadata()
 
     def get_metadata(self) -> dict[str, Any]:
-        return deepcopy(self._engine.repo_info().metadata)
+        return deepcopy(self._engine.info_of_version_2().metadata)
 
     async def get_metadata_async(self) -> dict[str, Any]:
         return await asyncio.to_thread(self.get_metadata)
@@ -92,7 +92,7 @@ class AdministeredRepository:
         return self.get_status()
 
     def get_status(self) -> RepoStatus:
-        return RepoStatus.of(self._engine.repo_info().status)
+        return RepoStatus.of(self._engine.info_of_version_2().status)
 
     async def get_status_async(self) -> RepoStatus:
         return await asyncio.to_thread(self.get_status)
@@ -110,7 +110,7 @@ class AdministeredRepository:
 
     def feature_flags(self) -> list[FeatureFlag]:
         """Operations that can be switched off, all of them."""
-        info = self._engine.repo_info()
+        info = self._engine.info_of_version_2()
         return [FeatureFlag.of(flag, flags.setting(info, flag)) for flag in flags.FLAGS]
 
     async def feature_flags_async(self) -> list[FeatureFlag]:

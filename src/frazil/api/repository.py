@@ -12,7 +12,7 @@ from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage
 from frazil.api.updates import Update
 from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo, SpecVersion
-from frazil.api.versions import require_version, require_writable_spec
+from frazil.api.versions import require_spec_version, require_version
 from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig
 from frazil.ids import SnapshotId
@@ -46,8 +46,12 @@ class Repository(InspectedRepository):
         check_clean_root: bool = True,
     ) -> "Repository":
         """A new repository, with one empty snapshot on branch `main`."""
-        require_writable_spec(spec_version)
-        made = engine.Repository.create(storage.store, config, check_clean_root=check_clean_root)
+        made = engine.Repository.create(
+            storage.store,
+            config,
+            spec_version=require_spec_version(spec_version),
+            check_clean_root=check_clean_root,
+        )
         return cls(made, storage)
 
     @classmethod

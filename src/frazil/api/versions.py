@@ -4,7 +4,6 @@ from datetime import datetime
 
 from frazil.api.values import SpecVersion
 from frazil.clock import from_datetime
-from frazil.errors import SessionStateError
 from frazil.ids import SnapshotId
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
 
@@ -32,14 +31,12 @@ def require_version(
             raise ValueError("Must provide one of branch, tag, or snapshot_id")
 
 
-def require_writable_spec(version: SpecVersion | int | None) -> None:
+def require_spec_version(version: SpecVersion | int | None) -> int:
+    """Of a repository to be created: the newest unless said otherwise."""
     match version:
         case None | SpecVersion.v2:
-            return
+            return 2
         case SpecVersion.v1:
-            raise SessionStateError(
-                "this release of frazil does not create version 1 repositories yet",
-                kind="unimplemented",
-            )
+            return 1
         case _:
             raise ValueError(f"Unsupported version {version}")

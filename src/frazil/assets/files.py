@@ -18,7 +18,14 @@ from frazil.assets.settings import Settings
 from frazil.errors import FormatError
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
+from frazil.format.snapshot import (
+    ManifestFile,
+    Snapshot,
+    SnapshotHead,
+    decode_snapshot,
+    decode_snapshot_head,
+    encode_snapshot,
+)
 from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import ManifestId, SnapshotId
 from frazil.objectstore.protocol import Absent, Data, Matches, ObjectStore
@@ -58,6 +65,7 @@ class Files:
         self._snapshots = WeighedCache[SnapshotId, Snapshot](
             settings.cached_nodes, lambda snapshot: len(snapshot.nodes)
         )
+        self._heads = WeighedCache[SnapshotId, SnapshotHead](settings.cached_nodes, lambda _: 1)
         self._manifests = WeighedCache[ManifestId, Manifest](
             settings.cached_refs, lambda manifest: manifest.num_refs
         )
@@ -106,6 +114,11 @@ class Files:
     def fetch_snapshot(self, snapshot: SnapshotId) -> Snapshot:
         return self._snapshots.fetch(snapshot, self._load_snapshot)
 
+    def fetch_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        """Of a snapshot of version 1, without its nodes."""
+        known = self._snapshots.find(snapshot)
+        return self._heads.fetch(snapshot, self._load_head) if known is None else known.head
+
     def fetch_manifest(self, manifest: ManifestId) -> Manifest:
         return self._manifests.fetch(manifest, self._load_manifest)
 
@@ -118,7 +131,11 @@ class Files:
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         key = snapshot_key(snapshot.id)
-        self.store.put(key, encode_snapshot(snapshot, level=self.settings.compression_level))
+        settings = self.settings
+        data = encode_snapshot(
+            snapshot, level=settings.compression_level, spec_version=settings.spec_version
+        )
+        self.store.put(key, data)
         self._snapshots.remember(snapshot.id, snapshot)
 
     def put_manifest(self, manifest: Manifest) -> ManifestFile:
@@ -126,19 +143,25 @@ class Files:
             manifest,
             level=self.settings.compression_level,
             location_compression=self.settings.location_compression,
+            spec_version=self.settings.spec_version,
         )
         self.store.put(manifest_key(manifest.id), data)
         self._manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
-        self.store.put(
-            transaction_key(log.id), encode_txlog(log, level=self.settings.compression_level)
+        settings = self.settings
+        data = encode_txlog(
+            log, level=settings.compression_level, spec_version=settings.spec_version
         )
+        self.store.put(transaction_key(log.id), data)
         self._logs.remember(log.id, log)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
         return self._load(snapshot_key(snapshot), decode_snapshot)
+
+    def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        return self._load(snapshot_key(snapshot), decode_snapshot_head)
 
     def _load_manifest(self, manifest: ManifestId) -> Manifest:
         return self._load(manifest_key(manifest), decode_manifest)

@@ -6,6 +6,11 @@ manifests/<id>
 transactions/<id>         one per commit, named after its snapshot
 chunks/<id>
 overwritten/repo.<t>.<r>  earlier versions of `repo`; <t> counts down, so the newest lists first
+
+Version 1 has no `repo` but
+refs/branch.<name>/ref.json
+refs/tag.<name>/ref.json          and ref.json.deleted beside it once the tag is deleted
+config.yaml                       if the configuration is not the default
 """
 
 from frazil.ids import ChunkId, ManifestId, ObjectId, SnapshotId
@@ -16,7 +21,9 @@ MANIFESTS = "manifests/"
 TRANSACTIONS = "transactions/"
 CHUNKS = "chunks/"
 OVERWRITTEN = "overwritten/"
+REFS = "refs/"
 V1_MAIN_BRANCH = "refs/branch.main/ref.json"
+CONFIG_YAML = "config.yaml"
 
 _YEAR_3000_MS = 32_503_680_000_000
 
@@ -37,6 +44,27 @@ def chunk_key(chunk: ChunkId) -> str:
     return f"{CHUNKS}{chunk}"
 
 
-def backup_name(now_us: int) -> str:
-    """A fresh name for a copy of `repo`; the ops log cites it without the `overwritten/`."""
-    return f"repo.{_YEAR_3000_MS - now_us // 1000:014d}.{ObjectId.random()}"
+def branch_key(name: str) -> str:
+    return f"{REFS}branch.{name}/ref.json"
+
+
+def tag_key(name: str) -> str:
+    return f"{REFS}tag.{name}/ref.json"
+
+
+def tombstone_key(name: str) -> str:
+    return f"{tag_key(name)}.deleted"
+
+
+def ref_of_key(key: str) -> tuple[str, str, bool] | None:
+    """A branch or a tag, its name, and whether the file says that it is deleted."""
+    match key.split("/"):
+        case ["refs", folder, ("ref.json" | "ref.json.deleted") as file]:
+            kind, dot, name = folder.partition(".")
+            return (kind, name, file != "ref.json") if dot else None
+    return None
+
+
+def backup_name(now_us: int, *, of: str = REPO_INFO) -> str:
+    """A fresh name for a copy of a file; the ops log cites it without the `overwritten/`."""
+    return f"{of}.{_YEAR_3000_MS - now_us // 1000:014d}.{ObjectId.random()}"

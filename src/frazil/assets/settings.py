@@ -34,9 +34,10 @@ class Settings:
     updates_per_file: int
     location_compression: LocationCompression | None
     splitting: ManifestSplittingConfig | None
+    spec_version: int = 2  # of the files that are written
 
     @classmethod
-    def of(cls, config: RepositoryConfig) -> "Settings":
+    def of(cls, config: RepositoryConfig, *, spec_version: int = 2) -> "Settings":
         caching = config.caching or CachingConfig()
         compression = config.compression or CompressionConfig()
         manifest = config.manifest or ManifestConfig()
@@ -61,6 +62,7 @@ class Settings:
             updates_per_file=max(1, _given(config.num_updates_per_repo_info_file, 1000)),
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
+            spec_version=spec_version,
         )
 
 

@@ -1,7 +1,7 @@
 """The entry point of a repository, its only file that changes. Spec: "Repo Info File"."""
 
 from bisect import bisect_left
-from collections.abc import Buffer, Iterable, Mapping, Sequence
+from collections.abc import Buffer, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +71,13 @@ class SnapshotInfos:
     def id(self, row: int) -> SnapshotId:
         return SnapshotId(self.ids[row].tobytes())
 
+    def parent(self, row: int) -> int:
+        """Row of the parent, -1 for none."""
+        return int(self.parents[row])
+
+    def flushed_at(self, row: int) -> int:
+        return int(self.flushed_at_us[row])
+
     def message(self, row: int) -> str:
         return self.table.string("message").text(row) or ""
 
@@ -87,6 +94,16 @@ class SnapshotInfos:
         """Row of the snapshot, -1 if it is not listed."""
         row = self._place(wanted)
         return row if row < len(self) and self.ids[row].tobytes() == wanted.raw else -1
+
+    def ancestors(self, row: int) -> Iterator[int]:
+        """`row`, its parent, and so on to the root."""
+        parents = self.parents
+        for _ in range(len(parents)):
+            yield row
+            row = int(parents[row])
+            if row < 0:
+                return
+        raise FormatError("the parents of a snapshot form a cycle", where="repo")
 
     def _place(self, wanted: SnapshotId) -> int:
         return bisect_left(range(len(self)), wanted.raw, key=lambda row: self.ids[row].tobytes())

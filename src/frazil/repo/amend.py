@@ -15,6 +15,7 @@ from frazil.repo.commit import (
 )
 from frazil.repo.entry import EntryPoint
 from frazil.repo.logs import united
+from frazil.repo.spec_version import require_version_2
 
 
 def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
@@ -22,6 +23,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
 
     The old one stays where it is, for those who know its id, until it is collected.
     """
+    require_version_2(files.settings.spec_version)
     info = entry.fetch()
     require_tip(info, request)
     _require_not_first(info, request.base.id)

@@ -75,7 +75,7 @@ def write_snapshot(
     nodes = request.base.nodes.patched(remove=removed, put=changed)
     snapshot = Snapshot(
         id=new_id,
-        parent_id=None,  # the repo info holds it since version 2
+        parent_id=request.base.id,  # written in version 1; the repo info holds it since
         flushed_at_us=max(clock(), request.base.flushed_at_us + 1),
         message=request.message,
         metadata=dict(request.metadata),

@@ -7,23 +7,26 @@ the change is worked out again on what they left.
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from frazil.assets.files import Files, StoredRepoInfo
-from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH, backup_name
+from frazil.assets.layout import backup_name
+from frazil.assets.settings import Settings
 from frazil.clock import Clock, to_datetime
 from frazil.errors import (
     ConflictError,
-    FormatError,
     ObjectNotFoundError,
     PreconditionFailedError,
     ReadOnlyError,
     RepositoryNotFoundError,
 )
+from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import Availability, RepoInfo
 from frazil.format.updates import UpdateKind
 from frazil.repo import ops_log
+from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
@@ -41,25 +44,81 @@ def backoff_s(
     return uniform(0.0, ceiling)
 
 
+def tries(settings: Settings) -> Iterator[int]:
+    """Numbers of tries, each after a pause."""
+    for attempt in range(settings.update_tries):
+        pause_s = backoff_s(
+            attempt,
+            base_s=settings.update_backoff_s,
+            cap_s=settings.update_backoff_cap_s,
+            uniform=random.uniform,
+        )
+        time.sleep(pause_s)
+        yield attempt
+
+
+def exhausted(settings: Settings) -> ConflictError:
+    return ConflictError(
+        f"repository cannot be updated after {settings.update_tries} attempts,"
+        " too many concurrent changes",
+        kind="update-attempts-exhausted",
+    )
+
+
+class EntryPoint(Protocol):
+    """Where a repository begins, whichever way its version keeps that."""
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def create(self, *, config: Json | None) -> None:
+        """An empty repository. Raises ConflictError if there is one."""
+        ...
+
+    def fetch(self) -> RepoInfo:
+        """As of now. Raises RepositoryNotFoundError."""
+        ...
+
+    def fetch_config(self) -> Json | None:
+        """What the repository stores. Raises RepositoryNotFoundError."""
+        ...
+
+    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+        """Applies `change` and returns the repo info that was stored."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class EntryPoint:
+class RepoInfoEntry:
+    """That of version 2: one object."""
+
     files: Files
     clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        now_us = self.clock()
+        self.files.put_snapshot(initial_snapshot(now_us))
+        self.files.put_log(initial_log())
+        self.files.store.sync()
+        try:
+            self.files.create_repo_info(initial_repo_info(now_us, config=config))
+        except PreconditionFailedError as error:
+            raise ConflictError(
+                "somebody else created a repository here", kind="repo-info-updated"
+            ) from error
 
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
+    def fetch_config(self) -> Json | None:
+        return self.fetch().config
+
     def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
-        """Applies `change` and returns the repo info that was stored."""
         settings = self.files.settings
-        for attempt in range(settings.update_tries):
-            pause_s = backoff_s(
-                attempt,
-                base_s=settings.update_backoff_s,
-                cap_s=settings.update_backoff_cap_s,
-                uniform=random.uniform,
-            )
-            time.sleep(pause_s)
+        for _ in tries(settings):
             old = self._fetch_stored()
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
@@ -71,11 +130,7 @@ class EntryPoint:
             )
             if self._swap(old, new, backup):
                 return new
-        raise ConflictError(
-            f"repository cannot be updated after {settings.update_tries} attempts,"
-            " too many concurrent changes",
-            kind="update-attempts-exhausted",
-        )
+        raise exhausted(settings)
 
     def _swap(self, old: StoredRepoInfo, new: RepoInfo, backup: str) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
@@ -93,18 +148,7 @@ class EntryPoint:
         try:
             return self.files.fetch_repo_info()
         except ObjectNotFoundError as error:
-            raise self._missing() from error
-
-    def _missing(self) -> FormatError | RepositoryNotFoundError:
-        try:
-            self.files.store.head(V1_MAIN_BRANCH)
-        except ObjectNotFoundError:
-            return RepositoryNotFoundError("the repository doesn't exist")
-        return FormatError(
-            "this is a version 1 repository, which this release of frazil does not open yet",
-            kind="unsupported-spec-version",
-            where=REPO_INFO,
-        )
+            raise RepositoryNotFoundError("the repository doesn't exist") from error
 
 
 def require_online(info: RepoInfo, *, doing: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frazil.errors import FormatError, InvalidInputError, RefNotFoundError, SnapshotNotFoundError
+from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
@@ -30,6 +30,8 @@ def require_row(info: RepoInfo, snapshot: SnapshotId) -> int:
 def branch_row(info: RepoInfo, name: str, *, kind: str = "ref-not-found") -> int:
     try:
         return info.branches[name]
+    except RefNotFoundError:  # version 1 has its own
+        raise
     except KeyError:
         raise RefNotFoundError(f"ref not found `{name}`", kind=kind) from None
 
@@ -37,19 +39,15 @@ def branch_row(info: RepoInfo, name: str, *, kind: str = "ref-not-found") -> int
 def tag_row(info: RepoInfo, name: str) -> int:
     try:
         return info.tags[name]
+    except RefNotFoundError:
+        raise
     except KeyError:
         raise RefNotFoundError(f"ref not found `{name}`") from None
 
 
 def ancestor_rows(info: RepoInfo, row: int) -> Iterator[int]:
     """`row`, its parent, and so on to the root."""
-    parents = info.snapshots.parents
-    for _ in range(len(parents)):
-        yield row
-        row = int(parents[row])
-        if row < 0:
-            return
-    raise FormatError("the parents of a snapshot form a cycle", where="repo")
+    return info.snapshots.ancestors(row)
 
 
 def log_ids_between(info: RepoInfo, start: int, end: int) -> list[SnapshotId]:
@@ -70,9 +68,8 @@ def log_ids_between(info: RepoInfo, start: int, end: int) -> list[SnapshotId]:
 
 def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:
     """The newest ancestor of the branch's tip that was there at `when_us`."""
-    flushed_at_us = info.snapshots.flushed_at_us
     for row in ancestor_rows(info, branch_row(info, branch, kind="branch-not-found")):
-        if flushed_at_us[row] <= when_us:
+        if info.snapshots.flushed_at(row) <= when_us:
             return row
     raise SnapshotNotFoundError(
         f"no snapshot of branch `{branch}` is as old as the requested time",
@@ -81,16 +78,16 @@ def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:
 
 
 def snapshot_id(info: RepoInfo, row: int) -> SnapshotId:
-    return SnapshotId(info.snapshots.ids[row].tobytes())
+    return info.snapshots.id(row)
 
 
 def record_at(info: RepoInfo, row: int) -> SnapshotRecord:
     snapshots = info.snapshots
-    parent = int(snapshots.parents[row])
+    parent = snapshots.parent(row)
     return SnapshotRecord(
         id=snapshot_id(info, row),
         parent_id=None if parent < 0 else snapshot_id(info, parent),
-        flushed_at_us=int(snapshots.flushed_at_us[row]),
+        flushed_at_us=snapshots.flushed_at(row),
         message=snapshots.message(row),
         metadata=snapshots.metadata(row),
     )

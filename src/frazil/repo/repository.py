@@ -8,10 +8,7 @@ from frazil.assets.files import Files
 from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
-    ConflictError,
     InvalidInputError,
-    ObjectNotFoundError,
-    PreconditionFailedError,
     ReadOnlyError,
 )
 from frazil.flatbuf.flexbuffers import Json
@@ -25,10 +22,11 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import admin, flags, history, ops_log, refs
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
-from frazil.repo.entry import EntryPoint, require_online
+from frazil.repo.entries import entry_of, stored_config, stored_version
+from frazil.repo.entry import require_online
 from frazil.repo.history import SnapshotRecord
-from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
 from frazil.repo.session import Session
+from frazil.repo.spec_version import require_version_2
 from frazil.repo.version import Version, resolve
 
 
@@ -38,16 +36,20 @@ class Repository:
     `config` is what the caller gave, over what the repository stores, over the defaults.
     """
 
-    def __init__(self, store: ObjectStore, config: RepositoryConfig, clock: Clock) -> None:
+    def __init__(
+        self, store: ObjectStore, config: RepositoryConfig, clock: Clock, *, spec_version: int = 2
+    ) -> None:
         self.store = store
         self.config = config
         self.clock = clock
+        self.spec_version = spec_version
         self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
-        self._files = Files(store, Settings.of(config))
-        self._entry = EntryPoint(self._files, clock)
+        self._files = Files(store, Settings.of(config, spec_version=spec_version))
+        self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.store, self.config, self.clock, self.default_commit_metadata)
+        metadata = self.default_commit_metadata
+        return _reopen, (self.store, self.config, self.clock, metadata, self.spec_version)
 
     # Opening
 
@@ -57,6 +59,7 @@ class Repository:
         store: ObjectStore,
         config: RepositoryConfig | None = None,
         *,
+        spec_version: int = 2,
         check_clean_root: bool = True,
         clock: Clock = system_clock,
     ) -> "Repository":
@@ -71,8 +74,9 @@ class Repository:
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",
             )
-        repository = cls(store, config or RepositoryConfig(), clock)
-        repository._initialise()
+        repository = cls(store, config or RepositoryConfig(), clock, spec_version=spec_version)
+        stored = None if repository.config == RepositoryConfig() else repository.config
+        repository._entry.create(config=None if stored is None else encode_config(stored))
         return repository
 
     @classmethod
@@ -85,14 +89,15 @@ class Repository:
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = config or RepositoryConfig()
-        stored = EntryPoint(Files(store, Settings.of(given)), clock).fetch().config
+        spec_version, stored = stored_config(store, given, clock)
         merged = given if stored is None else decode_config(stored).merge(given)
-        return cls(store, merged, clock)
+        return cls(store, merged, clock, spec_version=spec_version)
 
     def reopened(self, config: RepositoryConfig | None = None) -> "Repository":
         """The same repository, with `config` over the configuration it has here."""
         merged = self.config if config is None else self.config.merge(config)
-        return _reopen(self.store, merged, self.clock, self.default_commit_metadata)
+        metadata = self.default_commit_metadata
+        return _reopen(self.store, merged, self.clock, metadata, self.spec_version)
 
     @classmethod
     def exists(cls, store: ObjectStore) -> bool:
@@ -101,17 +106,12 @@ class Repository:
     @staticmethod
     def fetch_spec_version(store: ObjectStore) -> int | None:
         """None if there is no repository."""
-        try:
-            return Files(store, Settings.of(RepositoryConfig())).fetch_repo_info().info.spec_version
-        except ObjectNotFoundError:
-            return None
+        return stored_version(store)
 
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        stored = (
-            EntryPoint(Files(store, Settings.of(RepositoryConfig())), system_clock).fetch().config
-        )
+        _, stored = stored_config(store, RepositoryConfig(), system_clock)
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
@@ -211,6 +211,11 @@ class Repository:
     def repo_info(self) -> RepoInfo:
         return self._entry.fetch()
 
+    def info_of_version_2(self) -> RepoInfo:
+        """For what version 1 does not have. Raises FormatError there."""
+        require_version_2(self.spec_version)
+        return self._entry.fetch()
+
     def lookup_snapshot(self, snapshot: SnapshotId) -> SnapshotRecord:
         info = self._entry.fetch()
         return history.record_at(info, history.require_row(info, snapshot))
@@ -223,7 +228,7 @@ class Repository:
 
     def ops_log(self) -> Iterator[Update]:
         """Every change of the repository, newest first."""
-        return ops_log.read(self._entry.fetch(), self._files.fetch_backup)
+        return ops_log.read(self.info_of_version_2(), self._files.fetch_backup)
 
     def manifest_files(self, snapshot: SnapshotId) -> tuple[ManifestFile, ...]:
         history.require_row(self._entry.fetch(), snapshot)
@@ -240,19 +245,6 @@ class Repository:
 
     # Shared parts
 
-    def _initialise(self) -> None:
-        now_us = self.clock()
-        self._files.put_snapshot(initial_snapshot(now_us))
-        self._files.put_log(initial_log())
-        self.store.sync()
-        stored = None if self.config == RepositoryConfig() else encode_config(self.config)
-        try:
-            self._files.create_repo_info(initial_repo_info(now_us, config=stored))
-        except PreconditionFailedError as error:
-            raise ConflictError(
-                "somebody else created a repository here", kind="repo-info-updated"
-            ) from error
-
     def _session(self, snapshot: SnapshotId, *, branch: str | None = None) -> Session:
         return Session(
             self._files,
@@ -264,8 +256,12 @@ class Repository:
 
 
 def _reopen(
-    store: ObjectStore, config: RepositoryConfig, clock: Clock, metadata: dict[str, Json]
+    store: ObjectStore,
+    config: RepositoryConfig,
+    clock: Clock,
+    metadata: dict[str, Json],
+    spec_version: int,
 ) -> Repository:
-    repository = Repository(store, config, clock)
+    repository = Repository(store, config, clock, spec_version=spec_version)
     repository.default_commit_metadata = metadata
     return repository

@@ -35,6 +35,7 @@ from frazil.repo.chunk_reads import fetch_found, fetch_payload
 from frazil.repo.commit import CommitRequest, commit, transaction_log
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
+from frazil.repo.entries import entry_of
 from frazil.repo.entry import EntryPoint
 from frazil.repo.lookup import (
     current_refs,
@@ -67,7 +68,7 @@ class Session:
         default_metadata: Mapping[str, Json] | None = None,
     ) -> None:
         self.files = files
-        self._entry = EntryPoint(files, clock)
+        self._entry = entry_of(files, clock)
         self._base = snapshot
         self._branch = branch
         self._default_metadata = dict(default_metadata or {})  # under that of each commit
@@ -147,7 +148,8 @@ class Session:
 
     def set_node(self, path: NodePath, user_data: bytes) -> None:
         """Creates the node, or gives it other metadata; equal bytes change nothing."""
-        found = parse_node_metadata(user_data)
+        version = self.files.settings.spec_version
+        found = parse_node_metadata(user_data, only_regular=version < 2)
         with self._lock:
             self._require_writable()
             old = self._changes.find_node(path)

@@ -28,8 +28,11 @@ class ArrayMetadata:
 type NodeMetadata = GroupMetadata | ArrayMetadata
 
 
-def parse_node_metadata(user_data: bytes) -> NodeMetadata:
-    """Raises InvalidInputError if this is not a group or an array with a chunk grid."""
+def parse_node_metadata(user_data: bytes, *, only_regular: bool = False) -> NodeMetadata:
+    """Raises InvalidInputError if this is not a group or an array with a chunk grid.
+
+    Version 1 of the format has only regular grids.
+    """
     try:
         document = json.loads(user_data)
     except (ValueError, UnicodeDecodeError, RecursionError) as error:
@@ -40,16 +43,19 @@ def parse_node_metadata(user_data: bytes) -> NodeMetadata:
         case "group":
             return GroupMetadata()
         case "array":
-            return _parse_array(document)
+            return _parse_array(document, only_regular=only_regular)
         case other:
             raise _bad(f"node_type is {other!r}, expected 'array' or 'group'")
 
 
-def _parse_array(document: Mapping[str, Any]) -> ArrayMetadata:
+def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMetadata:
     shape: Any = document.get("shape")
     if not _is_lengths(shape, least=0):
         raise _bad(f"shape is {shape!r}, expected a list of non-negative integers")
-    num_chunks = _count_chunks(tuple(shape), document.get("chunk_grid"))
+    grid: Any = document.get("chunk_grid")
+    num_chunks = _count_chunks(tuple(shape), grid)
+    if only_regular and grid["name"] != "regular":
+        raise _bad("version 1 has no other than regular chunk grids: use spec_version=2 or higher")
     names: Any = document.get("dimension_names")
     if names is not None and not _is_names(names, len(shape)):
         raise _bad(f"dimension_names is {names!r}, expected {len(shape)} strings or nulls")

@@ -95,10 +95,14 @@ def test_a_missing_repository_is_said_to_be_missing(storage: Storage, ask: objec
 def test_only_known_versions_can_be_created(storage: Storage) -> None:
     with pytest.raises(ValueError, match="Unsupported version 3"):
         Repository.create(storage, spec_version=3)
-    with pytest.raises(SessionStateError):
-        Repository.create(storage, spec_version=1)
     assert not Repository.exists(storage)
     assert Repository.create(storage, spec_version=SpecVersion.v2).spec_version == 2
+
+
+def test_a_repository_of_version_1_can_be_created(storage: Storage) -> None:
+    assert Repository.create(storage, spec_version=1).spec_version is SpecVersion.v1
+    assert Repository.fetch_spec_version(storage) is SpecVersion.v1
+    assert Repository.open(storage).list_branches() == {"main"}
 
 
 async def test_a_configuration_is_saved_and_merged(storage: Storage) -> None:

@@ -1,0 +1,47 @@
+"""Which entry point a repository has."""
+
+from frazil.assets.files import Files
+from frazil.assets.layout import V1_MAIN_BRANCH
+from frazil.assets.settings import Settings
+from frazil.clock import Clock
+from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.config import RepositoryConfig
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entry import EntryPoint, RepoInfoEntry
+from frazil.repo.entry_v1 import RefFilesEntry
+
+
+def entry_of(files: Files, clock: Clock) -> EntryPoint:
+    if files.settings.spec_version == 1:
+        return RefFilesEntry(files, clock)
+    return RepoInfoEntry(files, clock)
+
+
+def stored_config(
+    store: ObjectStore, config: RepositoryConfig, clock: Clock
+) -> tuple[int, Json | None]:
+    """The version of the repository, and the configuration it stores.
+
+    One that is of both versions is half migrated, and of version 2.
+    Raises RepositoryNotFoundError.
+    """
+    try:
+        return 2, RepoInfoEntry(Files(store, Settings.of(config)), clock).fetch_config()
+    except RepositoryNotFoundError:
+        files = Files(store, Settings.of(config, spec_version=1))
+        return 1, RefFilesEntry(files, clock).fetch_config()
+
+
+def stored_version(store: ObjectStore) -> int | None:
+    """None if there is no repository."""
+    files = Files(store, Settings.of(RepositoryConfig()))
+    try:
+        return files.fetch_repo_info().info.spec_version
+    except ObjectNotFoundError:
+        pass
+    try:
+        store.head(V1_MAIN_BRANCH)
+    except ObjectNotFoundError:
+        return None
+    return 1
