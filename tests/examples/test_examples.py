@@ -1,0 +1,62 @@
+"""The scripts in examples/ run with either package, and show the same."""
+
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
+
+
+@cache
+def output(example: str, engine: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(FOLDER / example), "--engine", engine],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("examples")
+
+
+def test_the_examples_are_numbered_without_a_gap() -> None:
+    assert [int(name[:2]) for name in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
+    assert len(EXAMPLES) >= 7
+
+
+def test_the_readme_of_the_examples_names_them_all() -> None:
+    text = (FOLDER / "README.md").read_text()
+    assert [name for name in EXAMPLES if f"({name})" not in text] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs_with_frazil_and_shows_something(example: str, folder: Path) -> None:
+    assert output(example, "frazil", folder)
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_shows_the_same_with_the_reference(example: str, folder: Path) -> None:
+    assert output(example, "icechunk", folder) == output(example, "frazil", folder)
+
+
+def test_an_unknown_engine_is_refused(folder: Path) -> None:
+    with pytest.raises(AssertionError, match="invalid choice"):
+        output(EXAMPLES[0], "nonsense", folder)
+
+
+def test_an_example_leaves_nothing_behind(folder: Path) -> None:
+    for example in EXAMPLES[:1]:
+        output(example, "frazil", folder)
+    assert list(folder.iterdir()) == []
