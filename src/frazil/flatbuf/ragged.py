@@ -15,7 +15,7 @@ type Bytes1 = npt.NDArray[np.uint8]
 type Ints = npt.NDArray[np.int64]
 
 # Index arrays of a gather are made in pieces of about this many elements, to bound memory.
-PIECE = 1 << 18
+PIECE = 1 << 16
 # Up to this length, runs of equal length are gathered one column at a time.
 FEW_COLUMNS = 16
 

@@ -11,7 +11,7 @@ from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, run_mask, spli
 
 # Strings of so many different lengths are compared one by one.
 MANY_LENGTHS: Final = 256
-FEW: Final = 1 << 13  # strings that become text together
+FEW: Final = 1 << 12  # strings that become text together
 MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2**64 / golden ratio
 
 
