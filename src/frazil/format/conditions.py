@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from frazil.format.records import U32, U64
+
 
 class ManifestSplitCondition:
     """Which arrays a rule for splitting manifests is about; regular expressions are unanchored."""
@@ -90,6 +92,9 @@ class ManifestSplitDimCondition:
 @dataclass(frozen=True, slots=True)
 class SplitAxis(ManifestSplitDimCondition):
     axis: int
+
+    def __post_init__(self) -> None:
+        U64["limit"].checked("axis", self.axis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,9 @@ class Bound:
 
     value: int
     included: bool
+
+    def __post_init__(self) -> None:
+        U32["limit"].checked("number of references", self.value)
 
 
 @dataclass(frozen=True, slots=True)

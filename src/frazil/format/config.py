@@ -16,6 +16,7 @@ from frazil.format.conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
+from frazil.format.records import I32, U8, U16, U32, U64, Record
 from frazil.format.storage_config import (
     ChecksumAlgorithm,
     ObjectStoreConfig,
@@ -63,11 +64,11 @@ class CompressionAlgorithm(IntEnum):
 
 
 @dataclass(slots=True)
-class CompressionConfig:
+class CompressionConfig(Record):
     """Of metadata files; chunks are compressed by Zarr's codecs."""
 
     algorithm: CompressionAlgorithm | None = None
-    level: int | None = None
+    level: int | None = field(default=None, metadata=U8)
 
     @staticmethod
     def default() -> "CompressionConfig":
@@ -75,14 +76,14 @@ class CompressionConfig:
 
 
 @dataclass(slots=True)
-class CachingConfig:
+class CachingConfig(Record):
     """How much of what has been read is kept."""
 
-    num_snapshot_nodes: int | None = None
-    num_chunk_refs: int | None = None
-    num_transaction_changes: int | None = None
-    num_bytes_attributes: int | None = None
-    num_bytes_chunks: int | None = None
+    num_snapshot_nodes: int | None = field(default=None, metadata=U64)
+    num_chunk_refs: int | None = field(default=None, metadata=U64)
+    num_transaction_changes: int | None = field(default=None, metadata=U64)
+    num_bytes_attributes: int | None = field(default=None, metadata=U64)
+    num_bytes_chunks: int | None = field(default=None, metadata=U64)
 
     @staticmethod
     def default() -> "CachingConfig":
@@ -90,20 +91,25 @@ class CachingConfig:
 
 
 @dataclass(slots=True)
-class ManifestPreloadConfig:
-    max_total_refs: int | None = None
+class ManifestPreloadConfig(Record):
+    max_total_refs: int | None = field(default=None, metadata=U32)
     preload_if: ManifestPreloadCondition | None = None
-    max_arrays_to_scan: int | None = None
+    max_arrays_to_scan: int | None = field(default=None, metadata=U32)
 
 
 @dataclass(slots=True)
-class ManifestSplittingConfig:
+class ManifestSplittingConfig(Record):
     """How many chunks along each axis one manifest covers; the first rule that fits an axis wins.
 
     None means one manifest for each array.
     """
 
     split_sizes: SplitSizes | None = None
+
+    def __post_init__(self) -> None:
+        for _, sizes in self.split_sizes or ():
+            for _, num_chunks in sizes:
+                U32["limit"].checked("number of chunks", num_chunks)
 
     @staticmethod
     def from_dict(
@@ -119,40 +125,41 @@ class ManifestSplittingConfig:
 
 
 @dataclass(slots=True)
-class ManifestVirtualChunkLocationCompressionConfig:
-    min_num_chunks: int | None = None
-    dictionary_max_training_samples: int | None = field(default=None, kw_only=True)
-    dictionary_max_size_bytes: int | None = field(default=None, kw_only=True)
-    compression_level: int | None = field(default=None, kw_only=True)
+class ManifestVirtualChunkLocationCompressionConfig(Record):
+    min_num_chunks: int | None = field(default=None, metadata=U16)
+    dictionary_max_training_samples: int | None = field(default=None, kw_only=True, metadata=U16)
+    dictionary_max_size_bytes: int | None = field(default=None, kw_only=True, metadata=U32)
+    compression_level: int | None = field(default=None, kw_only=True, metadata=I32)
 
 
 @dataclass(slots=True)
-class ManifestConfig:
+class ManifestConfig(Record):
     preload: ManifestPreloadConfig | None = None
     splitting: ManifestSplittingConfig | None = None
     virtual_chunk_location_compression: ManifestVirtualChunkLocationCompressionConfig | None = None
-    max_concurrent_manifest_fetches_during_commit: int | None = None
+    max_concurrent_manifest_fetches_during_commit: int | None = field(default=None, metadata=U16)
 
 
 @dataclass(slots=True)
-class RepoUpdateRetryConfig:
+class RepoUpdateRetryConfig(Record):
     default: StorageRetriesSettings | None = None
 
 
 @dataclass(slots=True)
-class RepositoryConfig:
-    inline_chunk_threshold_bytes: int | None = None
-    get_partial_values_concurrency: int | None = None
+class RepositoryConfig(Record):
+    inline_chunk_threshold_bytes: int | None = field(default=None, metadata=U16)
+    get_partial_values_concurrency: int | None = field(default=None, metadata=U16)
     compression: CompressionConfig | None = None
-    max_concurrent_requests: int | None = None
+    max_concurrent_requests: int | None = field(default=None, metadata=U16)
     caching: CachingConfig | None = None
     storage: StorageSettings | None = None
     virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
     manifest: ManifestConfig | None = None
     repo_update_retries: RepoUpdateRetryConfig | None = None
-    num_updates_per_repo_info_file: int | None = None
-    max_concurrent_decodes: int | None = None
-    previous_file: str | None = field(default=None, init=False)  # stored, and of no use any more
+    num_updates_per_repo_info_file: int | None = field(default=None, metadata=U16)
+    max_concurrent_decodes: int | None = field(default=None, metadata=U16)
+    # Stored, and of no use any more.
+    previous_file: str | None = field(default=None, init=False, repr=False)
 
     @staticmethod
     def default() -> "RepositoryConfig":

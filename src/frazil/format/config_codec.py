@@ -46,7 +46,10 @@ type Decoder = Callable[[Json], Any]
 
 
 def decode_config(stored: Json) -> RepositoryConfig:
-    config: RepositoryConfig = _decode_record(RepositoryConfig, stored)
+    try:
+        config: RepositoryConfig = _decode_record(RepositoryConfig, stored)
+    except (OverflowError, ValueError) as error:  # a number that its field does not take
+        raise FormatError(f"configuration: {error}", kind="config-deserialization") from error
     return config
 
 

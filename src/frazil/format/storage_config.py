@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
+from frazil.format.records import NONZERO_U16, NONZERO_U64, U32, U64, Record
+
 
 class ChecksumAlgorithm(Enum):
     """Value: how a configuration file spells it."""
@@ -19,18 +21,18 @@ class ChecksumAlgorithm(Enum):
 
 
 @dataclass(slots=True)
-class S3Options:
+class S3Options(Record):
     region: str | None = None
     endpoint_url: str | None = None
     allow_http: bool = False
     anonymous: bool = False
     force_path_style: bool = False
-    network_stream_timeout_seconds: int | None = None
+    network_stream_timeout_seconds: int | None = field(default=None, metadata=U32)
     requester_pays: bool = False
     checksum_algorithm: ChecksumAlgorithm | None = None
 
 
-class ObjectStoreConfig:
+class ObjectStoreConfig(Record):
     """One kind of object store; the alternatives hang on this class."""
 
     __slots__ = ()
@@ -96,7 +98,7 @@ ObjectStoreConfig.Http = HttpStoreConfig
 
 
 @dataclass(slots=True)
-class VirtualChunkContainer:
+class VirtualChunkContainer(Record):
     """A place outside the repository that virtual chunks may be in."""
 
     url_prefix: str
@@ -105,28 +107,28 @@ class VirtualChunkContainer:
 
 
 @dataclass(slots=True)
-class StorageConcurrencySettings:
-    max_concurrent_requests_for_object: int | None = None
-    ideal_concurrent_request_size: int | None = None
+class StorageConcurrencySettings(Record):
+    max_concurrent_requests_for_object: int | None = field(default=None, metadata=NONZERO_U16)
+    ideal_concurrent_request_size: int | None = field(default=None, metadata=NONZERO_U64)
 
 
 @dataclass(slots=True)
-class StorageRetriesSettings:
-    max_tries: int | None = None
-    initial_backoff_ms: int | None = None
-    max_backoff_ms: int | None = None
+class StorageRetriesSettings(Record):
+    max_tries: int | None = field(default=None, metadata=NONZERO_U16)
+    initial_backoff_ms: int | None = field(default=None, metadata=U32)
+    max_backoff_ms: int | None = field(default=None, metadata=U32)
 
 
 @dataclass(slots=True)
-class StorageTimeoutSettings:
-    connect_timeout_ms: int | None = None
-    read_timeout_ms: int | None = None
-    operation_timeout_ms: int | None = None
-    operation_attempt_timeout_ms: int | None = None
+class StorageTimeoutSettings(Record):
+    connect_timeout_ms: int | None = field(default=None, metadata=U32)
+    read_timeout_ms: int | None = field(default=None, metadata=U32)
+    operation_timeout_ms: int | None = field(default=None, metadata=U32)
+    operation_attempt_timeout_ms: int | None = field(default=None, metadata=U32)
 
 
 @dataclass(slots=True)
-class StorageSettings:
+class StorageSettings(Record):
     concurrency: StorageConcurrencySettings | None = None
     retries: StorageRetriesSettings | None = None
     unsafe_use_conditional_create: bool | None = None
@@ -135,5 +137,5 @@ class StorageSettings:
     storage_class: str | None = None
     metadata_storage_class: str | None = None
     chunks_storage_class: str | None = None
-    minimum_size_for_multipart_upload: int | None = None
+    minimum_size_for_multipart_upload: int | None = field(default=None, metadata=U64)
     timeouts: StorageTimeoutSettings | None = None
