@@ -34,6 +34,7 @@ class ChangeSet:
         new = copy(self)
         new.edited, new.deleted = dict(self.edited), dict(self.deleted)
         new.created, new.updated = set(self.created), set(self.updated)
+        new._known = dict(self._known)  # noqa: SLF001 -- of the same class
         new.chunks = {node_id: pending.copy() for node_id, pending in self.chunks.items()}
         return new
 

@@ -164,7 +164,7 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
     if other.snapshot_id != session.snapshot_id:
         raise SessionStateError(
             f"failed to merge sessions: the fork was made at snapshot {other.snapshot_id}, this"
-            f" session is at {session.snapshot_id}",
+            f" session is at {session.snapshot_id}; merge forks before rebasing",
             kind="merge-failed",
         )
     return other

@@ -107,9 +107,11 @@ class _Merge:
                     self.result.delete_node(node)
 
     def _is_changed(self, fork: ForkChanges, doomed: Node) -> bool:
-        """Whether a node that the fork deleted is there, and not as the fork found it."""
-        here = self.result.find_node(doomed.path)
-        if here is None or here.id in fork.changes.created:  # the latter: merged before
+        """Whether a node that the fork deleted is not as the fork found it, nor just gone."""
+        here, new = self.result.find_node(doomed.path), fork.changes.find_node(doomed.path)
+        if here is None:
+            return new is not None  # gone, while the fork put another in its place
+        if new is not None and here.id == new.id:  # was merged before
             return False
         if here.id != doomed.id or doomed.id in self.written:
             return True
@@ -156,11 +158,21 @@ class _Merge:
             elif row < 0 or fork.base.node(row).user_data != here.user_data:
                 twice.append(node)
             else:
+                self._require_fitting_update(fork, here, node)
                 manifests = () if here.array is None else here.array.manifests
                 array = None if node.array is None else replace(node.array, manifests=manifests)
                 self.result.put_node(replace(node, array=array))
         _refuse_nodes(gone, "{0} were both deleted and modified")
         _refuse_nodes(twice, "Multiple writers updated the same {1}")
+
+    def _require_fitting_update(self, fork: ForkChanges, here: Node, node: Node) -> None:
+        """Raises if the target wrote chunks since the fork was made that will not do any more."""
+        now = self._pending(node.id)
+        if now is None or here.array is None:
+            return
+        then = fork.inherited.get(node.id)
+        since = now if then is None else changed_since(now, then)
+        _require_fit(node, here, since.refs.within(here.array.num_chunks))
 
     # Chunks
 
@@ -177,14 +189,10 @@ class _Merge:
         """Raises if an array became another, for which the chunks of a fork do not do."""
         for part in (part for parts in self.written.values() for part in parts):
             here = self.result.find_node(part.node.path)
-            if here is None or here.id != part.node.id or here.array is None:
+            if here is None or here.id != part.node.id:
                 _refuse_nodes([part.node], "{0} were both deleted and modified")
-            elif here.user_data == part.node.user_data:
-                continue
-            elif _encoding(here.user_data) != _encoding(part.node.user_data):
-                _refuse_nodes([part.node], "{0} were both redefined and written to")
-            elif len(part.changes.refs.within(here.array.num_chunks)) < len(part.changes.refs):
-                _refuse_nodes([part.node], "{0} were both cut and written to where they end")
+            else:
+                _require_fit(here, part.node, part.changes.refs)
 
     def require_no_overlaps(self, same_bytes: SameBytes) -> None:
         wrong = {}
@@ -238,6 +246,16 @@ def _chunk_changes(changes: ChangeSet) -> Iterator[tuple[Node, ChunkChanges]]:
         node, found = nodes[node_id], pending.changes()
         grid = () if node.array is None else node.array.num_chunks
         yield node, replace(found, refs=found.refs.within(grid))
+
+
+def _require_fit(node: Node, before: Node, refs: ChunkRefs) -> None:
+    """Raises unless chunks that were written to the array as it was `before` are good in it now."""
+    if not len(refs) or node.array is None or node.user_data == before.user_data:
+        return
+    if _encoding(node.user_data) != _encoding(before.user_data):
+        _refuse_nodes([node], "{0} were both redefined and written to")
+    if len(refs.within(node.array.num_chunks)) < len(refs):
+        _refuse_nodes([node], "{0} were both cut and written to where they end")
 
 
 def _encoding(user_data: bytes) -> dict[str, Any]:
