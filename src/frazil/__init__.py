@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from frazil import config as config
+    from frazil import conflicts as conflicts
     from frazil import ops as ops
     from frazil import repository as repository
     from frazil import session as session
     from frazil import snapshots as snapshots
     from frazil import storage as storage
     from frazil import store as store
+    from frazil import types as types
     from frazil import virtual as virtual
     from frazil.api import *  # noqa: F403 -- what `__getattr__` finds, for type checkers
     from frazil.compatibility import install_as_icechunk
@@ -25,6 +27,7 @@ __all__ = [
     "CachingConfig",
     "ChecksumAlgorithm",
     "ChunkType",
+    "CommitMethod",
     "CompressionAlgorithm",
     "CompressionConfig",
     "Conflict",
@@ -33,6 +36,7 @@ __all__ = [
     "ConflictSolver",
     "ConflictType",
     "Diff",
+    "ErrorKind",
     "FeatureFlag",
     "ForkSession",
     "FormatError",
@@ -79,8 +83,15 @@ __all__ = [
     "VirtualChunkSpec",
     "__version__",
     "in_memory_storage",
+    "initialize_logs",
     "install_as_icechunk",
     "local_filesystem_storage",
+    "print_debug_info",
+    "set_logs_filter",
+    "shutdown_telemetry",
+    "spec_version",
+    "supported_spec_versions",
+    "user_agent",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it to mean that any name is there

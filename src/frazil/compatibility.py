@@ -18,16 +18,20 @@ _NAME = "icechunk"
 # Public modules of icechunk. Those that frazil has too are found; the others, and frazil's own
 # layers, are not: `frazil.testing` is something else than `icechunk.testing`.
 AT_ONCE = frozenset(  # there as attributes as soon as the package is imported
-    {"config", "ops", "repository", "session", "snapshots", "storage", "store", "virtual"}
+    {
+        "config",
+        "conflicts",
+        "ops",
+        "repository",
+        "session",
+        "snapshots",
+        "storage",
+        "store",
+        "types",
+        "virtual",
+    }
 )
-SUBMODULES = AT_ONCE | {
-    "conflicts",
-    "credentials",
-    "dask",
-    "distributed",
-    "types",
-    "xarray",
-}
+SUBMODULES = AT_ONCE | {"credentials", "dask", "distributed", "xarray"}
 
 
 def install_as_icechunk() -> None:

@@ -14,6 +14,9 @@ from frazil.api import (
     ManifestVirtualChunkLocationCompressionConfig,
     ObjectStoreConfig,
     RepositoryConfig,
+    initialize_logs,
+    set_logs_filter,
+    shutdown_telemetry,
 )
 
 __all__ = [
@@ -30,4 +33,7 @@ __all__ = [
     "ManifestVirtualChunkLocationCompressionConfig",
     "ObjectStoreConfig",
     "RepositoryConfig",
+    "initialize_logs",
+    "set_logs_filter",
+    "shutdown_telemetry",
 ]

@@ -57,3 +57,14 @@ def test_a_name_is_the_same_thing_in_the_package_and_in_the_module(name: str) ->
     module = import_module(f"frazil.{name}")
     for each in set(module.__all__) & set(frazil.__all__):
         assert getattr(module, each) is getattr(frazil, each)
+
+
+def test_the_kinds_of_errors_are_those_of_the_reference() -> None:
+    ours = {each.name: each.value for each in frazil.ErrorKind}
+    assert ours == {each.name: each.value for each in icechunk.ErrorKind}
+
+
+def test_the_versions_are_those_of_the_reference() -> None:
+    assert int(frazil.spec_version()) == int(icechunk.spec_version())
+    ours, theirs = frazil.supported_spec_versions(), icechunk.supported_spec_versions()
+    assert [int(each) for each in ours] == [int(each) for each in theirs]

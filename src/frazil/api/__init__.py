@@ -1,5 +1,14 @@
 """The public classes, with Icechunk's names and signatures."""
 
+from frazil.api.about import (
+    initialize_logs,
+    print_debug_info,
+    set_logs_filter,
+    shutdown_telemetry,
+    spec_version,
+    supported_spec_versions,
+    user_agent,
+)
 from frazil.api.conflicts import (
     BasicConflictSolver,
     Conflict,
@@ -9,6 +18,7 @@ from frazil.api.conflicts import (
     VersionSelection,
 )
 from frazil.api.inspection import AncestryGraph
+from frazil.api.kinds import CommitMethod, ErrorKind
 from frazil.api.repository import Repository
 from frazil.api.session import ForkSession, IcechunkStore, Session
 from frazil.api.storage import Storage, in_memory_storage, local_filesystem_storage
@@ -71,6 +81,7 @@ __all__ = [
     "CachingConfig",
     "ChecksumAlgorithm",
     "ChunkType",
+    "CommitMethod",
     "CompressionAlgorithm",
     "CompressionConfig",
     "Conflict",
@@ -79,6 +90,7 @@ __all__ = [
     "ConflictSolver",
     "ConflictType",
     "Diff",
+    "ErrorKind",
     "FeatureFlag",
     "ForkSession",
     "FormatError",
@@ -124,5 +136,12 @@ __all__ = [
     "VirtualChunkContainer",
     "VirtualChunkSpec",
     "in_memory_storage",
+    "initialize_logs",
     "local_filesystem_storage",
+    "print_debug_info",
+    "set_logs_filter",
+    "shutdown_telemetry",
+    "spec_version",
+    "supported_spec_versions",
+    "user_agent",
 ]
