@@ -4,20 +4,29 @@ import asyncio
 from copy import deepcopy
 from typing import Any
 
+from frazil.api.display import repository_view
 from frazil.api.storage import Storage
 from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
 from frazil.format.config import RepositoryConfig
+from frazil.format.display import Displayed, View
 from frazil.repo import flags
 from frazil.repo import repository as engine
 from frazil.repo.commit_metadata import require_json
 
 
-class AdministeredRepository:
+class AdministeredRepository(Displayed):
     """The part of Repository that needs no snapshot."""
 
     def __init__(self, repository: engine.Repository, storage: Storage) -> None:
         self._engine = repository
         self._storage = storage
+
+    def __view__(self) -> View:
+        return repository_view(
+            storage=self._storage,
+            config=self._engine.config,
+            spec_version=self._engine.spec_version,
+        )
 
     @property
     def engine(self) -> engine.Repository:

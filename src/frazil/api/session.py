@@ -8,11 +8,13 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
+from frazil.api.display import session_view
 from frazil.api.transactions import Transactions
 from frazil.api.values import Diff, SessionMode
 from frazil.errors import SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
+from frazil.format.display import Displayed, View, html_of
 from frazil.paths import NodePath
 from frazil.repo import fork
 from frazil.repo import session as engine
@@ -35,7 +37,7 @@ from frazil.zarrstore.virtual import (
 )
 
 
-class Session(Transactions):
+class Session(Transactions, Displayed):
     """A view of one snapshot and, if it is writable, the changes being made to it.
 
     Made by a Repository. Two of them are equal if they share their changes.
@@ -49,6 +51,15 @@ class Session(Transactions):
         return (
             f"{type(self).__name__}(read_only={self.read_only}, snapshot_id={self.snapshot_id!r},"
             f" branch={self.branch!r}, has_uncommitted_changes={self.has_uncommitted_changes})"
+        )
+
+    def __view__(self) -> View:
+        return session_view(
+            type(self).__name__,
+            read_only=self.read_only,
+            snapshot_id=self.snapshot_id,
+            branch=self.branch,
+            has_uncommitted_changes=self.has_uncommitted_changes,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -182,6 +193,15 @@ class IcechunkStore(SessionStore):
             f"IcechunkStore(read_only={self.read_only}, snapshot_id={self.session.snapshot_id!r},"
             f" branch={self.session.branch!r})"
         )
+
+    def _repr_html_(self) -> str:
+        view = session_view(
+            "IcechunkStore",
+            read_only=self.read_only,
+            snapshot_id=self.session.snapshot_id,
+            branch=self.session.branch,
+        )
+        return html_of(view)
 
     @property
     def session(self) -> Session:

@@ -7,6 +7,7 @@ from typing import assert_never
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import to_datetime
 from frazil.format import updates
+from frazil.format.display import Displayed
 
 
 class UpdateType:
@@ -128,7 +129,7 @@ type AnyUpdateType = (
 
 
 @dataclass(frozen=True, slots=True)
-class Update:
+class Update(Displayed):
     kind: AnyUpdateType
     updated_at: datetime
     backup_path: str | None

@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from enum import IntEnum
 from typing import Any
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.format import updates
+from frazil.format.display import Displayed, View, fields_of
+from frazil.format.enums import NamedIntEnum
 from frazil.format.snapshot import ManifestFile
 from frazil.repo import diff, history, session
 from frazil.repo.flags import Flag
@@ -14,18 +15,21 @@ from frazil.repo.flags import Flag
 _CHUNKS_SHOWN = 10  # of each array, when a diff is printed
 
 
-class SpecVersion(IntEnum):
+class SpecVersion(NamedIntEnum):
     """Generations of the storage format."""
 
     v1 = 1
     v2 = 2
+
+    def __str__(self) -> str:
+        return super().__str__() + " (current)" * (self is SpecVersion.current())
 
     @staticmethod
     def current() -> "SpecVersion":
         return SpecVersion.v2
 
 
-class SessionMode(IntEnum):
+class SessionMode(NamedIntEnum):
     readonly = 0
     writable = 1
     rearrange = 2
@@ -35,14 +39,14 @@ class SessionMode(IntEnum):
         return cls[mode.value]
 
 
-class RepoAvailability(IntEnum):
+class RepoAvailability(NamedIntEnum):
     online = 0
     read_only = 1
     offline = 2  # in the format, though the reference has no name for it
 
 
 @dataclass(frozen=True, slots=True)
-class RepoStatus:
+class RepoStatus(Displayed):
     availability: RepoAvailability
     set_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     limited_availability_reason: str | None = None
@@ -67,7 +71,7 @@ class RepoStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureFlag:
+class FeatureFlag(Displayed):
     """An operation that a repository can forbid; `setting` is None where the default holds."""
 
     id: int
@@ -79,6 +83,10 @@ class FeatureFlag:
     def enabled(self) -> bool:
         return self.default_enabled if self.setting is None else self.setting
 
+    def __view__(self) -> View:
+        view = fields_of(self)
+        return View(view.title, [*view.fields, ("enabled", self.enabled)])
+
     @classmethod
     def of(cls, flag: Flag, setting: bool | None) -> "FeatureFlag":  # noqa: FBT001 -- three values
         return cls(
@@ -87,7 +95,7 @@ class FeatureFlag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotInfo:
+class SnapshotInfo(Displayed):
     id: str
     parent_id: str | None
     written_at: datetime
@@ -106,7 +114,7 @@ class SnapshotInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestFileInfo:
+class ManifestFileInfo(Displayed):
     id: str
     size_bytes: int
     num_chunk_refs: int
@@ -117,7 +125,7 @@ class ManifestFileInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
+class Diff(Displayed):
     """Paths of what is new, gone or different; `updated_chunks` has chunk indices by array."""
 
     new_groups: set[str]

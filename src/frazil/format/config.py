@@ -7,7 +7,6 @@ plain mutable records. How they are stored is in config_codec.py.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from enum import IntEnum
 from typing import Any
 
 from frazil.errors import InvalidInputError
@@ -16,6 +15,7 @@ from frazil.format.conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
+from frazil.format.enums import NamedIntEnum
 from frazil.format.records import I32, U8, U16, U32, U64, Record
 from frazil.format.storage_config import (
     ChecksumAlgorithm,
@@ -55,7 +55,7 @@ type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]
 
 
-class CompressionAlgorithm(IntEnum):
+class CompressionAlgorithm(NamedIntEnum):
     Zstd = 0
 
     @staticmethod

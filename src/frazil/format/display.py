@@ -3,7 +3,7 @@
 `repr` stays what it is for a dataclass, a form that can be typed in again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from html import escape
@@ -62,9 +62,9 @@ def html_of(view: View) -> str:
 def _text_lines(view: View) -> Iterator[str]:
     yield f"<{view.title}>"
     for name, value in view.fields:
-        if isinstance(value, Displayed):
+        if (inner := _view_in(value)) is not None:
             yield f"{name}:"
-            yield from (f"    {line}" for line in _text_lines(value.__view__()))
+            yield from (f"    {line}" for line in _text_lines(inner))
         else:
             yield f"{name}: {_text(value, view.absent)}"
 
@@ -72,15 +72,20 @@ def _text_lines(view: View) -> Iterator[str]:
 def _html(view: View) -> str:
     parts = [f'<div class="frazil"><div class="frazil-title">{escape(view.title)}</div>']
     for name, value in view.fields:
-        if isinstance(value, Displayed):
-            inner = _html(value.__view__())
-            parts.append(f"<details><summary>{escape(name)}</summary>{inner}</details>")
+        if (inner := _view_in(value)) is not None:
+            parts.append(f"<details><summary>{escape(name)}</summary>{_html(inner)}</details>")
         else:
             parts.append(
                 f'<div><span class="frazil-name">{escape(name)}:</span>'
                 f" {escape(_text(value, view.absent))}</div>"
             )
     return "".join([*parts, "</div>"])
+
+
+def _view_in(value: object) -> View | None:
+    if isinstance(value, Displayed):
+        return value.__view__()
+    return value if isinstance(value, View) else None
 
 
 def _text(value: object, absent: str) -> str:
@@ -93,7 +98,5 @@ def _text(value: object, absent: str) -> str:
             return value.isoformat(sep=" ")
         case set() | frozenset():
             return ", ".join(sorted(map(str, value))) or "none"
-        case Mapping():
-            return ", ".join(f"{key}: {_text(each, absent)}" for key, each in value.items()) or "{}"
         case _:
             return str(value)

@@ -3,20 +3,20 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ConflictType
+from frazil.format.enums import NamedIntEnum
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import Clash, Theirs, added_below, rows_by_id
 
 
-class VersionSelection(IntEnum):
+class VersionSelection(NamedIntEnum):
     """Which of two versions of a chunk to keep."""
 
     Fail = 0

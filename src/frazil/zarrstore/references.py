@@ -1,19 +1,19 @@
 """The chunk references of an array, for callers who want to see where chunks are."""
 
 from collections.abc import Iterator
-from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.enums import NamedIntEnum
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.ids import format_ids
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 
 
-class ChunkType(IntEnum):
+class ChunkType(NamedIntEnum):
     """Where a chunk's bytes are."""
 
     uninitialized = 0
