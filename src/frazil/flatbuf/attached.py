@@ -6,7 +6,7 @@ row and the next one:
     row 0 | index 0 | location 0 | row 1 | index 1 | location 1 | ...
 
 The offset from the field to it is then the same in every row. Elsewhere it would differ from row
-to row, which a compressor makes little of: the offsets alone were half of a compressed file.
+to row, which a compressor makes little of: they were half of a compressed transaction log.
 """
 
 from dataclasses import dataclass

@@ -46,6 +46,11 @@ def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
     `decode(encode(table), table.schema).equals(table)`. Raises FormatError (kind `serialization`)
     when the result would not fit into the 2 GiB that offsets can span.
     """
+    return b"".join(encode_parts(table, identifier=identifier))
+
+
+def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffer]:
+    """What `encode` returns, in parts, for those who need it only once, from front to back."""
     if len(table) != 1:
         raise InvalidInputError(f"the root is one row of {table.schema.name}, found {len(table)}")
     if identifier is not None and len(identifier) != 4:
@@ -57,7 +62,7 @@ def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
         found[:] = np.frombuffer(identifier, np.uint8)
     base, _ = _encode_rows(target, table)
     root.view("<u4")[0] = base
-    return target.joined()
+    return target.parts
 
 
 class _Target:
@@ -90,9 +95,6 @@ class _Target:
             part[:] = np.frombuffer(content, np.uint8)
             self.vtables[content] = position
         return self.vtables[content]
-
-    def joined(self) -> bytes:
-        return b"".join(self.parts)
 
 
 @dataclass(frozen=True, slots=True)

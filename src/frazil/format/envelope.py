@@ -128,13 +128,16 @@ def decode_envelope(
 
 
 def encode_envelope(
-    payload: Buffer,
+    payload: Buffer | list[Buffer],
     file_type: FileType,
     *,
     spec_version: int = NEWEST_SPEC_VERSION,
     level: int = 3,
     writer: str = WRITER,
 ) -> bytes:
+    """A file with this payload, which may come in parts: they are not put together first."""
     header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
+    parts = [memoryview(part) for part in (payload if isinstance(payload, list) else [payload])]
     compressor = zstandard.ZstdCompressor(level=level, write_checksum=False)
-    return header + compressor.compress(memoryview(payload))
+    frame = compressor.compressobj(size=sum(part.nbytes for part in parts))
+    return b"".join([header, *map(frame.compress, parts), frame.flush()])

@@ -13,7 +13,7 @@ import numpy as np
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.encode import encode
+from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, splits_of
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs
@@ -99,7 +99,7 @@ def encode_manifest(
             np.array([spec_version >= 2]),
         ),
     )
-    payload = encode(root, identifier=IDENTIFIER)
+    payload = encode_parts(root, identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.encode import encode
+from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
@@ -113,7 +113,7 @@ def encode_txlog(log: TransactionLog, *, level: int = 3, spec_version: int = 2) 
         updated_chunks=TableVectorColumn.of(_encode_chunks(log.updated_chunks)),
         **moves,
     )
-    payload = encode(root, identifier=IDENTIFIER)
+    payload = encode_parts(root, identifier=IDENTIFIER)
     return encode_envelope(
         payload, FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
     )

@@ -1,5 +1,7 @@
 import struct
+from collections.abc import Buffer
 
+import numpy as np
 import pytest
 import zstandard
 
@@ -147,3 +149,11 @@ def test_a_content_size_that_lies_is_refused() -> None:
     body[5:7] = b"\xff\xff"
     with pytest.raises(FormatError, match="cannot decompress"):
         decode_envelope(envelope(bytes(body)), FileType.SNAPSHOT)
+
+
+def test_a_payload_in_parts_is_the_payload() -> None:
+    parts: list[Buffer] = [PAYLOAD, b"", np.arange(9, dtype=np.uint8), memoryview(PAYLOAD)]
+    data = encode_envelope(parts, FileType.MANIFEST)
+    whole = PAYLOAD + bytes(range(9)) + PAYLOAD
+    assert decode_envelope(data, FileType.MANIFEST).data == whole
+    assert zstandard.frame_content_size(data[39:]) == len(whole)
