@@ -31,9 +31,10 @@ def storage(engine: Any, root: Path) -> Any:
     return engine.local_filesystem_storage(str(root / "repo"))
 
 
-def create(root: Path) -> None:
+def create(root: Path, *, spec_version: int = 2) -> None:
     engine = importlib.import_module(ENGINE)
-    session = engine.Repository.create(storage(engine, root)).writable_session("main")
+    repo = engine.Repository.create(storage(engine, root), spec_version=spec_version)
+    session = repo.writable_session("main")
     zarr.create_array(
         session.store,
         name="a",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import icechunk
 import numpy as np
+import pytest
 import zarr
 
 from tests.crash import committer
@@ -12,8 +13,9 @@ from tests.crash import committer
 COMMITS_EACH = 5
 
 
-def test_every_reported_commit_is_in_the_history(tmp_path: Path) -> None:
-    committer.create(tmp_path)
+@pytest.mark.parametrize("spec_version", [1, 2])
+def test_every_reported_commit_is_in_the_history(tmp_path: Path, spec_version: int) -> None:
+    committer.create(tmp_path, spec_version=spec_version)
     context = committer.processes()
     running = [
         committer.start(context, tmp_path, i, first_value=1, count=COMMITS_EACH)

@@ -9,6 +9,7 @@ from frazil.describe import inspect
 from frazil.describe.drawing import svg_of, text_of
 from frazil.describe.graph import Graph, graph_of
 from frazil.ids import ManifestId, SnapshotId
+from frazil.repo.spec_version import require_version_2
 
 
 class AncestryGraph:
@@ -66,6 +67,7 @@ class InspectedRepository(AdministeredRepository):
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """What the entry point says: branches, tags, snapshots, the newest part of the ops log."""
+        require_version_2(self._engine.spec_version)
         return inspect.inspect_repo_info(self._engine.store)
 
     async def inspect_repo_info_async(self) -> dict[str, Any]:
