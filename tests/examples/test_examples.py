@@ -1,5 +1,6 @@
 """The scripts in examples/ run with either package, and show the same."""
 
+import os
 import subprocess
 import sys
 from functools import cache
@@ -7,15 +8,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.environments import make_environment
+
 FOLDER = Path(__file__).parents[2] / "examples"
+# In one process, which remembers what an example printed.
+pytestmark = pytest.mark.xdist_group("examples")
 EXAMPLES = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
 
 
 @cache
-def output(example: str, engine: str, folder: Path) -> str:
+def output(
+    example: str,
+    engine: str,
+    folder: Path,
+    python: str | Path = sys.executable,
+    path: str = "",
+) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / example), "--engine", engine],
+        [python, "-W", "error", str(FOLDER / example), "--engine", engine],
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
         timeout=300,
@@ -49,6 +61,32 @@ def test_an_example_runs_with_frazil_and_shows_something(example: str, folder: P
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_shows_the_same_with_the_reference(example: str, folder: Path) -> None:
     assert output(example, "icechunk", folder) == output(example, "frazil", folder)
+
+
+@pytest.fixture(scope="module")
+def without_icechunk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_environment(tmp_path_factory.mktemp("environment"), without={"icechunk"})
+
+
+@pytest.fixture(scope="module")
+def installing(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A directory on whose account every process begins with `install_as_icechunk`."""
+    made = tmp_path_factory.mktemp("customized")
+    (made / "sitecustomize.py").write_text("import frazil\nfrazil.install_as_icechunk()\n")
+    return str(made)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_that_imports_icechunk_runs_on_frazil_alone(
+    example: str, folder: Path, without_icechunk: Path, installing: str
+) -> None:
+    shown = output(example, "icechunk", folder, without_icechunk, installing)
+    assert shown == output(example, "frazil", folder)
+
+
+def test_without_installing_it_there_is_no_icechunk(folder: Path, without_icechunk: Path) -> None:
+    with pytest.raises(AssertionError, match="No module named 'icechunk'"):
+        output(EXAMPLES[0], "icechunk", folder, without_icechunk)
 
 
 def test_an_unknown_engine_is_refused(folder: Path) -> None:

@@ -4,12 +4,12 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from tests.environments import ask, make_environment
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("program.py")
@@ -19,18 +19,10 @@ EXAMPLES = ROOT / "examples"
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with a copy of the package: mypy then believes only what py.typed allows."""
-    folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder, with_pip=False, symlinks=True)
-    interpreter = folder / "bin" / "python"
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    found = subprocess.run(
-        [interpreter, "-c", ask], capture_output=True, text=True, check=True, timeout=60
-    )
-    packages = Path(found.stdout.strip())
-    shutil.copytree(
-        ROOT / "src" / "frazil", packages / "frazil", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    interpreter = make_environment(tmp_path_factory.mktemp("installed"), without={"__editable__"})
+    packages = Path(ask(interpreter, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    nothing_compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "src" / "frazil", packages / "frazil", ignore=nothing_compiled)
     return interpreter
 
 

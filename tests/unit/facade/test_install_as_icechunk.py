@@ -7,6 +7,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.environments import make_environment
+
 # As in an environment without the package: finders that come before this one may still have it.
 WITHOUT_ICECHUNK = """
 import sys
@@ -21,9 +23,15 @@ sys.meta_path.insert(0, NotInstalled())
 """
 
 
-def run(program: str, folder: Path, *, before: str = WITHOUT_ICECHUNK) -> None:
+def run(
+    program: str,
+    folder: Path,
+    *,
+    before: str = WITHOUT_ICECHUNK,
+    python: str | Path = sys.executable,
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", before + dedent(program)],
+        [python, "-W", "error", "-c", before + dedent(program)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -207,3 +215,38 @@ def test_a_session_pickled_under_that_name_is_read_without_it(tmp_path: Path) ->
         tmp_path,
     )
     run("import pickle; pickle.load(open('session', 'rb')).store", tmp_path, before="")
+
+
+def test_xarray_and_dask_work_where_the_package_is_not_installed(tmp_path: Path) -> None:
+    python = make_environment(tmp_path / "environment", without={"icechunk"})
+    run(
+        """
+        import sys
+        from importlib.metadata import PackageNotFoundError, version
+        try:
+            sys.exit(f"icechunk {version('icechunk')} is here")
+        except PackageNotFoundError:
+            pass
+
+        import frazil
+        frazil.install_as_icechunk()
+        import icechunk
+        import dask.array
+        import numpy as np
+        import xarray as xr
+        from icechunk.distributed import merge_sessions
+        from icechunk.xarray import to_icechunk
+
+        repo = icechunk.Repository.create(icechunk.local_filesystem_storage("repo"))
+        values = dask.array.arange(12.0, chunks=3).reshape((4, 3))
+        written = xr.Dataset({"t": (("time", "x"), values)})
+        session = repo.writable_session("main")
+        to_icechunk(written, session)
+        session.commit("parallel")
+        store = repo.readonly_session("main").store
+        xr.testing.assert_identical(xr.open_zarr(store, consolidated=False).load(), written.load())
+        """,
+        tmp_path,
+        before="",
+        python=python,
+    )
