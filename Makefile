@@ -60,4 +60,4 @@ constraints: $(READY)dev ## write constraints.txt from what is installed in .ven
 
 clean: ## remove what was made, .venv included
 	rm -rf .venv .build .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output src/*.egg-info
-	find src tests benchmarks demo -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests benchmarks demo examples scripts -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
