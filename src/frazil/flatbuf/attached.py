@@ -6,7 +6,7 @@ row and the next one:
     row 0 | index 0 | location 0 | row 1 | index 1 | location 1 | ...
 
 The offset from the field to it is then the same in every row. Elsewhere it would differ from row
-to row, which a compressor makes little of: they were half of a compressed transaction log.
+to row, and cost a compressor dear: a transaction log of a million chunks was twice as large.
 """
 
 from dataclasses import dataclass
