@@ -10,7 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Parts that are only of use with an extra; all else must work with the plain dependencies.
-EXTRAS = {"spark": ("spark", "ingest"), "testing": ("test",)}
+EXTRAS = {
+    "dask.py": ("dask",),
+    "spark": ("spark", "ingest"),
+    "testing": ("test",),
+    "xarray.py": ("xarray",),
+}
 
 # Library -> the declared one that always brings it, in the version it needs.
 BROUGHT_ALONG = {"py4j": "pyspark"}
