@@ -1,8 +1,10 @@
 """What docs/differences.md says of frazil is so; what it says of icechunk is not tested here."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zarr
 from zarr.abc.store import RangeByteRequest, SuffixByteRequest
@@ -116,3 +118,81 @@ def test_a_new_repository_stores_no_configuration_of_its_backend(tmp_path: Path)
     storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
     frazil.Repository.create(storage)
     assert frazil.Repository.fetch_config(storage) is None
+
+
+type Edit = Callable[[zarr.Group], object]
+
+
+def rebased(
+    repo: frazil.Repository, ours: Edit, theirs: Edit, solver: frazil.ConflictSolver
+) -> frazil.Session:
+    """Our changes over their commit, on a group `g` and an array `a` of four chunks."""
+    with repo.transaction("main", message="begin") as store:
+        root = zarr.create_group(store)
+        root.create_group("g")
+        root.create_array("a", shape=(8,), chunks=(2,), dtype="i4", compressors=None)
+    session = repo.writable_session("main")
+    ours(zarr.open_group(session.store, mode="r+"))
+    with repo.transaction("main", message="theirs") as store:
+        theirs(zarr.open_group(store, mode="r+"))
+    session.rebase(solver)
+    return session
+
+
+def delete_g(root: zarr.Group) -> None:
+    del root["g"]
+
+
+def add_to_g(root: zarr.Group) -> None:
+    root.create_group("g/new")
+
+
+def replace_a(root: zarr.Group) -> None:
+    root.create_array("a", shape=(2,), chunks=(2,), dtype="i4", overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (delete_g, add_to_g, (frazil.ConflictType.DeleteOfUpdatedGroup, "/g")),
+        (add_to_g, delete_g, (frazil.ConflictType.NewNodeInInvalidGroup, "/g")),
+        (replace_a, replace_a, (frazil.ConflictType.NewNodeConflictsWithExistingNode, "/a")),
+    ],
+    ids=["delete-add", "add-delete", "replace-replace"],
+)
+def test_nodes_without_parents_or_beside_each_other_are_conflicts(
+    repo: frazil.Repository, ours: Edit, theirs: Edit, expected: tuple[object, str]
+) -> None:
+    with pytest.raises(frazil.RebaseFailedError) as caught:
+        rebased(repo, ours, theirs, frazil.ConflictDetector())
+    assert [(each.conflict_type, each.path) for each in caught.value.conflicts] == [expected]
+
+
+def test_a_delete_that_wins_deletes_what_was_added(repo: frazil.Repository) -> None:
+    session = rebased(repo, delete_g, add_to_g, frazil.BasicConflictSolver())
+    session.commit("ours")
+    root = zarr.open_group(repo.readonly_session("main").store, mode="r")
+    assert sorted(root.keys()) == ["a"]
+
+
+def test_two_appenders_are_reconciled_if_asked(repo: frazil.Repository) -> None:
+    def append(length: int, start: int) -> Edit:
+        def edit(root: zarr.Group) -> None:
+            array = root["a"]
+            assert isinstance(array, zarr.Array)
+            array.resize((length,))
+            array[start:] = length
+
+        return edit
+
+    solver = frazil.BasicConflictSolver(merge_appends=True)
+    session = rebased(repo, append(12, 10), append(10, 8), solver)
+    session.commit("ours")
+    array = zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")
+    assert np.asarray(array[8:]).tolist() == [10, 10, 12, 12]
+
+
+def test_a_read_only_session_is_not_flushed(repo: frazil.Repository) -> None:
+    with pytest.raises(frazil.SessionStateError) as caught:
+        repo.readonly_session("main").flush("no")
+    assert caught.value.kind == "commit-not-allowed"
