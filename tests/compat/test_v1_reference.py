@@ -1,14 +1,18 @@
 """Repositories of version 1, shared with icechunk: each reads and goes on with the other's."""
 
+import pickle
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import zarr
+from hypothesis import given, settings
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
@@ -17,12 +21,16 @@ from tests.compat.driver import (
     OURS,
     REFERENCE,
     Engine,
+    Model,
+    Player,
     array_values,
     assert_same,
     contents,
     diff_between,
     plain_snapshot,
 )
+from tests.compat.histories import histories
+from tests.compat.steps import Abandon, Commit, History, Step
 
 UNKNOWN = "AAAAAAAAAAAAAAAAAAA0"
 BOTH = (OURS, REFERENCE)
@@ -121,6 +129,62 @@ def test_a_history_of_either_is_read_alike(
     writers[2].open(tmp_path).reset_branch("branch-2", INITIAL_SNAPSHOT)
     add_commit(writers[3], tmp_path, 0, branch="branch-2")
     assert_seen_alike(tmp_path)
+
+
+def in_ascii(step: Step) -> Step:
+    """With refs whose names need no encoding on disk, where the reference would hide them."""
+    match step:
+        case Commit(branch=name) | Abandon(branch=name):
+            return replace(step, branch=name if name == "main" else name.encode().hex())
+        case _:
+            return replace(
+                step, name=step.name if step.name == "main" else step.name.encode().hex()
+            )
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@settings(max_examples=25)
+@given(histories(max_steps=8))
+def test_generated_histories_are_read_alike(history: History) -> None:
+    with TemporaryDirectory() as directory:
+        root = Path(directory, "repo")
+        create(OURS, root)
+        model, player = Model(), Player(root)
+        for step, engine in zip(map(in_ascii, history.steps), cycle(BOTH), strict=False):
+            model.play(step)
+            player.play(engine, step)
+        assert_same(shown(OURS.open(root)), shown(REFERENCE.open(root)), "refs and history")
+        for engine in BOTH:
+            repo = engine.open(root)
+            for snapshot, expected in zip(player.ids, model.snapshots, strict=True):
+                assert contents(repo.readonly_session(snapshot_id=snapshot).store) == expected
+            for name, position in model.branches.items():
+                found = [info.id for info in repo.ancestry(branch=name)]
+                assert found == [player.ids[at] for at in model.ancestry(position)]
+
+
+@pytest.mark.parametrize("engine", BOTH, ids=lambda engine: engine.name)
+def test_a_commit_is_rebased_over_the_other_engines(engine: Engine, tmp_path: Path) -> None:
+    other = BOTH[1 - BOTH.index(engine)]
+    prepared(engine, tmp_path)
+    session = edited(engine.open(tmp_path))
+    add_commit(other, tmp_path, 0)
+    session.commit("rebased", rebase_with=engine.module.ConflictDetector())
+    assert_seen_alike(tmp_path)
+    messages = [info.message for info in OURS.open(tmp_path).ancestry(branch="main")]
+    assert messages[:2] == ["rebased", "commit 0 ✓"]
+
+
+def test_forks_write_to_version_1(tmp_path: Path) -> None:
+    prepared(OURS, tmp_path)
+    session = OURS.open(tmp_path).writable_session("main")
+    fork = pickle.loads(pickle.dumps(session.fork()))
+    zarr.open_array(fork.store, path="a")[2:] = 5
+    session.merge(fork)
+    session.commit("merged")
+    assert_seen_alike(tmp_path)
+    array = zarr.open_array(REFERENCE.open(tmp_path).readonly_session("main").store, path="a")
+    assert array[:].tolist() == [7, 7, 5, 5]  # type: ignore[union-attr]  # an array
 
 
 def test_what_we_wrote_can_be_migrated_by_the_reference(tmp_path: Path) -> None:
