@@ -252,13 +252,13 @@ def _require_fit(node: Node, before: Node, refs: ChunkRefs) -> None:
     """Raises unless chunks that were written to the array as it was `before` are good in it now."""
     if not len(refs) or node.array is None or node.user_data == before.user_data:
         return
-    if _encoding(node.user_data) != _encoding(before.user_data):
+    if encoding_of(node.user_data) != encoding_of(before.user_data):
         _refuse_nodes([node], "{0} were both redefined and written to")
     if len(refs.within(node.array.num_chunks)) < len(refs):
         _refuse_nodes([node], "{0} were both cut and written to where they end")
 
 
-def _encoding(user_data: bytes) -> dict[str, Any]:
+def encoding_of(user_data: bytes) -> dict[str, Any]:
     """What of an array's metadata its stored chunks depend on."""
     document: dict[str, Any] = json.loads(user_data)
     free = {"attributes", "shape", "dimension_names", "fill_value"}
