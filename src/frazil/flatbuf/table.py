@@ -351,9 +351,23 @@ def defaults(dtype: str, default: float, count: int) -> npt.NDArray[Any]:
     return np.full(count, default, dtype)
 
 
+_COLUMN_TYPES: Mapping[type[Kind], type[Column]] = {
+    Scalar: ScalarColumn,
+    Struct: StructColumn,
+    String: StringColumn,
+    Bytes: StringColumn,
+    ScalarVector: VectorColumn,
+    StructVector: VectorColumn,
+    StringVector: StringVectorColumn,
+    TableVector: TableVectorColumn,
+    SubTable: SubTableColumn,
+    Union: UnionColumn,
+}
+
+
 def mismatch(kind: Kind, column: Column) -> str | None:
     """What is wrong with using `column` for a field of this kind, if anything."""
-    expected = type(absent(kind, 0))
+    expected = _COLUMN_TYPES[type(kind)]
     if not isinstance(column, expected):
         return f"a {type(column).__name__}, expected a {expected.__name__}"
     match column:
