@@ -18,12 +18,11 @@ FACE = ["Repository", "Session", "IcechunkStore", "Storage"]
 # than accepted and ignored.
 NOT_YET_PARAMETERS = {
     "authorize_virtual_chunk_access",
-    "attribution",
     "storage_settings",
 }
 NOT_YET_METHODS = {
     "Repository": {
-        "attribution", "authorized_virtual_container_prefixes", "chunk_storage_stats",
+        "authorized_virtual_container_prefixes", "chunk_storage_stats",
         "chunk_storage_stats_async", "expire_snapshots", "expire_snapshots_async",
         "garbage_collect", "garbage_collect_async", "rearrange_session",
         "rearrange_session_async", "rewrite_manifests", "rewrite_manifests_async",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExistsError",
     "AncestryGraph",
+    "Attribution",
     "BasicConflictSolver",
     "CachingConfig",
     "ChecksumAlgorithm",

@@ -1,6 +1,7 @@
 """Configuration of a repository, under the name it has in Icechunk."""
 
 from frazil.api import (
+    Attribution,
     CachingConfig,
     CompressionAlgorithm,
     CompressionConfig,
@@ -20,6 +21,7 @@ from frazil.api import (
 )
 
 __all__ = [
+    "Attribution",
     "CachingConfig",
     "CompressionAlgorithm",
     "CompressionConfig",

@@ -9,6 +9,7 @@ from frazil.api.about import (
     supported_spec_versions,
     user_agent,
 )
+from frazil.api.attribution import Attribution
 from frazil.api.conflicts import (
     BasicConflictSolver,
     Conflict,
@@ -77,6 +78,7 @@ from frazil.zarrstore.virtual import VirtualChunkSpec
 __all__ = [
     "AlreadyExistsError",
     "AncestryGraph",
+    "Attribution",
     "BasicConflictSolver",
     "CachingConfig",
     "ChecksumAlgorithm",

@@ -4,6 +4,7 @@ import asyncio
 from copy import deepcopy
 from typing import Any
 
+from frazil.api.attribution import Attribution
 from frazil.api.display import repository_view
 from frazil.api.storage import Storage
 from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
@@ -17,9 +18,15 @@ from frazil.repo.commit_metadata import require_json
 class AdministeredRepository(Displayed):
     """The part of Repository that needs no snapshot."""
 
-    def __init__(self, repository: engine.Repository, storage: Storage) -> None:
+    def __init__(
+        self,
+        repository: engine.Repository,
+        storage: Storage,
+        attribution: Attribution | None = None,
+    ) -> None:
         self._engine = repository
         self._storage = storage
+        self._attribution = attribution or Attribution()
 
     def __view__(self) -> View:
         return repository_view(
@@ -36,6 +43,10 @@ class AdministeredRepository(Displayed):
     @property
     def storage(self) -> Storage:
         return self._storage
+
+    @property
+    def attribution(self) -> Attribution:
+        return self._attribution
 
     @property
     def spec_version(self) -> SpecVersion:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+from frazil.api.attribution import Attribution
 from frazil.api.conflicts import ConflictSolver
 from frazil.api.inspection import InspectedRepository
 from frazil.api.session import IcechunkStore, Session
@@ -44,6 +45,7 @@ class Repository(InspectedRepository):
         *,
         spec_version: SpecVersion | int | None = None,
         check_clean_root: bool = True,
+        attribution: Attribution | None = None,
     ) -> "Repository":
         """A new repository, with one empty snapshot on branch `main`."""
         made = engine.Repository.create(
@@ -52,7 +54,7 @@ class Repository(InspectedRepository):
             spec_version=require_spec_version(spec_version),
             check_clean_root=check_clean_root,
         )
-        return cls(made, storage)
+        return cls(made, storage, attribution)
 
     @classmethod
     async def create_async(
@@ -62,6 +64,7 @@ class Repository(InspectedRepository):
         *,
         spec_version: SpecVersion | int | None = None,
         check_clean_root: bool = True,
+        attribution: Attribution | None = None,
     ) -> "Repository":
         return await asyncio.to_thread(
             cls.create,
@@ -69,18 +72,29 @@ class Repository(InspectedRepository):
             config,
             spec_version=spec_version,
             check_clean_root=check_clean_root,
+            attribution=attribution,
         )
 
     @classmethod
-    def open(cls, storage: Storage, config: RepositoryConfig | None = None) -> "Repository":
+    def open(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        attribution: Attribution | None = None,
+    ) -> "Repository":
         """Raises RepositoryNotFoundError. `config` goes over what the repository has saved."""
-        return cls(engine.Repository.open(storage.store, config), storage)
+        return cls(engine.Repository.open(storage.store, config), storage, attribution)
 
     @classmethod
     async def open_async(
-        cls, storage: Storage, config: RepositoryConfig | None = None
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        *,
+        attribution: Attribution | None = None,
     ) -> "Repository":
-        return await asyncio.to_thread(cls.open, storage, config)
+        return await asyncio.to_thread(cls.open, storage, config, attribution=attribution)
 
     @classmethod
     def open_or_create(
@@ -90,17 +104,22 @@ class Repository(InspectedRepository):
         *,
         create_version: SpecVersion | int | None = None,
         check_clean_root: bool = True,
+        attribution: Attribution | None = None,
     ) -> "Repository":
         try:
-            return cls.open(storage, config)
+            return cls.open(storage, config, attribution=attribution)
         except RepositoryNotFoundError:
             pass
         try:
             return cls.create(
-                storage, config, spec_version=create_version, check_clean_root=check_clean_root
+                storage,
+                config,
+                spec_version=create_version,
+                check_clean_root=check_clean_root,
+                attribution=attribution,
             )
         except ConflictError:  # somebody else created it at the same time
-            return cls.open(storage, config)
+            return cls.open(storage, config, attribution=attribution)
 
     @classmethod
     async def open_or_create_async(
@@ -110,6 +129,7 @@ class Repository(InspectedRepository):
         *,
         create_version: SpecVersion | int | None = None,
         check_clean_root: bool = True,
+        attribution: Attribution | None = None,
     ) -> "Repository":
         return await asyncio.to_thread(
             cls.open_or_create,
@@ -117,14 +137,15 @@ class Repository(InspectedRepository):
             config,
             create_version=create_version,
             check_clean_root=check_clean_root,
+            attribution=attribution,
         )
 
     def reopen(self, config: RepositoryConfig | None = None) -> "Repository":
         """Another object for the same repository, with `config` over this one's.
 
-        Default commit metadata goes along.
+        Default commit metadata and attribution go along.
         """
-        return type(self)(self._engine.reopened(config), self._storage)
+        return type(self)(self._engine.reopened(config), self._storage, self._attribution)
 
     async def reopen_async(self, config: RepositoryConfig | None = None) -> "Repository":
         return await asyncio.to_thread(self.reopen, config)
