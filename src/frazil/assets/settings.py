@@ -17,6 +17,8 @@ from frazil.format.config import (
 )
 from frazil.format.locations import LocationCompression
 
+# Of zstd. Configurations may ask for more, which then means as much as there is.
+_MIN_LEVEL, _MAX_LEVEL = -131_072, 22
 _MAX_THREADS = 16  # a thread per request: more of them cost more than they hide
 
 
@@ -52,7 +54,7 @@ class Settings:
         return cls(
             inline_threshold_bytes=_given(config.inline_chunk_threshold_bytes, 512),
             io_threads=min(requests, _MAX_THREADS),
-            compression_level=_given(compression.level, 3),
+            compression_level=min(_given(compression.level, 3), _MAX_LEVEL),
             cached_nodes=_given(caching.num_snapshot_nodes, 500_000),
             cached_refs=_given(caching.num_chunk_refs, 15_000_000),
             cached_changes=_given(caching.num_transaction_changes, 0),
@@ -75,7 +77,7 @@ def _location_compression(manifest: ManifestConfig) -> LocationCompression | Non
         min_num_chunks=_given(given.min_num_chunks, 1000),
         max_samples=_given(given.dictionary_max_training_samples, 100),
         max_dictionary_bytes=_given(given.dictionary_max_size_bytes, 2048),
-        level=_given(given.compression_level, 3),
+        level=min(max(_given(given.compression_level, 3), _MIN_LEVEL), _MAX_LEVEL),
     )
 
 

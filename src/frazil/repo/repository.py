@@ -24,6 +24,7 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
 from frazil.repo.entry import require_online
+from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.session import Session
 from frazil.repo.spec_version import require_version_2
@@ -74,7 +75,7 @@ class Repository:
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",
             )
-        repository = cls(store, config or RepositoryConfig(), clock, spec_version=spec_version)
+        repository = cls(store, given_config(config), clock, spec_version=spec_version)
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
         return repository
@@ -88,14 +89,14 @@ class Repository:
         clock: Clock = system_clock,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
-        given = config or RepositoryConfig()
+        given = given_config(config)
         spec_version, stored = stored_config(store, given, clock)
         merged = given if stored is None else decode_config(stored).merge(given)
         return cls(store, merged, clock, spec_version=spec_version)
 
     def reopened(self, config: RepositoryConfig | None = None) -> "Repository":
         """The same repository, with `config` over the configuration it has here."""
-        merged = self.config if config is None else self.config.merge(config)
+        merged = self.config.merge(given_config(config))
         metadata = self.default_commit_metadata
         return _reopen(self.store, merged, self.clock, metadata, self.spec_version)
 
