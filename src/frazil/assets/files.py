@@ -73,6 +73,7 @@ class Files:
             settings.cached_changes, lambda log: log.num_changes
         )
         self._newest: StoredRepoInfo | None = None  # as last fetched
+        self.v1_tags: dict[str, SnapshotId] = {}  # seen so far; they never move
 
     # The entry point
 

@@ -11,7 +11,7 @@ step changes in it is written to the one file that the step is about.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
@@ -99,7 +99,6 @@ class _Stored:
 class RefFilesEntry:
     files: Files
     clock: Clock
-    _tags: dict[str, SnapshotId] = field(default_factory=dict, repr=False)  # they never move
 
     def create(self, *, config: Json | None) -> None:
         self.files.put_snapshot(initial_snapshot(self.clock()))
@@ -200,9 +199,10 @@ class RefFilesEntry:
             return _StoredRef(decode_ref(blob.data), blob.version)
 
     def _fetch_tags(self, names: list[str]) -> dict[str, SnapshotId]:
-        new = [name for name in names if name not in self._tags]
-        self._tags.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
-        return {name: self._tags[name] for name in names}
+        known = self.files.v1_tags
+        new = [name for name in names if name not in known]
+        known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
+        return {name: known[name] for name in names}
 
     def _fetch_tag(self, name: str) -> SnapshotId:
         key = tag_key(name)

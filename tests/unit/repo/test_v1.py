@@ -111,6 +111,18 @@ def test_a_session_reads_no_more_history_than_it_needs(store: MemoryStore) -> No
     assert read == [snapshot_key(tip)]
 
 
+def test_a_tag_is_read_once(store: MemoryStore) -> None:
+    repository = Repository.create(store, spec_version=1)
+    for name in "abc":
+        repository.create_tag(name, INITIAL_SNAPSHOT)
+    counting = Counting(store)
+    opened = Repository.open(counting)
+    commit_group(opened, "/")
+    commit_group(opened, "/a")
+    assert opened.tags() == dict.fromkeys("abc", INITIAL_SNAPSHOT)
+    assert counting.count("get", "refs/tag.") == 3
+
+
 def test_a_commit_on_a_moved_branch_is_refused(repository: Repository) -> None:
     late = repository.writable_session("main")
     late.set_node(NodePath("/late"), GROUP)
