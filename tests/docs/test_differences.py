@@ -196,3 +196,55 @@ def test_a_read_only_session_is_not_flushed(repo: frazil.Repository) -> None:
     with pytest.raises(frazil.SessionStateError) as caught:
         repo.readonly_session("main").flush("no")
     assert caught.value.kind == "commit-not-allowed"
+
+
+@pytest.mark.parametrize("value", [math.nan, 2**70])
+def test_repository_metadata_that_json_cannot_hold_is_refused(
+    repo: frazil.Repository, value: float
+) -> None:
+    for change in (repo.set_metadata, repo.update_metadata):
+        with pytest.raises(frazil.InvalidInputError):
+            change({"value": value})
+
+
+def test_default_commit_metadata_is_kept_when_reopening(repo: frazil.Repository) -> None:
+    repo.set_default_commit_metadata({"who": "me"})
+    assert repo.reopen().default_commit_metadata() == {"who": "me"}
+
+
+def test_an_offline_repository_is_read_and_not_written(repo: frazil.Repository) -> None:
+    repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.offline))
+    assert repo.readonly_session("main").read_only
+    with pytest.raises(frazil.ReadOnlyError):
+        repo.writable_session("main")
+
+
+def test_a_configuration_that_cannot_work_is_refused() -> None:
+    rules = frazil.ManifestSplittingConfig.from_dict(
+        {
+            frazil.ManifestSplitCondition.path_matches("("): {
+                frazil.ManifestSplitDimCondition.Any(): 1
+            }
+        }
+    )
+    for config in (
+        frazil.RepositoryConfig(max_concurrent_requests=0),
+        frazil.RepositoryConfig(manifest=frazil.ManifestConfig(splitting=rules)),
+    ):
+        with pytest.raises(frazil.InvalidInputError):
+            frazil.Repository.create(frazil.in_memory_storage(), config)
+
+
+def test_a_graph_has_columns_only_where_there_are_commits(repo: frazil.Repository) -> None:
+    tip = repo.lookup_branch("main")
+    repo.create_branch("idle", tip)
+    repo.create_tag("v1", tip)
+    expected = f"● {tip[:8]} (main, idle, v1) Repository initialized\n"
+    assert str(repo.ancestry_graph(plain=True)) == expected
+    assert str(repo.ancestry_graph(tag="v1", plain=True)) == expected
+
+
+def test_a_configuration_prints_what_was_set() -> None:
+    lines = str(frazil.CachingConfig(num_chunk_refs=3)).splitlines()
+    assert "num_chunk_refs: 3" in lines
+    assert "num_bytes_chunks: default" in lines
