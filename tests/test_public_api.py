@@ -24,14 +24,10 @@ NOT_YET_METHODS = {
     "Repository": {
         "authorized_virtual_container_prefixes", "chunk_storage_stats",
         "chunk_storage_stats_async", "expire_snapshots", "expire_snapshots_async",
-        "garbage_collect", "garbage_collect_async", "rearrange_session",
-        "rearrange_session_async", "rewrite_manifests", "rewrite_manifests_async",
+        "garbage_collect", "garbage_collect_async", "rewrite_manifests", "rewrite_manifests_async",
         "total_chunks_storage", "total_chunks_storage_async",
     },
-    "Session": {
-        "move",
-        "move_async", "reindex_array", "shift_array",
-    },
+    "Session": set(),
     "IcechunkStore": set(),
     "Storage": {
         "default_settings", "list_objects", "list_objects_metadata", "new_azure_blob", "new_gcs",

@@ -212,6 +212,13 @@ class Repository(InspectedRepository):
     async def writable_session_async(self, branch: str) -> Session:
         return await asyncio.to_thread(self.writable_session, branch)
 
+    def rearrange_session(self, branch: str) -> Session:
+        """A session that can move nodes (`Session.move`), and do nothing else."""
+        return Session(self._engine.rearrange_session(branch), self.config)
+
+    async def rearrange_session_async(self, branch: str) -> Session:
+        return await asyncio.to_thread(self.rearrange_session, branch)
+
     @contextmanager
     def transaction(
         self,

@@ -1,7 +1,7 @@
 """A session and its store, with Icechunk's names and signatures."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
 from datetime import datetime
 
@@ -136,6 +136,38 @@ class Session(Transactions, Displayed):
     async def get_node_id_async(self, path: str) -> str:
         return self.get_node_id(path)
 
+    def move(self, from_path: str, to_path: str) -> None:
+        """Gives a node another path, with everything below it. Nothing is copied.
+
+        Only in a session made by `Repository.rearrange_session`. There must be nothing at
+        `to_path` yet, and a group above it.
+        """
+        self._engine.move(_moved_path(from_path), _moved_path(to_path))
+
+    async def move_async(self, from_path: str, to_path: str) -> None:
+        await asyncio.to_thread(self.move, from_path, to_path)
+
+    def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
+        """Moves every chunk by so many chunks along each dimension. Nothing is copied.
+
+        Chunks that leave the array are dropped; places that none moves to become empty.
+        """
+        self._engine.shift_array(NodePath(array_path), chunk_offset)
+
+    def reindex_array(
+        self,
+        array_path: str,
+        forward: Callable[[Iterable[int]], Iterable[int] | None],
+        backward: Callable[[Iterable[int]], Iterable[int] | None] | None = None,
+    ) -> None:
+        """Moves every chunk to the index that `forward` gives for its own; None leaves it.
+
+        A place that was left keeps its old chunk too, unless there is `backward`: called with
+        the index of each such place it names the chunk that belongs there; if that is None or
+        does not exist, the place becomes empty.
+        """
+        self._engine.reindex_array(NodePath(array_path), forward, backward)
+
     def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
         index = tuple(chunk_coordinates)
         return chunk_type(self._engine.chunk_payload(NodePath(array_path), index))
@@ -172,6 +204,11 @@ def _require_session(other: object) -> Session:
     if not isinstance(other, Session):
         raise TypeError(f"only a ForkSession can be merged, got an instance of {type(other)}")
     return other
+
+
+def _moved_path(path: str) -> NodePath:
+    """A slash at the end means nothing."""
+    return NodePath(path[:-1] if len(path) > 1 and path.endswith("/") else path)
 
 
 class IcechunkStore(SessionStore):

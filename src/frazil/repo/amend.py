@@ -8,6 +8,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit import (
     CommitRequest,
+    require_moves_allowed,
     require_sound_clock,
     require_tip,
     transaction_log,
@@ -26,6 +27,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
     require_version_2(files.settings.spec_version)
     info = entry.fetch()
     require_tip(info, request)
+    require_moves_allowed(info, request, doing="amending with moves")
     _require_not_first(info, request.base.id)
     new_id = SnapshotId.random()
     log = transaction_log(new_id, request.changes)
@@ -41,6 +43,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
 
     def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
         require_tip(info, request)
+        require_moves_allowed(info, request, doing="amending with moves")
         row = history.require_row(info, request.base.id)
         info = info.with_snapshot(
             new_id,
@@ -65,6 +68,7 @@ def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
     require_sound_clock(files, snapshot)
 
     def list_it(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        require_moves_allowed(info, request, doing="flushing moves")
         info = info.with_snapshot(
             new_id,
             parent=request.base.id,

@@ -4,13 +4,15 @@ Nodes are known by path while they are edited and by id in the transaction log: 
 deleted and created again is two nodes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
+from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
 
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
+from frazil.format.txlog import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.pending import PendingChunks
@@ -25,6 +27,7 @@ class ChangeSet:
         self.created: set[NodeId] = set()
         self.updated: set[NodeId] = set()
         self.deleted: dict[NodeId, Node] = {}
+        self.moved: dict[NodeId, Move] = {}  # from where each was in the base
         self.chunks: dict[NodeId, PendingChunks] = {}
         self.overtaken = False  # there were changes, though others may have made them since
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at
@@ -34,13 +37,14 @@ class ChangeSet:
         new = copy(self)
         new.edited, new.deleted = dict(self.edited), dict(self.deleted)
         new.created, new.updated = set(self.created), set(self.updated)
+        new.moved = dict(self.moved)
         new._known = dict(self._known)  # noqa: SLF001 -- of the same class
         new.chunks = {node_id: pending.copy() for node_id, pending in self.chunks.items()}
         return new
 
     @property
     def is_empty(self) -> bool:
-        changed = self.created or self.updated or self.deleted or self.chunks
+        changed = self.created or self.updated or self.deleted or self.chunks or self.moved
         return not (changed or self.overtaken)
 
     def find_node(self, path: NodePath) -> Node | None:
@@ -95,6 +99,24 @@ class ChangeSet:
         for node in list(self.nodes(under)):
             self.delete_node(node)
 
+    def relocate(self, nodes: Iterable[tuple[Node, NodePath]]) -> None:
+        """Gives nodes other paths, all at once: they may take each other's."""
+        nodes = list(nodes)
+        for node, _ in nodes:
+            self._vacate(node.path)
+        for node, path in nodes:
+            self.overtaken = True  # something was done, even if nodes end where they began
+            known = self.moved.pop(node.id, None)
+            origin = node.path if known is None else known.from_path
+            self.edited[path.text] = replace(node, path=path)
+            if origin != path:
+                self.moved[node.id] = Move(origin, path, node.id, node.array is not None)
+
+    @property
+    def vacated(self) -> list[NodePath]:
+        """Paths of the base at which there is nothing any more."""
+        return [NodePath(text) for text, node in self.edited.items() if node is None]
+
     def pending(self, node: Node) -> PendingChunks:
         """The array's chunk changes, which begin now if there were none."""
         ndim = 0 if node.array is None else len(node.array.shape)
@@ -131,7 +153,10 @@ class ChangeSet:
             self.created.remove(node.id)
         else:
             self.deleted[node.id] = node
-        if self.base.find(node.path) >= 0:
-            self.edited[node.path.text] = None
+        self._vacate(node.path)
+
+    def _vacate(self, path: NodePath) -> None:
+        if self.base.find(path) >= 0:
+            self.edited[path.text] = None
         else:
-            del self.edited[node.path.text]
+            del self.edited[path.text]

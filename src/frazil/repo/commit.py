@@ -26,6 +26,7 @@ from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
 from frazil.repo.entry import EntryPoint
+from frazil.repo.flags import MOVE_NODE, require_enabled
 from frazil.repo.lookup import refs_in
 from frazil.repo.pending import ChunkChanges
 from frazil.repo.split_rules import cell_sizes
@@ -45,7 +46,9 @@ class CommitRequest:
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
     # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
-    require_tip(entry.fetch(), request)
+    info = entry.fetch()
+    require_tip(info, request)
+    require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
     files.put_log(transaction_log(new_id, request.changes))
@@ -53,6 +56,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotI
 
     def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
         require_tip(info, request)
+        require_moves_allowed(info, request, doing="committing moves")
         info = info.with_snapshot(
             new_id,
             parent=request.base.id,
@@ -71,8 +75,7 @@ def write_snapshot(
 ) -> Snapshot:
     """Puts the manifests and the snapshot that the changes amount to."""
     changed, new_files = _write_manifests(files, request.changes)
-    removed = [node.path for node in request.changes.deleted.values()]
-    nodes = request.base.nodes.patched(remove=removed, put=changed)
+    nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
         id=new_id,
         parent_id=request.base.id,  # written in version 1; the repo info holds it since
@@ -104,7 +107,7 @@ def transaction_log(snapshot: SnapshotId, changes: ChangeSet) -> TransactionLog:
         updated_chunks={
             node_id: pending.changes().index for node_id, pending in changes.chunks.items()
         },
-        moved=(),
+        moved=tuple(sorted(changes.moved.values(), key=lambda move: move.to_path.segments)),
     )
 
 
@@ -181,6 +184,11 @@ def require_tip(info: RepoInfo, request: CommitRequest) -> None:
             expected_parent=str(request.base.id),
             actual_parent=str(tip),
         )
+
+
+def require_moves_allowed(info: RepoInfo, request: CommitRequest, *, doing: str) -> None:
+    if request.changes.moved:
+        require_enabled(info, MOVE_NODE, doing=doing)
 
 
 def require_sound_clock(files: Files, snapshot: Snapshot) -> None:

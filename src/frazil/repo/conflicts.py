@@ -4,7 +4,8 @@
 contradictions out. What is found beyond the reference:
 a child that was added to a group while the other side deleted the group, and a new node where
 both sides deleted the old one and made another. What is not a contradiction here: a move that
-concerns none of our nodes, and a group of ours where we deleted an array.
+concerns none of our nodes, and a group of ours where we deleted an array. Our own moves are
+looked at too: where they lead must still be free, and what they move still be there.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
 from frazil.repo.logs import ids_in
+from frazil.repo.moves import find_obstacles
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +54,7 @@ class Clash:
 def find_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
     return [
         *_moved_nodes(ours, theirs),
+        *_our_moves(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
         *_metadata(ours, theirs.log),
@@ -100,6 +103,11 @@ def _moved_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
         concerned = path in ends or any(above in ends for above in path.ancestors)
         if concerned or (node_id in ours.deleted and path in above_ends):
             yield Clash(ConflictType.MoveOperationCannotBeRebased, path, node_id)
+
+
+def _our_moves(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
+    for kind, path, node_id in find_obstacles(ours.moved, theirs.log.moved, theirs.after):
+        yield Clash(kind, path, node_id)
 
 
 def _new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:

@@ -61,7 +61,7 @@ class Layer:
         return not (self.edited or self.chunks or self.deleted)
 
     def nodes_over(self, base: Nodes) -> Nodes:
-        removed = [node.path for node in self.deleted.values()]
+        removed = [NodePath(text) for text, node in self.edited.items() if node is None]
         return base.patched(remove=removed, put=[n for n in self.edited.values() if n is not None])
 
     def changes_over(self, base: Nodes) -> ChangeSet:

@@ -89,6 +89,10 @@ class PendingChunks:
         self._settle()
         self._blocks.append(ChunkChanges(refs=ChunkRefs.empty(self._ndim), deleted=distinct(index)))
 
+    def change_many(self, changes: ChunkChanges) -> None:
+        self._settle()
+        self._blocks.append(changes)
+
     def find(self, index: Index) -> Payload | Untouched | None:
         """The chunk's payload; None if it was deleted."""
         if index in self._recent:

@@ -28,6 +28,7 @@ from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import Theirs, find_clashes, rows_by_id
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import united
+from frazil.repo.moves import carried_moves
 from frazil.repo.pending import ChunkChanges, PendingChunks
 from frazil.repo.solver import Policy, Resolution, resolve
 
@@ -125,6 +126,7 @@ def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeS
             if node != theirs or old.id not in resolution.merged:
                 new.updated.add(old.id)
                 new.edited[node.path.text] = node
+    new.relocate(carried_moves(changes.moved, after))
     for node_id, pending in changes.chunks.items():
         if node_id not in changes.created:
             new.find_node(after.node(rows[node_id]).path)  # known from now on

@@ -157,12 +157,15 @@ class Repository:
         return self._session(history.snapshot_id(info, resolve(info, version)))
 
     def writable_session(self, branch: str) -> Session:
-        if not self.store.writable:
-            raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-        info = self._entry.fetch()
-        require_online(info, doing="creating a writable session")
-        tip = history.snapshot_id(info, history.branch_row(info, branch))
-        return self._session(tip, branch=branch)
+        return self._session_on(branch, self._require_online("creating a writable session"))
+
+    def rearrange_session(self, branch: str) -> Session:
+        """For moving nodes, and nothing else."""
+        require_version_2(self.spec_version)
+        doing = "creating a rearrange session"
+        info = self._require_online(doing)
+        flags.require_enabled(info, flags.MOVE_NODE, doing=doing)
+        return self._session_on(branch, info, rearranges=True)
 
     # Refs
 
@@ -246,12 +249,26 @@ class Repository:
 
     # Shared parts
 
-    def _session(self, snapshot: SnapshotId, *, branch: str | None = None) -> Session:
+    def _require_online(self, doing: str) -> RepoInfo:
+        if not self.store.writable:
+            raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+        info = self._entry.fetch()
+        require_online(info, doing=doing)
+        return info
+
+    def _session_on(self, branch: str, info: RepoInfo, *, rearranges: bool = False) -> Session:
+        tip = history.snapshot_id(info, history.branch_row(info, branch))
+        return self._session(tip, branch=branch, rearranges=rearranges)
+
+    def _session(
+        self, snapshot: SnapshotId, *, branch: str | None = None, rearranges: bool = False
+    ) -> Session:
         return Session(
             self._files,
             self.clock,
             self._files.fetch_snapshot(snapshot),
             branch=branch,
+            rearranges=rearranges,
             default_metadata=self.default_commit_metadata,
         )
 

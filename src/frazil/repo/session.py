@@ -4,7 +4,7 @@ Reading looks at the pending changes first and at the committed snapshot second.
 stored as they are written; everything else stays in memory until the commit.
 """
 
-from collections.abc import Buffer, Callable, Iterator, Mapping
+from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from threading import RLock
 
@@ -43,8 +43,10 @@ from frazil.repo.lookup import (
     is_at_hand,
     lookup_current,
 )
+from frazil.repo.moves import plan_move
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
 from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
+from frazil.repo.reindex import Rule, reindexed, require_regular_grid, shifted
 from frazil.repo.solver import Policy
 from frazil.repo.writer import ChunkWriter
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
@@ -53,6 +55,7 @@ from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 class SessionMode(StrEnum):
     READONLY = "readonly"
     WRITABLE = "writable"
+    REARRANGE = "rearrange"  # moves nodes and does nothing else
 
 
 class Session:
@@ -65,12 +68,14 @@ class Session:
         snapshot: Snapshot,
         *,
         branch: str | None = None,
+        rearranges: bool = False,
         default_metadata: Mapping[str, Json] | None = None,
     ) -> None:
         self.files = files
         self._entry = entry_of(files, clock)
         self._base = snapshot
         self._branch = branch
+        self._rearranges = rearranges
         self._default_metadata = dict(default_metadata or {})  # under that of each commit
         self._changes = ChangeSet(snapshot.nodes)
         self._lock = RLock()
@@ -91,7 +96,9 @@ class Session:
 
     @property
     def mode(self) -> SessionMode:
-        return SessionMode.READONLY if self.read_only else SessionMode.WRITABLE
+        if self.read_only:
+            return SessionMode.READONLY
+        return SessionMode.REARRANGE if self._rearranges else SessionMode.WRITABLE
 
     @property
     def branch(self) -> str | None:
@@ -176,6 +183,18 @@ class Session:
         with self._lock:
             self._require_writable()
             self._changes.delete_nodes(path)
+
+    def move(self, source: NodePath, target: NodePath) -> None:
+        """Gives a node another path, with everything below it; only while rearranging."""
+        with self._lock:
+            self._require_not_read_only()
+            if not self._rearranges:
+                raise SessionStateError(
+                    "to move nodes in the hierarchy, create a rearrange session"
+                    " (Repository.rearrange_session); commit or abandon this one",
+                    kind="non-rearrange-session",
+                )
+            self._changes.relocate(plan_move(self._changes, source, target))
 
     # Chunks
 
@@ -268,6 +287,14 @@ class Session:
                 if len(index):
                     pending.delete_many(index)
 
+    def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
+        """Moves every chunk by so many places of the grid; those that leave it are dropped."""
+        self._rearrange_chunks(path, lambda refs, grid: shifted(refs, offset, grid))
+
+    def reindex_array(self, path: NodePath, forward: Rule, backward: Rule | None = None) -> None:
+        """Moves every chunk to where `forward` says; see `reindexed`."""
+        self._rearrange_chunks(path, lambda refs, grid: reindexed(refs, forward, backward, grid))
+
     def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
         """All references of the array, in batches; changed ones come first."""
         node, _ = self._array(path)
@@ -333,7 +360,7 @@ class Session:
 
     def discard_changes(self) -> None:
         with self._lock:
-            self._require_writable()
+            self._require_not_read_only()
             self._changes = ChangeSet(self._base.nodes)
 
     def status(self) -> Diff:
@@ -402,7 +429,30 @@ class Session:
             pending = self._changes.chunks.get(node.id)
             return None if pending is None else pending.changes()
 
+    def _rearrange_chunks(
+        self, path: NodePath, change: Callable[[ChunkRefs, tuple[int, ...]], ChunkChanges]
+    ) -> None:
+        self._require_writable()
+        node, array = self._array(path)
+        require_regular_grid(node)
+        refs = ChunkRefs.concat([ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)])
+        # Not under the lock: `change` may call the user's functions, and these the session.
+        changes = change(refs, array.num_chunks)
+        with self._lock:
+            self._require_writable()
+            if len(changes.index):
+                self._changes.pending(self._array(path)[0]).change_many(changes)
+
     def _require_writable(self) -> None:
+        self._require_not_read_only()
+        if self._rearranges:
+            raise SessionStateError(
+                "this session was created to rearrange the hierarchy and can only move nodes:"
+                " commit or abandon it, and create a writable session",
+                kind="rearrange-session-only",
+            )
+
+    def _require_not_read_only(self) -> None:
         if self.read_only:
             raise ReadOnlyError("cannot write to a read-only session")
 
