@@ -47,7 +47,7 @@ def format_call(name: str, parameters: tuple[Parameter, ...]) -> str:
     """`open(storage, *, config=None)`."""
     parts: list[str] = []
     for one in parameters:
-        if not one.by_position and not one.prefix and "*" not in parts:
+        if not one.by_position and not one.prefix and not any(p.startswith("*") for p in parts):
             parts.append("*")
         parts.append(str(one))
     return f"{name}({', '.join(parts)})"

@@ -164,6 +164,19 @@ def test_something_called_elsewhere_is_noticed() -> None:
     assert [each.text for each in compare("C", Offer("class"), there)] == ["cannot be called"]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ([Parameter("a"), Parameter("b", "1")], "f(a, b=1)"),
+        ([Parameter("a"), Parameter("b", "1", by_position=False)], "f(a, *, b=1)"),
+        ([Parameter("a", None, False, "*"), Parameter("b", "1", by_position=False)], "f(*a, b=1)"),
+        ([Parameter("a", None, False, "**")], "f(**a)"),
+    ],
+)
+def test_a_call_is_shown_as_python_writes_it(parameters: list[Parameter], expected: str) -> None:
+    assert format_call("f", tuple(parameters)) == expected
+
+
 def test_a_note_is_about_the_names_it_matches() -> None:
     note = Note(("Session.move*", "*(rebase_with)"), "later")
     assert note.is_about("Session.move_async")
