@@ -1,8 +1,10 @@
 """What docs/differences.md says of frazil is so; what it says of icechunk is not tested here."""
 
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -248,3 +250,83 @@ def test_a_configuration_prints_what_was_set() -> None:
     lines = str(frazil.CachingConfig(num_chunk_refs=3)).splitlines()
     assert "num_chunk_refs: 3" in lines
     assert "num_bytes_chunks: default" in lines
+
+
+# Forks and merges
+
+
+def refused(session: frazil.Session, *forks: frazil.ForkSession) -> str:
+    """Why they were not merged; the session is as it was."""
+    before = repr(session.status())
+    with pytest.raises(frazil.SessionStateError) as caught:
+        session.merge(*forks)
+    assert caught.value.kind == "merge-failed"
+    assert repr(session.status()) == before
+    return str(caught.value)
+
+
+def test_two_writers_of_one_chunk_are_found_out(session: frazil.Session) -> None:
+    forks = [session.fork(), session.fork()]
+    for value, fork in enumerate(forks):
+        zarr.open_array(fork.store, path="a")[2:] = value + 5
+    assert refused(session, *forks).endswith("/a: [1, 0], [1, 1]")
+    same = session.fork()
+    zarr.open_array(same.store, path="a")[2:] = 5
+    session.merge(forks[0], same)
+    assert np.asarray(zarr.open_array(session.store, path="a")[2:]).tolist() == [[5] * 4] * 2
+
+
+def test_a_fork_may_change_what_its_parent_had_pending(session: frazil.Session) -> None:
+    fork = session.fork()
+    zarr.open_array(fork.store, path="a").update_attributes({"unit": "K"})
+    session.merge(fork)
+    assert dict(zarr.open_array(session.store, path="a").attrs) == {"unit": "K"}
+
+
+def test_copies_of_a_fork_may_be_merged_along_with_it(session: frazil.Session) -> None:
+    fork = session.fork()
+    zarr.open_group(fork.store).create_group("new")
+    session.merge(fork, pickle.loads(pickle.dumps(fork)))
+    assert "new" in zarr.open_group(session.store)
+
+
+def test_nodes_that_do_not_go_together_are_not_merged(session: frazil.Session) -> None:
+    group, array, below = session.fork(), session.fork(), session.fork()
+    zarr.open_group(group.store).create_group("new")
+    zarr.open_group(array.store).create_array("new", shape=1, dtype="i4")
+    zarr.open_group(below.store).create_array("new/x", shape=1, dtype="i4")
+    assert "/new" in refused(session, group, array)
+    assert "/new" in refused(session, array, below)
+
+
+def test_chunks_that_an_array_has_no_place_for_are_not_merged(session: frazil.Session) -> None:
+    cut, write = session.fork(), session.fork()
+    zarr.open_array(cut.store, path="a").resize((4, 2))
+    zarr.open_array(write.store, path="a")[2:, 2:] = 1
+    assert "/a" in refused(session, cut, write)
+
+
+def test_only_forks_of_the_same_snapshot_are_merged(
+    repo: frazil.Repository, session: frazil.Session
+) -> None:
+    fork = session.fork()
+    session.commit("moved on")
+    other: Any = repo.writable_session("main")
+    assert "snapshot" in refused(other, fork)
+    with pytest.raises(frazil.SessionStateError) as caught:
+        other.merge(repo.writable_session("main"))
+    assert caught.value.kind == "merge-not-allowed"
+
+
+def test_a_fork_stores_nothing_and_is_writable(tmp_path: Path) -> None:
+    storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
+    session = frazil.Repository.create(storage).writable_session("main")
+    zarr.create_group(session.store)
+    before = sorted(tmp_path.rglob("*"))
+    fork = session.fork()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert fork.mode == frazil.SessionMode.writable
+    assert fork.snapshot_id == session.snapshot_id
+    with pytest.raises(frazil.SessionStateError) as caught:
+        fork.flush("no")
+    assert caught.value.kind == "commit-not-allowed"
