@@ -1,0 +1,140 @@
+"""Commits made from other commits: revert, cherry-pick, merge.
+
+Each ends in one ordinary commit, or for a merge that needs none in moving the branch; either by
+compare-and-swap, so that ConflictError is raised if somebody else was faster. If conflicts remain,
+RebaseFailedError is raised; nothing has been changed then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from frazil.errors import Conflict, InvalidInputError, RebaseFailedError, SessionStateError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Nodes
+from frazil.ids import SnapshotId
+from frazil.repo import history
+from frazil.repo.commit_metadata import require_json
+from frazil.repo.diff import Diff
+from frazil.repo.history import SnapshotRecord
+from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
+from frazil.repo.node_changes import refs_reader
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.repo.solver import Policy
+from frazil.repo.three_way import three_way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What is wanted, whichever the operation."""
+
+    branch: str
+    message: str | None = None  # None: one that tells what was done
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Edited:
+    """What came of it."""
+
+    snapshot: SnapshotId | None = None  # tip from now on; None: a dry run, or nothing to do
+    applied: Diff = field(default_factory=Diff)  # what the branch changed, or would
+    conflicts: tuple[Conflict, ...] = ()
+    solved: bool = True  # False in a dry run that met conflicts which the policy does not solve
+    fast_forward: bool = False
+
+
+def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
+    """Undoes on the branch what one commit of its history did."""
+    info = repository.repo_info()
+    record, parent = _with_parent(info, snapshot)
+    tip = history.branch_row(info, edit.branch)
+    if info.snapshots.find(snapshot) not in reachable(info, tip):
+        raise InvalidInputError(
+            f"cannot revert {snapshot}: it is not in the history of branch `{edit.branch}`"
+        )
+    message = f"Revert {record.message!r} ({snapshot})"
+    source, notes = (snapshot, parent), {"reverted": str(snapshot)}
+    return _apply(repository, source, edit, message=message, notes=notes)
+
+
+def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
+    """Does on the branch what a commit did elsewhere."""
+    record, parent = _with_parent(repository.repo_info(), snapshot)
+    source, notes = (parent, snapshot), {"picked": str(snapshot)}
+    return _apply(repository, source, edit, message=record.message, notes=notes)
+
+
+def merge(repository: Repository, source: str, edit: Edit) -> Edited:
+    """Does on the branch what was done on branch `source` since both were merged or parted."""
+    info = repository.repo_info()
+    rows = history.branch_row(info, edit.branch), history.branch_row(info, source)
+    tip, other = (history.snapshot_id(info, row) for row in rows)
+    if rows[1] in reachable(info, rows[0]):
+        return Edited()
+    if rows[0] in history.ancestor_rows(info, rows[1]):
+        applied = repository.diff(tip, other)
+        if edit.dry_run:
+            return Edited(applied=applied, fast_forward=True)
+        repository.reset_branch(edit.branch, other, expected=tip)
+        return Edited(snapshot=other, applied=applied, fast_forward=True)
+    base = merge_base(info, *rows)
+    if base is None:
+        raise SessionStateError(f"branches `{edit.branch}` and `{source}` have no common history")
+    return _apply(
+        repository,
+        (history.snapshot_id(info, base), other),
+        edit,
+        message=f"Merge branch {source!r} into {edit.branch!r}",
+        notes={MERGED: [str(other)], "branch": source},
+        even_if_empty=True,
+    )
+
+
+def _apply(
+    repository: Repository,
+    source: tuple[SnapshotId, SnapshotId],
+    edit: Edit,
+    *,
+    message: str,
+    notes: Mapping[str, Json],
+    even_if_empty: bool = False,
+) -> Edited:
+    """Applies what changed from the first source to the second to the tip of the branch."""
+    metadata = with_notes(require_json(edit.metadata), notes)
+    session = repository.writable_session(edit.branch)
+    before, after = (_nodes(session, each) for each in source)
+    outcome = three_way(
+        base=before,
+        tip=session.base.nodes,
+        source=after,
+        policy=edit.policy,
+        read=refs_reader(session.files),
+    )
+    changes = outcome.changes
+    conflicts = tuple(clash.conflict for clash in outcome.clashes)
+    if changes is None:
+        if not edit.dry_run:
+            raise RebaseFailedError(str(session.snapshot_id), list(conflicts))
+        return Edited(conflicts=conflicts, solved=False)
+    session.revise(lambda _: changes)
+    applied, snapshot = session.status(), None
+    if not edit.dry_run and (even_if_empty or not changes.is_empty):
+        text = message if edit.message is None else edit.message
+        snapshot = session.commit(text, metadata, allow_empty=True)
+    return Edited(snapshot=snapshot, applied=applied, conflicts=conflicts)
+
+
+def _nodes(session: Session, snapshot: SnapshotId) -> Nodes:
+    return session.files.fetch_snapshot(snapshot).nodes
+
+
+def _with_parent(info: RepoInfo, snapshot: SnapshotId) -> tuple[SnapshotRecord, SnapshotId]:
+    record = history.record_at(info, history.require_row(info, snapshot))
+    if record.parent_id is None:
+        raise SessionStateError(f"snapshot {snapshot} is the first one and changed nothing")
+    return record, record.parent_id

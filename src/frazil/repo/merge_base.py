@@ -1,0 +1,52 @@
+"""Where two histories met last. The format has one parent; merges note the other in metadata.
+
+The note is `{"frazil": {"merged": [snapshot, ...]}}`. A note that makes no sense is ignored.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+
+NOTES = "frazil"
+MERGED = "merged"
+
+
+def merge_base(info: RepoInfo, one: int, other: int) -> int | None:
+    """Row of the newest snapshot whose changes are in both histories; None if there is none."""
+    common = reachable(info, one) & reachable(info, other)
+    return max(common, key=info.snapshots.flushed_at, default=None)
+
+
+def reachable(info: RepoInfo, row: int) -> set[int]:
+    """The snapshot and all that went into it, by parents and by merges."""
+    found, todo = set[int](), [row]
+    while todo:
+        at = todo.pop()
+        if at < 0 or at in found:
+            continue
+        found.add(at)
+        todo.append(info.snapshots.parent(at))
+        todo += [info.snapshots.find(each) for each in merged_by(info.snapshots.metadata(at))]
+    return found
+
+
+def merged_by(metadata: Mapping[str, Json]) -> Iterator[SnapshotId]:
+    """Snapshots that a commit with such metadata merged."""
+    notes = metadata.get(NOTES)
+    listed = notes.get(MERGED) if isinstance(notes, dict) else None
+    for each in listed if isinstance(listed, list) else ():
+        try:
+            if isinstance(each, str):
+                yield SnapshotId.parse(each)
+        except InvalidInputError:
+            continue
+
+
+def with_notes(metadata: Mapping[str, Json] | None, notes: Mapping[str, Json]) -> dict[str, Json]:
+    """Commit metadata, with what frazil notes about how the commit came about."""
+    given = dict(metadata or {})
+    own = given.get(NOTES)
+    return {**given, NOTES: {**(own if isinstance(own, dict) else {}), **notes}}
