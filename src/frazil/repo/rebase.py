@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
+from frazil.assets.layout import transaction_key
 from frazil.errors import ConflictError, ObjectNotFoundError, RebaseFailedError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.index_keys import SortedKeys
@@ -26,6 +27,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import Theirs, find_clashes, rows_by_id
+from frazil.repo.divergence import log_between, logs_apart
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import united
 from frazil.repo.moves import carried_moves
@@ -46,10 +48,11 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A commit to be carried over, and the logs that lead to it, oldest first."""
+    """A commit to be carried over, and the logs that tell what it changes, oldest first."""
 
     snapshot: SnapshotId
-    pruned: tuple[SnapshotId, ...] = ()
+    logs: tuple[SnapshotId, ...]
+    sideways: bool = False  # not a descendant of where the changes are
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ def replay(
     for step in steps_since(info, branch, start.base.id):
         after = files.fetch_snapshot(step.snapshot)
         log = united(step.snapshot, _fetch_logs(files, step))
+        if step.sideways:
+            log = log_between(log, position.base.nodes, after.nodes)
         position = Position(after, _carried(position, log, after, policy))
         yield position
 
@@ -85,25 +90,21 @@ def replay(
 def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
     """Commits on the branch after `base`, oldest first.
 
-    If `base` was expired meanwhile, its successor still names the logs that followed it.
+    If `base` was expired meanwhile, its successor still names the logs that followed it. If the
+    branch was reset or amended, there is one step, from `base` to the tip.
     """
     steps: list[Step] = []
-    for row in history.ancestor_rows(info, info.branches[branch]):
+    tip = info.branches[branch]
+    for row in history.ancestor_rows(info, tip):
         snapshot = history.snapshot_id(info, row)
         if snapshot == base:
             return steps[::-1]
-        pruned = tuple(SnapshotId(raw) for raw in info.snapshots.pruned_logs(row))
-        if base in pruned:
-            steps.append(Step(snapshot, pruned[pruned.index(base) + 1 :]))
+        logs = (*(SnapshotId(raw) for raw in info.snapshots.pruned_logs(row)), snapshot)
+        if base in logs:
+            steps.append(Step(snapshot, logs[logs.index(base) + 1 :]))
             return steps[::-1]
-        steps.append(Step(snapshot, pruned))
-    tip = history.snapshot_id(info, info.branches[branch])
-    raise ConflictError(
-        f"cannot rebase: snapshot {base} is no longer in the history of branch `{branch}`,"
-        " which was reset or amended",
-        expected_parent=str(base),
-        actual_parent=str(tip),
-    )
+        steps.append(Step(snapshot, logs))
+    return [Step(history.snapshot_id(info, tip), logs_apart(info, base, branch), sideways=True)]
 
 
 def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeSet:
@@ -172,14 +173,15 @@ def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: P
 
 def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:
     try:
-        logs = files.pool.map(files.fetch_log, step.pruned)
+        return files.pool.map(files.fetch_log, step.logs)
     except ObjectNotFoundError as error:
+        if error.key == transaction_key(step.snapshot):
+            raise
         raise SessionStateError(
             f"cannot rebase over snapshot {step.snapshot}: history before it was expired, and a"
             f" transaction log that is needed was removed ({error.key})",
             kind="rebase-tx-log-pruned",
         ) from error
-    return [*logs, files.fetch_log(step.snapshot)]
 
 
 def _upon(ours: Node, theirs: Node) -> Node:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -419,6 +420,19 @@ def test_many_writers_of_one_array_all_get_in(repository: Repository) -> None:
     assert chunks(repository, A) == [b"0", b"1", b"2", b"3"]
 
 
+def test_writers_in_threads_all_get_in(repository: Repository) -> None:
+    def write_some(i: int) -> None:
+        for round_ in range(5):
+            session = repository.writable_session("main")
+            write(A, i, data=b"%d.%d" % (i, round_))(session)
+            session.commit("ours", rebasing=Rebasing(DETECT))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write_some, range(4)))
+    assert chunks(repository, A) == [b"0.4", b"1.4", b"2.4", b"3.4"]
+    assert len(list(repository.ancestry(Branch("main")))) == 2 + 4 * 5
+
+
 # Expired history
 
 
@@ -492,19 +506,69 @@ def test_a_rebase_on_a_deleted_branch_does_nothing(repository: Repository) -> No
     assert caught.value.kind == "branch-not-found"
 
 
-def test_changes_do_not_follow_a_branch_that_was_reset(repository: Repository) -> None:
+def test_changes_follow_a_branch_that_was_reset(repository: Repository) -> None:
+    base = repository.lookup_branch("main")
+    commit(repository, write(A, 1), update(NodePath("/n"), array_metadata(2)))
     session = repository.writable_session("main")
-    write(A, 0)(session)
-    first = list(repository.ancestry(Branch("main")))[-1].id
-    repository.reset_branch("main", first)
-    for attempt in (
-        lambda: session.rebase(OURS),
-        lambda: session.commit("ours", rebasing=Rebasing(OURS)),
-    ):
-        with pytest.raises(ConflictError, match="no longer in the history") as caught:
-            attempt()
-        assert caught.value.expected_parent == str(session.snapshot_id)
-        assert caught.value.actual_parent == str(first)
+    write(A, 0, data=b"ours")(session)
+    session.set_node(B, array_metadata(8, unit="K"))
+    repository.reset_branch("main", base)
+    session.commit("ours", rebasing=Rebasing(DETECT))
+    assert chunks(repository, A) == [b"ours", b"base", b"base", b"base"]
+    assert repository.readonly_session(Branch("main")).find_node(NodePath("/n")) is None
+
+
+def test_changes_of_what_a_reset_removed_are_conflicts(repository: Repository) -> None:
+    base = repository.lookup_branch("main")
+    new = NodePath("/n")
+    commit(
+        repository,
+        write(A, 1),
+        update(new, array_metadata(2)),
+        update(B, array_metadata(8, unit="K")),
+    )
+    session = repository.writable_session("main")
+    write(A, 1, data=b"ours")(session)
+    write(new, 0, data=b"ours")(session)
+    session.set_node(B, array_metadata(8, unit="m"))
+    repository.reset_branch("main", base)
+    commit(repository, write(CHILD, 0))
+    assert conflicts_of(session) == [
+        Conflict(ConflictType.ZarrMetadataDoubleUpdate, "/b"),
+        Conflict(ConflictType.ChunkDoubleUpdate, "/a", [[1]]),
+        Conflict(ConflictType.ChunksUpdatedInDeletedArray, "/n"),
+    ]
+
+
+def test_changes_follow_an_amended_commit(repository: Repository) -> None:
+    commit(repository, write(B, 1))
+    session = repository.writable_session("main")
+    write(A, 0, data=b"ours")(session)
+    session.set_node(A, array_metadata(8, unit="K"))
+    other = repository.writable_session("main")
+    write(A, 1)(other)
+    write(B, 2)(other)
+    other.amend("better")
+    session.commit("ours", rebasing=Rebasing(DETECT))
+    assert chunks(repository, A) == [b"ours", b"theirs", b"base", b"base"]
+    assert chunks(repository, B) == [b"base", b"theirs", b"theirs", b"base"]
+    messages = [record.message for record in repository.ancestry(Branch("main"))]
+    assert messages[:3] == ["ours", "better", "base"]
+
+
+def test_changes_of_what_an_amendment_changed_are_conflicts(repository: Repository) -> None:
+    commit(repository, write(B, 1))
+    session = repository.writable_session("main")
+    write(A, 0, 1, data=b"ours")(session)
+    session.set_node(NodePath("/n"), GROUP)
+    other = repository.writable_session("main")
+    write(A, 1)(other)
+    other.set_node(NodePath("/n"), GROUP)
+    other.amend("better")
+    assert conflicts_of(session) == [
+        Conflict(ConflictType.NewNodeConflictsWithExistingNode, "/n"),
+        Conflict(ConflictType.ChunkDoubleUpdate, "/a", [[1]]),
+    ]
 
 
 def test_a_read_only_session_cannot_rebase(repository: Repository) -> None:
