@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import icechunk
+import pytest
 
 from tests.crash import committer
 
@@ -43,8 +44,9 @@ def kill_and_restart(root: Path, rng: random.Random) -> None:
         process.join()
 
 
-def test_what_was_reported_before_the_kill_is_there(tmp_path: Path) -> None:
-    committer.create(tmp_path)
+@pytest.mark.parametrize("spec_version", [1, 2])
+def test_what_was_reported_before_the_kill_is_there(tmp_path: Path, spec_version: int) -> None:
+    committer.create(tmp_path, spec_version=spec_version)
     kill_and_restart(tmp_path, random.Random(2024))
     reported = {report.snapshot for report in committer.reports(tmp_path)}
 

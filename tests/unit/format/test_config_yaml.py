@@ -1,6 +1,8 @@
 """config.yaml of version 1 repositories."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
@@ -179,3 +181,19 @@ def test_what_no_configuration_needs_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError) as caught:
         decode_config(decode_config_yaml(data))
     assert caught.value.kind == "config-deserialization"
+
+
+@given(st.data())
+def test_damage_is_found_or_does_no_harm(data: st.DataObject) -> None:
+    """Whatever happens to the bytes: a configuration, or a FormatError."""
+    whole = encode_config_yaml(encode_config(full_config()))
+    start = data.draw(st.integers(0, len(whole)))
+    stop = data.draw(st.integers(start, min(len(whole), start + 30)))
+    damage = data.draw(
+        st.binary(max_size=5) | st.sampled_from([b"!x ", b"- ", b"&a ", b"{", b"? "])
+    )
+    try:
+        config = decode_config(decode_config_yaml(whole[:start] + damage + whole[stop:]))
+    except FormatError:
+        return
+    assert isinstance(config, RepositoryConfig)
