@@ -40,6 +40,7 @@ class Layer:
     updated: frozenset[NodeId]
     deleted: Mapping[NodeId, Node]
     chunks: Mapping[NodeId, tuple[NodePath, ChunkChanges]]
+    has_moves: bool = False
 
     @classmethod
     def of(cls, changes: ChangeSet) -> "Layer":
@@ -54,6 +55,7 @@ class Layer:
             updated=frozenset(changes.updated),
             deleted=dict(changes.deleted),
             chunks=chunks,
+            has_moves=bool(changes.moved),
         )
 
     @property
@@ -160,6 +162,12 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
     if not isinstance(other, ForkedSession):
         raise SessionStateError(
             "only forks can be merged, made by `Session.fork`", kind="merge-not-allowed"
+        )
+    if any(layer.has_moves for layer in other.inherited):
+        raise SessionStateError(
+            "the fork was made of a rearrange session that had moved nodes: what it did cannot be"
+            " merged",
+            kind="rearrange-session-only",
         )
     if other.snapshot_id != session.snapshot_id:
         raise SessionStateError(

@@ -103,6 +103,8 @@ def _targets(moved: Mapping[NodeId, Move], after: Nodes) -> dict[int, NodePath]:
     targets: dict[int, NodePath] = {}
     for origin in by_origin:
         for row in after.under(origin):
+            if row in targets:
+                continue
             path = NodePath(after.path_text(row))
             nearest = next(p for p in (path, *path.ancestors) if p in by_origin)
             targets[row] = rebased_path(path, nearest, by_origin[nearest])
