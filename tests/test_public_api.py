@@ -35,13 +35,17 @@ NOT_YET_METHODS = {
         "new_tigris",
     },
 }  # fmt: skip
-# Not in the reference: the door to frazil's own layers, and zarr's synchronous store methods.
+# Not in the reference: the door to frazil's own layers, edits of history, and zarr's synchronous
+# store methods.
 OURS = {
-    "Repository": {"engine"},
+    "Repository": {
+        "engine", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
+        "merge_async", "squash", "squash_async",
+    },
     "Session": {"engine"},
     "IcechunkStore": {"get_sync", "set_sync", "delete_sync", "read_only"},
     "Storage": set(),
-}
+}  # fmt: skip
 
 
 def public(cls: type) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from frazil.api.attribution import Attribution
 from frazil.api.conflicts import ConflictSolver
-from frazil.api.inspection import InspectedRepository
+from frazil.api.editing import EditedRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage
 from frazil.api.updates import Update
@@ -25,7 +25,7 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
 _BATCH = 1000  # entries of a history that are worked out at once
 
 
-class Repository(InspectedRepository):
+class Repository(EditedRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on
