@@ -218,6 +218,23 @@ def test_a_fork_works_on_what_was_pending(engine: Engine, tmp_path: Path) -> Non
         assert found == [[5, 5, 6, 6, 8, 8, 0, 0], [7, 7, 9, 9, 9, 9, 0, 0]]
 
 
+@ENGINES
+def test_a_session_that_rearranges_is_forked_but_takes_nothing(
+    engine: Engine, tmp_path: Path
+) -> None:
+    session = start(engine, tmp_path).rearrange_session("main")
+    session.move("/a", "/g/moved")
+    fork = session.fork()
+    assert values(fork, "g/moved") == [9, 9, 9, 9, 9, 9, 0, 0]
+    with pytest.raises(engine.module.SessionStateError) as caught:
+        fork.move("/b", "/c")
+    assert caught.value.kind == "non-rearrange-session"
+    write("b", 0)(fork)
+    with pytest.raises(engine.module.SessionStateError) as caught:
+        session.merge(fork)
+    assert caught.value.kind == "rearrange-session-only"
+
+
 def test_forking_with_changes_pending_stores_nothing_here(tmp_path: Path) -> None:
     session = start(OURS, tmp_path).writable_session("main")
     write("a", 0)(session)

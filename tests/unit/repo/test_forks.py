@@ -22,7 +22,7 @@ from frazil.repo.pending import ChunkChanges, PendingChunks
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
-from tests.unit.repo.conftest import GROUP
+from tests.unit.repo.conftest import GROUP, array_metadata
 
 A, B, NEW = NodePath("/a"), NodePath("/b"), NodePath("/new")
 G, BELOW = NodePath("/g"), NodePath("/g/x")
@@ -535,3 +535,68 @@ def test_only_the_wanted_is_looked_at(
     index = np.array(sorted(wanted), dtype=np.uint32).reshape(len(wanted), 2)
     expected = {i: load for i, load in model.items() if i in wanted}
     assert as_model(only(columns(model), index)) == expected
+
+
+# Any number of writers against a model
+
+INDICES = [(0, 0), (0, 1), (1, 0), (1, 1)]
+events = st.lists(
+    st.one_of(
+        st.just("fork"),
+        st.tuples(
+            st.integers(0, 3),  # 0: the parent; otherwise a fork, if there are so many
+            st.sampled_from(INDICES),
+            st.sampled_from([None, b"x", b"y", STORED, STORED[:-1] + b"x"]),
+        ),
+    ),
+    max_size=12,
+)
+
+type Chunks = dict[tuple[int, int], bytes | None]
+
+
+def expected_merge(parent: Chunks, forks: list[tuple[Chunks, Chunks]]) -> Chunks | None:
+    """What it comes to; None if two contradict each other. Forks: what each found, and did."""
+    result = dict(parent)
+    for found, did in forks:
+        for index, value in did.items():
+            others = [other[index] for _, other in forks if index in other]
+            if any(other != value for other in others):
+                return None
+            is_new = index in parent and (index not in found or found[index] != parent[index])
+            if is_new and parent[index] != value:
+                return None
+            result[index] = value
+    return result
+
+
+@given(events)
+def test_a_merge_comes_to_what_all_did_or_is_refused(
+    happened: list[str | tuple[int, tuple[int, int], bytes | None]],
+) -> None:
+    parent = Repository.create(MemoryStore()).writable_session("main")
+    parent.set_node(A, array_metadata(4, 4))
+    pending: Chunks = {}
+    forks: list[tuple[ForkedSession, Chunks, Chunks]] = []
+    for event in happened:
+        if isinstance(event, str):
+            forks.append((pickle.loads(pickle.dumps(fork(parent))), dict(pending), {}))
+            continue
+        who, index, data = event
+        session: Session = parent if who == 0 or who > len(forks) else forks[who - 1][0]
+        chunks = pending if session is parent else forks[who - 1][2]
+        # Stored again, equal bytes are another object: not one that a fork found as it was.
+        if session is parent and len(data or b"") == len(STORED) and index in pending:
+            continue
+        chunks[index] = data
+        if data is None:
+            session.delete_chunk(A, index)
+        else:
+            session.set_chunk(A, index, data)
+    expected = expected_merge(pending, [(found, did) for _, found, did in forks])
+    workers = [worker for worker, _, _ in forks]
+    if expected is None:
+        refused(parent, *workers)
+        return
+    merge(parent, workers)
+    assert {i: parent.fetch_chunk(A, i) for i in INDICES} == dict.fromkeys(INDICES) | expected
