@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import zarr
@@ -60,6 +60,9 @@ def assert_both_see_the_same(root: Path) -> None:
     assert_same(mine, theirs, "history")
     tip, parent = mine[0]["id"], mine[1]["id"]
     diffs = [diff_between(repo, str(parent), str(tip)) for repo in seen]
+    for diff in diffs:  # the reference lists arrays of which no chunk was changed, too
+        chunks = cast("dict[str, list[object]]", diff["updated_chunks"])
+        diff["updated_chunks"] = {path: index for path, index in chunks.items() if index}
     assert_same(diffs[0], diffs[1], "diff")
 
 
@@ -107,7 +110,23 @@ def test_a_repository_of_version_1_is_rebased_alike(tmp_path: Path) -> None:
     assert_same(seen[0], seen[1], "contents")
 
 
-# Moves, which only the reference makes
+@WHO_AND_WHO
+def test_a_commit_with_nothing_left_of_it_is_still_one(
+    engine: Engine, other: Engine, tmp_path: Path
+) -> None:
+    """All its chunks were given up; the log names the array, and none of its chunks."""
+    begin(other.create(tmp_path))
+    session = begun(engine, tmp_path, write("a", 0, seed=5))
+    commit(other, tmp_path, write("a", 0))
+    module = engine.module
+    solver = module.BasicConflictSolver(on_chunk_conflict=module.VersionSelection.UseTheirs)
+    session.commit("ours", rebase_with=solver)
+    assert_both_see_the_same(tmp_path)
+    repo = OURS.open(tmp_path)
+    assert [info.message for info in repo.ancestry(branch="main")][:2] == ["ours", "theirs"]
+
+
+# Their moves
 
 
 def moved(root: Path, source: str, target: str) -> None:
