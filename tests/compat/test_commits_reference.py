@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import zarr
@@ -50,7 +50,7 @@ def begun(engine: Engine, root: Path, edits: Edits) -> Any:
     return session
 
 
-def assert_both_see_the_same(root: Path) -> None:
+def assert_both_see_the_same(root: Path, *, diffs_too: bool = True) -> None:
     seen = [engine.open(root) for engine in (OURS, REFERENCE)]
     ours, reference = (contents(repo.readonly_session("main").store) for repo in seen)
     assert_same(ours, reference, "contents")
@@ -58,11 +58,10 @@ def assert_both_see_the_same(root: Path) -> None:
         [plain_snapshot(info) for info in repo.ancestry(branch="main")] for repo in seen
     )
     assert_same(mine, theirs, "history")
+    if not diffs_too:
+        return
     tip, parent = mine[0]["id"], mine[1]["id"]
     diffs = [diff_between(repo, str(parent), str(tip)) for repo in seen]
-    for diff in diffs:  # the reference lists arrays of which no chunk was changed, too
-        chunks = cast("dict[str, list[object]]", diff["updated_chunks"])
-        diff["updated_chunks"] = {path: index for path, index in chunks.items() if index}
     assert_same(diffs[0], diffs[1], "diff")
 
 
@@ -114,14 +113,17 @@ def test_a_repository_of_version_1_is_rebased_alike(tmp_path: Path) -> None:
 def test_a_commit_with_nothing_left_of_it_is_still_one(
     engine: Engine, other: Engine, tmp_path: Path
 ) -> None:
-    """All its chunks were given up; the log names the array, and none of its chunks."""
+    """All its chunks were given up: its log names the array, and none of its chunks.
+
+    A diff of the reference then lists the array without chunks, one of frazil does not.
+    """
     begin(other.create(tmp_path))
     session = begun(engine, tmp_path, write("a", 0, seed=5))
     commit(other, tmp_path, write("a", 0))
     module = engine.module
     solver = module.BasicConflictSolver(on_chunk_conflict=module.VersionSelection.UseTheirs)
     session.commit("ours", rebase_with=solver)
-    assert_both_see_the_same(tmp_path)
+    assert_both_see_the_same(tmp_path, diffs_too=False)
     repo = OURS.open(tmp_path)
     assert [info.message for info in repo.ancestry(branch="main")][:2] == ["ours", "theirs"]
 
