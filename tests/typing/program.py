@@ -75,6 +75,38 @@ def handle_errors(repo: Repository) -> None:
         assert_type(error.actual_parent, str | None)
 
 
+def write_together(repo: Repository) -> None:
+    session = repo.writable_session("main")
+    fork = session.fork()
+    assert_type(fork, icechunk.ForkSession)
+    assert_type(fork.store, icechunk.IcechunkStore)
+    zarr.open_array(fork.store, path="a")[2] = 4
+    session.merge(fork)
+    solver: icechunk.ConflictSolver = icechunk.BasicConflictSolver(
+        on_chunk_conflict=icechunk.VersionSelection.UseOurs
+    )
+    assert_type(session.commit("together", rebase_with=solver, rebase_tries=3), str)
+    other = repo.writable_session("main")
+    zarr.open_array(other.store, path="a")[3] = 5
+    assert_type(other.amend("together, and one more"), str)
+
+
+def read_conflicts(error: icechunk.RebaseFailedError) -> list[str]:
+    for conflict in error.conflicts:
+        assert_type(conflict, icechunk.Conflict)
+        assert_type(conflict.conflict_type, icechunk.ConflictType)
+    return [conflict.path for conflict in error.conflicts]
+
+
+def administer(repo: Repository) -> None:
+    assert_type(repo.attribution, icechunk.Attribution)
+    assert_type(repo.status, icechunk.RepoStatus)
+    assert_type(repo.metadata, dict[str, Any])
+    assert_type(repo.spec_version, icechunk.SpecVersion)
+    assert_type(icechunk.ErrorKind("ref-not-found"), icechunk.ErrorKind)
+    repo.set_metadata({"owner": "me"})
+
+
 async def asynchronously(repo: Repository) -> None:
     session = await repo.readonly_session_async("main")
     assert_type(session, icechunk.Session)
@@ -90,6 +122,8 @@ def main() -> None:
     repo = open_repository()
     look_back(repo, write(repo))
     handle_errors(repo)
+    write_together(repo)
+    administer(repo)
     asyncio.run(asynchronously(repo))
 
 
