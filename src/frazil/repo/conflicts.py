@@ -57,8 +57,8 @@ def find_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
         *_our_moves(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
-        *_metadata(ours, theirs.log),
-        *_chunks(ours, theirs.log),
+        *_metadata(ours, theirs),
+        *_chunks(ours, theirs),
         *_deleted_arrays(ours, theirs.log),
         *_deleted_groups(ours, theirs),
     ]
@@ -133,9 +133,9 @@ def _groups_of_new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
     yield from missing.values()
 
 
-def _metadata(ours: ChangeSet, log: TransactionLog) -> Iterator[Clash]:
-    deleted = ids_in(log.deleted_arrays, log.deleted_groups)
-    updated = ids_in(log.updated_arrays, log.updated_groups)
+def _metadata(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
+    deleted = _gone(ours, theirs)
+    updated = ids_in(theirs.log.updated_arrays, theirs.log.updated_groups)
     for node_id, node in _current(ours).items():
         if node_id not in ours.updated:
             continue
@@ -152,8 +152,9 @@ def _metadata(ours: ChangeSet, log: TransactionLog) -> Iterator[Clash]:
             yield Clash(ConflictType.ZarrMetadataDoubleUpdate, node.path, node_id)
 
 
-def _chunks(ours: ChangeSet, log: TransactionLog) -> Iterator[Clash]:
-    deleted, updated = ids_in(log.deleted_arrays), ids_in(log.updated_arrays)
+def _chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
+    log = theirs.log
+    deleted, updated = _gone(ours, theirs), ids_in(log.updated_arrays)
     nodes = _current(ours)
     for node_id, pending in ours.chunks.items():
         path = nodes[node_id].path
@@ -190,6 +191,12 @@ def _current(ours: ChangeSet) -> dict[NodeId, Node]:
     nodes = ours.known_nodes()
     touched = ours.created | ours.updated | ours.chunks.keys()
     return {node_id: nodes[node_id] for node_id in touched}
+
+
+def _gone(ours: ChangeSet, theirs: Theirs) -> set[NodeId]:
+    """Nodes that we changed and that are no longer there, whether a log says so or not."""
+    changed = (ours.updated | ours.chunks.keys()) - ours.created
+    return changed - rows_by_id(theirs.after, changed).keys()
 
 
 def _created(ours: ChangeSet) -> list[Node]:
