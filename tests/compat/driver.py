@@ -56,6 +56,8 @@ UPDATE_FIELDS = {
     "BranchDeleted": ("name", "previous_snap_id"),
     "BranchReset": ("name", "previous_snap_id"),
     "NewCommit": ("branch", "new_snap_id"),
+    "CommitAmended": ("branch", "previous_snap_id", "new_snap_id"),
+    "GCRan": (),
 }
 DIFF_SETS = (
     *("new_groups", "new_arrays", "deleted_groups", "deleted_arrays"),
