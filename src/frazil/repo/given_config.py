@@ -7,6 +7,7 @@ that has one can still be opened.
 import re
 from collections.abc import Iterator
 from copy import deepcopy
+from itertools import chain
 
 from frazil.errors import InvalidInputError
 from frazil.format.conditions import (
@@ -61,8 +62,6 @@ def _in_condition(condition: ManifestSplitCondition | ManifestPreloadCondition) 
         ):
             yield regex
         case SplitOr(parts) | SplitAnd(parts):
-            for part in parts:
-                yield from _in_condition(part)
-        case PreloadOr(parts) | PreloadAnd(parts):
-            for part in parts:
-                yield from _in_condition(part)
+            yield from chain.from_iterable(map(_in_condition, parts))
+        case PreloadOr(others) | PreloadAnd(others):
+            yield from chain.from_iterable(map(_in_condition, others))
