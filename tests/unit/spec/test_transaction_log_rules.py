@@ -3,14 +3,18 @@ import itertools
 import numpy as np
 import pytest
 
+from frazil.errors import AlreadyExistsError, SessionStateError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import TRANSACTION_LOG
-from frazil.format.txlog import Move, TransactionLog, encode_txlog
+from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
-from frazil.paths import NodePath
+from frazil.objectstore.memory import MemoryStore
+from frazil.paths import ROOT, NodePath
+from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
+from tests.unit.repo.conftest import GROUP
 from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 GROUPS = ("new_groups", "deleted_groups", "updated_groups")
@@ -95,3 +99,33 @@ def test_moves_ascend_by_the_components_of_where_they_went() -> None:
     assert stored.scalar("node_type").values.tolist() == [0, 1, 0, 0]
     assert stored.struct("node_id").present.all()
     assert np.asarray(stored.scalar("node_type").present).all()  # also where it is 0, the default
+
+
+def test_moves_are_recorded_once_for_each_node_that_ended_elsewhere() -> None:
+    store = MemoryStore()
+    repository = Repository.create(store)
+    session = repository.writable_session("main")
+    for text in ("/", "/a", "/a/x", "/a/y", "/b", "/c", "/d"):
+        session.set_node(NodePath(text), GROUP)
+    session.commit("base")
+    session = repository.rearrange_session("main")
+    for source, target in [
+        *(("/a", "/k"), ("/b", "/a"), ("/k", "/b")),  # swapped: the aside is not to be seen
+        *(("/b/x", "/b/z"), ("/c", "/e"), ("/e", "/c")),
+    ]:
+        session.move(NodePath(source), NodePath(target))
+    with pytest.raises(AlreadyExistsError):
+        session.move(NodePath("/d"), NodePath("/a"))
+    with pytest.raises(SessionStateError):
+        session.move(NodePath("/d"), NodePath("/missing/d"))
+    new = session.commit("moved")
+    log = decode_txlog(store.get(f"transactions/{new}").data)
+    assert [(move.from_path.text, move.to_path.text) for move in log.moved] == [
+        ("/b", "/a"),
+        ("/a", "/b"),
+        ("/a/y", "/b/y"),
+        ("/a/x", "/b/z"),
+    ]
+    assert not log.deleted_groups.size
+    stored = {node.path for node in repository.readonly_session(Branch("main")).nodes()}
+    assert all(path.parent in stored for path in stored if path != ROOT)
