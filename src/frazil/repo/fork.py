@@ -7,12 +7,13 @@ does itself is kept apart from that and can be merged into the parent, or into a
     parent's snapshot  <-  layers of inherited changes  <-  the fork's own changes
 """
 
+import os
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 
 from frazil.assets.files import Files
-from frazil.assets.settings import Settings
 from frazil.clock import Clock
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.flatbuf.columns import StringColumn
@@ -20,8 +21,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import Nodes
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import Node, Snapshot
-from frazil.ids import NodeId, SnapshotId
-from frazil.objectstore.protocol import ObjectStore
+from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_overlaps import Doubt
@@ -83,20 +83,29 @@ class ForkedSession(Session):
     """Writable, but without a branch: its changes reach one by being merged."""
 
     def __init__(
-        self, files: Files, clock: Clock, snapshot: Snapshot, inherited: Sequence[Layer]
+        self,
+        files: Files,
+        clock: Clock,
+        base: Snapshot,
+        inherited: Sequence[Layer],
+        inherited_chunks: Mapping[NodeId, PendingChunks],
     ) -> None:
-        nodes = reduce(lambda nodes, layer: layer.nodes_over(nodes), inherited, snapshot.nodes)
-        super().__init__(files, clock, replace(snapshot, nodes=nodes))
+        """`base` has the nodes of the layers already, `inherited_chunks` their chunks."""
+        super().__init__(files, clock, base)
         self.inherited = tuple(inherited)
-        self._inherited_chunks = _fold_chunks(inherited)
+        self.inherited_chunks = inherited_chunks
+        self._origin: bytes | None = None  # pickled once for all copies
 
     def __reduce__(self) -> tuple[object, ...]:
         own = Layer.of(self.copy_changes())
         if own.chunks:
             # Whoever unpickles it may commit references to what was stored here.
             self.files.store.sync()
-        repository = (self.files.store, self.files.settings, self.clock)
-        return _reopen, (repository, self.snapshot_id, self.inherited, own)
+        if self._origin is None:
+            files = self.files
+            origin = (files.store, files.settings, self.clock, self.snapshot_id, self.inherited)
+            self._origin = pickle.dumps(origin)
+        return _reopen, (self._origin, own)
 
     @property
     def read_only(self) -> bool:
@@ -110,17 +119,17 @@ class ForkedSession(Session):
         """For a merge: what was done, and to what."""
         return ForkChanges(
             base=self.base.nodes,
-            inherited={key: found.changes() for key, found in self._inherited_chunks.items()},
+            inherited={key: found.changes() for key, found in self.inherited_chunks.items()},
             changes=self.copy_changes(),
         )
 
     def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
         found = super()._pending_payload(node, index)
-        inherited = self._inherited_chunks.get(node.id)
+        inherited = self.inherited_chunks.get(node.id)
         return found if found is not UNTOUCHED or inherited is None else inherited.find(index)
 
     def _pending_changes(self, node: Node) -> ChunkChanges | None:
-        own, inherited = super()._pending_changes(node), self._inherited_chunks.get(node.id)
+        own, inherited = super()._pending_changes(node), self.inherited_chunks.get(node.id)
         if inherited is None:
             return own
         return inherited.changes() if own is None else own.over(inherited.changes())
@@ -138,7 +147,7 @@ def fork(session: Session) -> ForkedSession:
     layers = above if own.is_empty else (*above, own)
     # A fork's base has the nodes it inherited already; the layers go over what is stored.
     stored = session.files.fetch_snapshot(session.snapshot_id)
-    return ForkedSession(session.files, session.clock, stored, layers)
+    return _forked(session.files, session.clock, stored, layers)
 
 
 def merge(session: Session, forks: Sequence[Session]) -> None:
@@ -186,18 +195,34 @@ def _same_bytes(files: Files, doubts: Sequence[Doubt]) -> list[bool]:
     return files.pool.map(compare, list(doubts))
 
 
-def _reopen(
-    repository: tuple[ObjectStore, Settings, Clock],
-    snapshot: SnapshotId,
-    inherited: Sequence[Layer],
-    own: Layer,
-) -> ForkedSession:
+def _reopen(origin: bytes, own: Layer) -> ForkedSession:
     """A fork as it was when it was pickled."""
-    store, settings, clock = repository
-    files = Files(store, settings)
-    session = ForkedSession(files, clock, files.fetch_snapshot(snapshot), inherited)
+    twin = _opened(origin, os.getpid())
+    session = ForkedSession(
+        twin.files, twin.clock, twin.base, twin.inherited, twin.inherited_chunks
+    )
     session.revise(lambda changes: own.changes_over(changes.base))
     return session
+
+
+@lru_cache(maxsize=4)
+def _opened(origin: bytes, process: int) -> ForkedSession:
+    """What copies of a fork have in common, opened once in each process.
+
+    A worker gets a copy with every task; without this it would read the snapshot as often.
+    """
+    del process  # a forked child must not use its parent's threads, so it is part of the key
+    store, settings, clock, snapshot, layers = pickle.loads(origin)  # noqa: S301 -- from a pickle
+    files = Files(store, settings)
+    return _forked(files, clock, files.fetch_snapshot(snapshot), layers)
+
+
+def _forked(
+    files: Files, clock: Clock, snapshot: Snapshot, layers: Sequence[Layer]
+) -> ForkedSession:
+    nodes = reduce(lambda nodes, layer: layer.nodes_over(nodes), layers, snapshot.nodes)
+    base = replace(snapshot, nodes=nodes)
+    return ForkedSession(files, clock, base, layers, _fold_chunks(layers))
 
 
 def _fold_chunks(layers: Sequence[Layer]) -> dict[NodeId, PendingChunks]:
