@@ -162,6 +162,18 @@ def test_a_fork_travels_with_its_changes(session: Session, make_array: MakeArray
     assert told(there) == told(worker)
 
 
+def test_copies_of_a_fork_share_what_they_read_and_nothing_else(session: Session) -> None:
+    data = pickle.dumps(fork(session))
+    one, two = (pickle.loads(data) for _ in range(2))
+    assert one.files is two.files  # or every task of a worker would read the snapshot again
+    one.set_chunk(A, (1, 1), b"one")
+    two.set_chunk(A, (1, 2), b"two")
+    assert two.fetch_chunk(A, (1, 1)) is None
+    assert not pickle.loads(data).has_uncommitted_changes
+    merge(session, [one, two])
+    assert session.fetch_chunk(A, (1, 2)) == b"two"
+
+
 def test_a_pickled_fork_refers_only_to_what_is_durable(repository: Repository) -> None:
     synced: list[str] = []
 
