@@ -8,6 +8,7 @@ import pytest
 from frazil.errors import (
     ConflictError,
     ConflictType,
+    FormatError,
     InvalidInputError,
     RebaseFailedError,
     RefNotFoundError,
@@ -518,3 +519,42 @@ def test_a_commit_in_the_meantime_is_not_lost() -> None:
 
 def some_history_of(repository: Repository) -> list[SnapshotId]:
     return [commit(repository, write(A, i, data=str(i + 1).encode())) for i in range(2)]
+
+
+# Where it cannot be done
+
+
+def test_a_commit_that_moved_nodes_is_refused(repository: Repository) -> None:
+    session = repository.rearrange_session("side")
+    session.move(A, NodePath("/moved"))
+    moved = session.commit("move")
+    commit(repository, write(B, 0))
+    planned = cherry_pick(repository, moved, Edit(branch="main", dry_run=True))
+    assert [(each.conflict_type, each.path) for each in planned.conflicts] == [
+        (ConflictType.MoveOperationCannotBeRebased, "/a")
+    ]
+
+
+def test_changes_are_applied_beside_a_move_on_the_branch(repository: Repository) -> None:
+    session = repository.rearrange_session("main")
+    session.move(A, NodePath("/moved"))
+    session.commit("move")
+    commit(repository, write(B, 0), branch="side")
+    merge(repository, "side", MAIN)
+    found = contents(repository, "main")
+    assert "/moved" in found
+    assert found["/b"][1][(0,)] == b"new"
+
+
+def test_version_1_has_all_but_squash(store: MemoryStore) -> None:
+    repository = Repository.create(store, spec_version=1)
+    commit(repository, update(ROOT, GROUP), update(A, array_metadata(8)))
+    repository.create_branch("side", repository.lookup_branch("main"))
+    written = commit(repository, write(A, 0))
+    commit(repository, write(A, 1, data=b"side"), branch="side")
+    merge(repository, "side", MAIN)
+    assert chunks(repository, A) == [b"new", b"side", None, None]
+    revert(repository, written, MAIN)
+    assert chunks(repository, A) == [None, b"side", None, None]
+    with pytest.raises(FormatError, match="version 2"):
+        squash(repository, SquashRequest(branch="main", first=written, message="m"))
