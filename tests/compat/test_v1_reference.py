@@ -312,6 +312,7 @@ def tip(repo: Any) -> str:
 OLD = datetime(2000, 1, 1, tzinfo=UTC)
 CALLS: dict[str, Callable[[Any], object]] = {
     "amend": lambda r: edited(r).amend("again"),
+    "move": lambda r: r.rearrange_session("main"),
     "metadata": lambda r: r.metadata,
     "get_metadata": lambda r: r.get_metadata(),
     "set_metadata": lambda r: r.set_metadata({"a": 1}),

@@ -123,6 +123,20 @@ def test_a_tag_is_read_once(store: MemoryStore) -> None:
     assert counting.count("get", "refs/tag.") == 3
 
 
+def test_a_branch_that_a_listing_missed_is_found(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may happen while its file is being replaced."""
+    repository.create_branch("dev", INITIAL_SNAPSHOT)
+    monkeypatch.setattr(repository.store, "list", lambda _: iter(()))
+    new = commit_group(repository, "/", branch="dev")
+    assert repository.lookup_branch("dev") == new
+    assert repository.lookup_branch("main") == INITIAL_SNAPSHOT
+    with pytest.raises(ConflictError) as caught:
+        repository.create_branch("dev", INITIAL_SNAPSHOT)
+    assert caught.value.kind == "branch-update-conflict"
+
+
 def test_a_commit_on_a_moved_branch_is_refused(repository: Repository) -> None:
     late = repository.writable_session("main")
     late.set_node(NodePath("/late"), GROUP)
