@@ -18,7 +18,7 @@ def write_day(fork: "icechunk.ForkSession", day: int) -> "icechunk.ForkSession":
 def main(folder: str) -> None:
     repo = icechunk.Repository.create(icechunk.local_filesystem_storage(f"{folder}/weather"))
 
-    # Arrays are created first, and committed: a session with changes cannot be forked.
+    # Arrays are created first, and committed: forks that create nodes of one path contradict.
     with repo.transaction("main", message="empty array") as store:
         zarr.create_array(store, name="t2m", shape=(8, 100), chunks=(1, 100), dtype="i4")
 
