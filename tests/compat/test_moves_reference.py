@@ -151,6 +151,20 @@ def amended_twice(engine: Engine, repo: Any) -> object:
     return refused, diff_between(repo, start, second.amend("further"))
 
 
+def amended_without_moves(engine: Engine, repo: Any) -> object:
+    start = repo.lookup_branch("main")
+    first = repo.rearrange_session("main")
+    first.move("/g", "/k")
+    first.commit("moved")
+    edited = repo.writable_session("main")
+    refused = attempt(engine, lambda: edited.amend("no", allow_empty=True))
+    repo.rearrange_session("main").amend("another message", allow_empty=True)
+    there_and_back = repo.rearrange_session("main")
+    there_and_back.move("/k", "/l")
+    there_and_back.move("/l", "/k")
+    return refused, diff_between(repo, start, there_and_back.amend("again"))
+
+
 def flushed(engine: Engine, repo: Any) -> object:
     del engine
     session = repo.rearrange_session("main")
@@ -220,6 +234,7 @@ def over_a_move(engine: Engine, repo: Any) -> object:
     [
         amended,
         amended_twice,
+        amended_without_moves,
         flushed,
         forbidden,
         wrong_session,

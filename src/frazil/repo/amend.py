@@ -32,7 +32,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
     new_id = SnapshotId.random()
     log = transaction_log(new_id, request.changes)
     previous = files.fetch_log(request.base.id)
-    if previous.moved and not log.moved:
+    if previous.moved and not request.rearranges:
         raise SessionStateError(
             f"commit {request.base.id} moved nodes: only a rearrange session can amend it",
             kind="rearrange-session-only",

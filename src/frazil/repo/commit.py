@@ -42,6 +42,7 @@ class CommitRequest:
     changes: ChangeSet
     message: str
     metadata: Mapping[str, Json]
+    rearranges: bool = False  # from a session that can only move nodes
 
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:

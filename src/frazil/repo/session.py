@@ -406,6 +406,7 @@ class Session:
             changes=self._changes,
             message=message,
             metadata=metadata,
+            rearranges=self._rearranges,
         )
         new_id = write(self.files, self._entry, request)
         self._base = self.files.fetch_snapshot(new_id)

@@ -1,6 +1,8 @@
 """Nodes put elsewhere: in a session, in what is stored, and over other people's commits."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -224,6 +226,17 @@ def test_amending_collapses_the_moves_of_both(repository: Repository) -> None:
     assert [(m.from_path.text, m.to_path.text) for m in found.moved] == [("/b", "/e/d")]
 
 
+def test_a_commit_of_moves_can_be_amended_without_more_of_them(repository: Repository) -> None:
+    start = repository.lookup_branch("main")
+    rearranged(repository, ("/b", "/c")).commit("first")
+    with pytest.raises(SessionStateError) as refused:
+        repository.writable_session("main").amend("another message", allow_empty=True)
+    assert refused.value.kind == "rearrange-session-only"
+    end = repository.rearrange_session("main").amend("another message", allow_empty=True)
+    found = repository.diff(start, end)
+    assert [(m.from_path.text, m.to_path.text) for m in found.moved] == [("/b", "/c")]
+
+
 # Over other people's commits
 
 
@@ -337,6 +350,17 @@ PLACES = [f"/{a}" for a in NAMES] + [f"/{a}/{b}" for a in NAMES for b in NAMES]
 PLACES += [f"/{a}/{b}/{c}" for a in NAMES[:2] for b in NAMES[:2] for c in NAMES[:2]]
 
 
+def grown(present: set[str]) -> Repository:
+    """With groups at these places, and above them."""
+    repository = Repository.create(MemoryStore())
+    session = repository.writable_session("main")
+    nodes = {"/"} | {p.text for text in present for p in (path(text), *path(text).ancestors)}
+    for text in sorted(nodes):
+        session.set_node(path(text), GROUP)
+    session.commit("base")
+    return repository
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     present=st.sets(st.sampled_from(PLACES), max_size=10),
@@ -345,14 +369,9 @@ PLACES += [f"/{a}/{b}/{c}" for a in NAMES[:2] for b in NAMES[:2] for c in NAMES[
 def test_any_moves_do_what_a_dict_of_paths_would(
     present: set[str], moves: list[tuple[str, str]]
 ) -> None:
-    repository = Repository.create(MemoryStore())
-    session = repository.writable_session("main")
-    nodes = {"/"} | {p.text for text in present for p in (path(text), *path(text).ancestors)}
-    for text in sorted(nodes):
-        session.set_node(path(text), GROUP)
-    session.commit("base")
+    repository = grown(present)
     session = repository.rearrange_session("main")
-    model = {text: session.node(path(text)).id for text in nodes}
+    model = {node.path.text: node.id for node in session.nodes()}
     before = {node_id: text for text, node_id in model.items()}
     for source, target in moves:
         legal = (
@@ -379,3 +398,56 @@ def test_any_moves_do_what_a_dict_of_paths_would(
     session.commit("moved", allow_empty=True)
     stored = repository.readonly_session(Branch("main"))
     assert {node.path.text: node.id for node in stored.nodes()} == model
+
+
+def move_what_can_be(session: Session, moves: list[tuple[str, str]]) -> None:
+    for source, target in moves:
+        with suppress(IcechunkError):
+            session.move(path(source), path(target))
+
+
+def edit_what_can_be(session: Session, edits: list[tuple[bool, str]]) -> None:
+    for deletes, text in edits:
+        if deletes:
+            session.delete_node(path(text))
+        elif all(session.find_node(above) for above in path(text).ancestors):
+            session.set_node(path(text), GROUP)
+
+
+SOME_MOVES = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=6)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    present=st.sets(st.sampled_from(PLACES), max_size=8),
+    ours=SOME_MOVES,
+    theirs=SOME_MOVES | st.lists(st.tuples(st.booleans(), st.sampled_from(PLACES)), max_size=4),
+)
+def test_a_rebased_move_loses_no_node_and_leaves_none_without_a_group(
+    present: set[str], ours: list[tuple[str, str]], theirs: list[Any]
+) -> None:
+    repository = grown(present)
+    session = repository.rearrange_session("main")
+    move_what_can_be(session, ours)
+    if theirs and isinstance(theirs[0][0], str):
+        other = repository.rearrange_session("main")
+        move_what_can_be(other, theirs)
+    else:
+        other = repository.writable_session("main")
+        edit_what_can_be(other, theirs)
+    other.commit("theirs", allow_empty=True)
+    expected = sorted(node.id for node in repository.readonly_session(Branch("main")).nodes())
+    wanted = {move.node_id: move.to_path for move in session.status().moved}
+    try:
+        session.rebase(SOLVE_ALL)
+    except RebaseFailedError:
+        return
+    shown = tree(session)
+    session.commit("ours", allow_empty=True)
+    stored = list(repository.readonly_session(Branch("main")).nodes())
+    assert [node.path.text for node in stored] == shown
+    assert sorted(node.id for node in stored) == expected
+    paths = {node.path for node in stored}
+    assert len(paths) == len(stored)
+    assert all(node.path.parent in paths for node in stored if node.path != ROOT)
+    assert all(node.path == wanted[node.id] for node in stored if node.id in wanted)
