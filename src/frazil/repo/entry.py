@@ -53,7 +53,8 @@ def tries(settings: Settings) -> Iterator[int]:
             cap_s=settings.update_backoff_cap_s,
             uniform=random.uniform,
         )
-        time.sleep(pause_s)
+        if pause_s:
+            time.sleep(pause_s)
         yield attempt
 
 
