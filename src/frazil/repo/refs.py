@@ -4,8 +4,6 @@ Branches may move, `main` is always there. Tags never move, and the name of a de
 given again.
 """
 
-from dataclasses import replace
-
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -36,8 +34,8 @@ def create_branch(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
         raise AlreadyExistsError(
             f"branch already exists `{name} -> {tip}`", kind="branch-already-exists"
         )
-    row = history.require_row(info, snapshot)
-    return replace(info, branches=info.branches | {name: row}), BranchCreated(name)
+    history.require_row(info, snapshot)
+    return info.with_branch(name, snapshot), BranchCreated(name)
 
 
 def reset_branch(
@@ -45,7 +43,7 @@ def reset_branch(
 ) -> Step:
     """To any snapshot; if `expected` is given, only from there."""
     previous = history.snapshot_id(info, history.branch_row(info, name))
-    row = history.require_row(info, snapshot)
+    history.require_row(info, snapshot)
     if expected is not None and previous != expected:
         raise ConflictError(
             f"branch `{name}` is at {previous}, expected {expected}",
@@ -53,7 +51,7 @@ def reset_branch(
             expected_parent=str(expected),
             actual_parent=str(previous),
         )
-    return replace(info, branches=info.branches | {name: row}), BranchReset(name, previous)
+    return info.with_branch(name, snapshot), BranchReset(name, previous)
 
 
 def require_deletable(name: str) -> None:
@@ -64,8 +62,7 @@ def require_deletable(name: str) -> None:
 def delete_branch(info: RepoInfo, name: str) -> Step:
     require_deletable(name)
     previous = history.snapshot_id(info, history.branch_row(info, name))
-    rest = {other: row for other, row in info.branches.items() if other != name}
-    return replace(info, branches=rest), BranchDeleted(name, previous)
+    return info.without_branch(name), BranchDeleted(name, previous)
 
 
 def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
@@ -80,16 +77,14 @@ def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
             f"icechunk does not allow tag reuse and tag was already deleted `{name}`",
             kind="tag-previously-deleted",
         )
-    row = history.require_row(info, snapshot)
-    return replace(info, tags=info.tags | {name: row}), TagCreated(name)
+    history.require_row(info, snapshot)
+    return info.with_tag(name, snapshot), TagCreated(name)
 
 
 def delete_tag(info: RepoInfo, name: str) -> Step:
     flags.require_enabled(info, flags.DELETE_TAG, doing="tag delete")
     previous = history.snapshot_id(info, history.tag_row(info, name))
-    rest = {other: row for other, row in info.tags.items() if other != name}
-    deleted = tuple(sorted({*info.deleted_tags, name}, key=str.encode))
-    return replace(info, tags=rest, deleted_tags=deleted), TagDeleted(name, previous)
+    return info.without_tag(name), TagDeleted(name, previous)
 
 
 def _require_name(name: str) -> None:
