@@ -38,11 +38,6 @@ def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> T
     )
 
 
-def recode_metadata(items: Table) -> Table:
-    """Rows of a version 1 file, as a version 2 file has them."""
-    return encode_metadata(decode_metadata(items, spec_version=1))
-
-
 def _encode_msgpack(value: Json) -> bytes:
     try:
         packed: bytes = msgpack.packb(value)
