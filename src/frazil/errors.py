@@ -15,6 +15,7 @@
     ├── SessionStateError                right call, wrong moment
     ├── StorageError                     the store failed or is missing an object
     │   ├── ObjectNotFoundError          also FileNotFoundError
+    │   ├── ObjectChangedError           not the version that a virtual chunk was made of
     │   └── PreconditionFailedError      a conditional write lost its race
     ├── FormatError                      bytes that are not what they should be
     ├── JavaNotFoundError                Spark needs one and there is none
@@ -159,6 +160,25 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
     def __init__(self, key: str) -> None:
         super().__init__(f"object not found: {key!r}")
         self.key = key
+
+
+class ObjectChangedError(StorageError):
+    """The object at `key` is not the one that a virtual chunk was made of.
+
+    `expected` and `found` say it in words; what was found is not always told by the store.
+    """
+
+    default_kind = "virtual-chunk-modified"
+
+    def __init__(self, key: str, expected: str, found: str | None = None) -> None:
+        seen = "" if found is None else f", found {found}"
+        super().__init__(
+            f"the checksum of the object owning the virtual chunk has changed ({key}):"
+            f" expected {expected}{seen}"
+        )
+        self.key = key
+        self.expected = expected
+        self.found = found
 
 
 class PreconditionFailedError(StorageError):
