@@ -24,6 +24,8 @@ WORKLOADS = {
     "virtual_refs_distinct": ("write", "scan", "scan_locations"),
     "virtual_refs_columns": ("write", "scan"),
     "small_commits": ("commit", "history"),
+    "long_history": ("build", "look", "change"),
+    "many_arrays": ("create", "create_with_zarr", "look", "change"),
     "raw_chunks": ("write", "read"),
     "import_time": ("import",),
 }
