@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
 from datetime import datetime
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -308,13 +309,16 @@ class IcechunkStore(SessionStore):
         checksum: str | datetime | None = None,
         validate_container: bool = True,
     ) -> None:
-        self.set_virtual_ref(
-            key,
-            location,
-            offset=offset,
-            length=length,
-            checksum=checksum,
-            validate_container=validate_container,
+        await self._edit(
+            partial(
+                self.set_virtual_ref,
+                key,
+                location,
+                offset=offset,
+                length=length,
+                checksum=checksum,
+                validate_container=validate_container,
+            )
         )
 
     def set_virtual_refs(

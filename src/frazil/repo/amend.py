@@ -3,6 +3,7 @@
 from frazil.assets.files import Files
 from frazil.errors import SessionStateError
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Snapshot
 from frazil.format.updates import CommitAmended, NewDetachedSnapshot, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
@@ -19,7 +20,7 @@ from frazil.repo.logs import united
 from frazil.repo.spec_version import require_version_2
 
 
-def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     """Puts a snapshot in the place of the branch's tip, with the changes of both.
 
     The old one stays where it is, for those who know its id, until it is collected.
@@ -57,10 +58,10 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
         return info.with_branch(request.branch, new_id), amended
 
     entry.update(take_its_place, doing="amending")
-    return new_id
+    return snapshot
 
 
-def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     """Puts a snapshot that no branch leads to; its parent is the one the session began at."""
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
@@ -79,7 +80,7 @@ def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId
         return info, NewDetachedSnapshot(new_id)
 
     entry.update(list_it, doing="flushing")
-    return new_id
+    return snapshot
 
 
 def _require_not_first(info: RepoInfo, snapshot: SnapshotId) -> None:

@@ -45,7 +45,7 @@ class CommitRequest:
     rearranges: bool = False  # from a session that can only move nodes
 
 
-def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotId:
+def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
     info = entry.fetch()
     require_tip(info, request)
@@ -68,7 +68,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> SnapshotI
         return info.with_branch(request.branch, new_id), NewCommit(request.branch, new_id)
 
     entry.update(advance, doing="committing")
-    return new_id
+    return snapshot
 
 
 def write_snapshot(

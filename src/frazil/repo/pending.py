@@ -59,6 +59,8 @@ class ChunkChanges:
 
 
 class PendingChunks:
+    """Not thread-safe, like the ChangeSet it is part of: even looking may rearrange it."""
+
     def __init__(self, ndim: int) -> None:
         self._ndim = ndim
         self._blocks: list[ChunkChanges] = []  # older ones first
@@ -94,23 +96,31 @@ class PendingChunks:
         self._blocks.append(changes)
 
     def find(self, index: Index) -> Payload | Untouched | None:
-        """The chunk's payload; None if it was deleted."""
+        """The chunk's payload; None if it was deleted.
+
+        Single writes stay single: a program that reads and writes chunk by chunk would otherwise
+        have all of them sorted at every step.
+        """
         if index in self._recent:
             return self._recent[index]
         if not self._blocks:
             return UNTOUCHED
-        changes = self.changes()
-        if (row := changes.refs.find(index)) >= 0:
-            return changes.refs.payload(row)
-        return None if changes.deletes(_rows([index], self._ndim))[0] else UNTOUCHED
+        block = self._block()
+        if (row := block.refs.find(index)) >= 0:
+            return block.refs.payload(row)
+        if not len(block.deleted):
+            return UNTOUCHED
+        return None if block.deletes(_rows([index], self._ndim))[0] else UNTOUCHED
 
     def changes(self) -> ChunkChanges:
         """Everything so far, as columns."""
         self._settle()
+        return self._block() if self._blocks else ChunkChanges.none(self._ndim)
+
+    def _block(self) -> ChunkChanges:
+        """All blocks as one."""
         if len(self._blocks) > 1:
             self._blocks = [reduce(lambda older, newer: newer.over(older), self._blocks)]
-        if not self._blocks:
-            return ChunkChanges.none(self._ndim)
         return self._blocks[0]
 
     def _settle(self) -> None:

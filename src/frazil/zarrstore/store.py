@@ -11,7 +11,7 @@ FileNotFoundError. Only *writing* an unknown key is an error.
 
 import asyncio
 import builtins
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
@@ -126,7 +126,7 @@ class SessionStore(Store):
         if isinstance(parse_key(key), ChunkKey) and not self._stays_in_memory(value):
             await asyncio.to_thread(self.set_sync, key, value)
         else:
-            self.set_sync(key, value)
+            await self._edit(self.set_sync, key, value)
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Does nothing if the key is there; of several that write it at once, one does."""
@@ -134,8 +134,7 @@ class SessionStore(Store):
         _require_buffer(value)
         match require_key(key):
             case MetadataKey(path):
-                if self.engine.find_node(path) is None:
-                    self.engine.set_node(path, value.to_bytes())
+                await self._edit(self.engine.set_node_if_absent, path, value.to_bytes())
             case ChunkKey(path, index):
                 data = value.as_numpy_array()
                 await asyncio.to_thread(self.engine.set_chunk_if_absent, path, index, data)
@@ -152,7 +151,7 @@ class SessionStore(Store):
                 pass  # no such value, so it is gone
 
     async def delete(self, key: str) -> None:
-        self.delete_sync(key)
+        await self._edit(self.delete_sync, key)
 
     async def delete_dir(self, prefix: str) -> None:
         self._check_writable()
@@ -185,6 +184,14 @@ class SessionStore(Store):
             raise ReadOnlyStoreError(
                 "store was opened in read-only mode and does not support writing"
             )
+
+    async def _edit[*Args](self, edit: Callable[[*Args], object], *args: *Args) -> None:
+        """A change in memory: at once, or on a thread if it has to wait for a commit to end."""
+        with self.engine.unless_busy() as free:
+            if free:
+                edit(*args)
+                return
+        await asyncio.to_thread(edit, *args)
 
     def _at_hand(self, key: Key | None) -> bool:
         """Whether no file need be read: for metadata, and chunks that are inline or missing."""

@@ -1,0 +1,200 @@
+"""The chunks of a session's arrays: pending ones over committed ones.
+
+An array and its pending chunks are looked up together, so that a commit which ends between the two
+cannot make a chunk disappear. What was found then is good for as long as it takes to read: the
+manifests and chunks of a snapshot do not change.
+"""
+
+from collections.abc import Buffer, Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import Payload
+from frazil.format.snapshot import ArrayData, Node
+from frazil.objectstore.protocol import Data
+from frazil.paths import NodePath
+from frazil.ranges import ByteRange
+from frazil.repo.chunk_reads import fetch_found, fetch_payload
+from frazil.repo.lookup import current_refs, find_committed, is_at_hand, lookup_current
+from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
+from frazil.repo.reindex import Rule, reindexed, require_regular_grid, shifted
+from frazil.repo.session_state import SessionState
+from frazil.repo.writer import ChunkWriter
+
+
+class SessionChunks(SessionState):
+    """The part of a Session that reads and writes chunks."""
+
+    # Reading
+
+    def chunk_payload(self, path: NodePath, index: Index) -> Payload | None:
+        """Where the chunk is; None if it was never written or lies outside the grid."""
+        node, found = self._find_chunk(path, index)
+        return find_committed(self.files, node, index) if found is UNTOUCHED else found
+
+    def payload_at_hand(self, path: NodePath, index: Index) -> Payload | Untouched | None:
+        """Like `chunk_payload`, but UNTOUCHED where a file would have to be read."""
+        node, found = self._find_chunk(path, index)
+        if found is UNTOUCHED and is_at_hand(self.files, node, index):
+            return find_committed(self.files, node, index)
+        return found
+
+    def fetch_chunk(
+        self, path: NodePath, index: Index, byte_range: ByteRange | None = None
+    ) -> Data | None:
+        payload = self.chunk_payload(path, index)
+        return None if payload is None else fetch_payload(self.files, payload, byte_range)
+
+    def fetch_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> list[Data | None]:
+        """Bytes of each wanted chunk, (m, ndim), None where there is none."""
+        node, array, changes = self._array_with_changes(path)
+        if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
+            raise _wrong_ndim(path, wanted.shape[-1], array)
+        found = lookup_current(self.files, node, changes, wanted)
+        return fetch_found(self.files, found, len(wanted))
+
+    def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
+        """All references of the array as of now, in batches; changed ones come first."""
+        node, _, changes = self._array_with_changes(path)
+        return current_refs(self.files, node, changes)
+
+    # Writing
+
+    def chunk_writer(self) -> ChunkWriter:
+        """Stores chunks for this session, here or in another process."""
+        return ChunkWriter(self.files.store, self.files.settings.inline_threshold_bytes)
+
+    def set_chunk(self, path: NodePath, index: Index, data: Buffer) -> None:
+        """Stores the bytes at once; the reference waits for the commit."""
+        self._require_place(path, index)
+        payload = self.chunk_writer().put_chunk(data)
+        with self._editing() as changes:
+            changes.pending(self._require_place(path, index)).set(index, payload)
+
+    def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
+        """Whether the chunk was set; of several at once one is."""
+        self._require_place(path, index)
+        payload = None
+        while True:
+            base = self.base
+            if self.chunk_payload(path, index) is not None:
+                return False
+            payload = payload or self.chunk_writer().put_chunk(data)
+            with self._editing() as changes:
+                if base is not self.base:
+                    continue  # rebased meanwhile: somebody may have committed the chunk
+                node = self._require_place(path, index)
+                if self._pending_payload(node, index) not in (UNTOUCHED, None):
+                    return False
+                changes.pending(node).set(index, payload)
+                return True
+
+    def set_chunk_refs(self, path: NodePath, refs: ChunkRefs) -> None:
+        """Many references at once: virtual ones, or those a ChunkWriter made."""
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            if refs.index.shape[1] != len(array.shape):
+                raise _wrong_ndim(path, refs.index.shape[1], array)
+            if len(refs) and len(refs.within(array.num_chunks)) != len(refs):
+                last = tuple(stop - 1 for _, stop in refs.bounding_box())
+                raise _outside(path, last, array)
+            changes.pending(node).set_many(refs)
+
+    def delete_chunk(self, path: NodePath, index: Index) -> None:
+        """A change even if there was no such chunk; outside the grid nothing happens."""
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            if _in_grid(index, array):
+                changes.pending(node).delete(index)
+
+    def delete_chunks_under(self, path: NodePath, index_prefix: Index) -> None:
+        """All chunks whose index starts so."""
+        self._require_writable()
+        prefix = np.array(index_prefix, dtype=np.uint32)
+        doomed = [
+            refs.index[(refs.index[:, : len(prefix)] == prefix).all(axis=1)]
+            for refs in self.chunk_refs(path)
+        ]
+        with self._editing() as changes:
+            pending = changes.pending(self._find_array(path)[0])
+            for index in doomed:
+                if len(index):
+                    pending.delete_many(index)
+
+    def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
+        """Moves every chunk by so many places of the grid; those that leave it are dropped."""
+        self._rearrange_chunks(path, lambda refs, grid: shifted(refs, offset, grid))
+
+    def reindex_array(self, path: NodePath, forward: Rule, backward: Rule | None = None) -> None:
+        """Moves every chunk to where `forward` says; see `reindexed`."""
+        self._rearrange_chunks(path, lambda refs, grid: reindexed(refs, forward, backward, grid))
+
+    # Shared parts
+
+    def _find_chunk(self, path: NodePath, index: Index) -> tuple[Node, Payload | Untouched | None]:
+        """The array, and what is pending for one of its chunks; None outside the grid."""
+        with self._state:
+            node, array = self._find_array(path)
+            return node, self._pending_payload(node, index) if _in_grid(index, array) else None
+
+    def _array_with_changes(self, path: NodePath) -> tuple[Node, ArrayData, ChunkChanges | None]:
+        with self._state:
+            node, array = self._find_array(path)
+            return node, array, self._pending_changes(node)
+
+    def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
+        """For callers who hold the state."""
+        pending = self._changes.chunks.get(node.id)
+        return UNTOUCHED if pending is None else pending.find(index)
+
+    def _pending_changes(self, node: Node) -> ChunkChanges | None:
+        """For callers who hold the state."""
+        pending = self._changes.chunks.get(node.id)
+        return None if pending is None else pending.changes()
+
+    def _require_place(self, path: NodePath, index: Index) -> Node:
+        """The array, if the chunk can be written."""
+        self._require_writable()
+        node, array = self._find_array(path)
+        if len(index) != len(array.num_chunks):
+            raise _wrong_ndim(path, len(index), array)
+        if not _in_grid(index, array):
+            raise _outside(path, index, array)
+        return node
+
+    def _rearrange_chunks(
+        self, path: NodePath, change: Callable[[ChunkRefs, tuple[int, ...]], ChunkChanges]
+    ) -> None:
+        self._require_writable()
+        node, array = self._find_array(path)
+        require_regular_grid(node)
+        refs = ChunkRefs.concat([ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)])
+        # Not under a lock: `change` may call the user's functions, and these the session.
+        changes = change(refs, array.num_chunks)
+        with self._editing() as edited:
+            if len(changes.index):
+                edited.pending(self._find_array(path)[0]).change_many(changes)
+
+
+def _in_grid(index: Index, array: ArrayData) -> bool:
+    return len(index) == len(array.num_chunks) and all(
+        0 <= position < count for position, count in zip(index, array.num_chunks, strict=True)
+    )
+
+
+def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"chunk index has {ndim} coordinates, the array at `{path}` has {len(array.shape)}",
+        kind="invalid-chunk-index",
+    )
+
+
+def _outside(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"chunk {list(index)} is outside the grid of the array at `{path}`, which is"
+        f" {list(array.num_chunks)} chunks",
+        kind="invalid-chunk-index",
+    )
