@@ -28,16 +28,15 @@ from frazil.format.snapshot import (
 )
 from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import ManifestId, SnapshotId
-from frazil.objectstore.protocol import Absent, Data, Matches, ObjectStore
+from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredRepoInfo:
-    """A repo info file as it was read: what to compare with when replacing it."""
+    """A repo info file as it was read or written: what to compare with when replacing it."""
 
     info: RepoInfo
-    data: bytes
-    version: str
+    blob: Blob
 
 
 @contextmanager
@@ -79,12 +78,11 @@ class Files:
 
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
-        blob = self.store.get(REPO_INFO)
-        data, known = bytes(blob.data), self._newest
-        if known is not None and known.data == data:  # the same bytes are not decoded again
-            return StoredRepoInfo(known.info, data, blob.version)
+        blob, known = self.store.get(REPO_INFO), self._newest
+        if known is not None and known.blob.data == blob.data:
+            return StoredRepoInfo(known.info, blob)  # the same bytes are not decoded again
         with naming(REPO_INFO):
-            stored = StoredRepoInfo(decode_repo_info(data), data, blob.version)
+            stored = StoredRepoInfo(decode_repo_info(blob.data), blob)
         self._newest = stored
         return stored
 
@@ -99,10 +97,13 @@ class Files:
 
     def replace_repo_info(self, old: StoredRepoInfo, new: RepoInfo) -> None:
         """Raises PreconditionFailedError if the stored one is no longer `old`."""
-        self.store.put(REPO_INFO, self._encode_repo_info(new), when=Matches(old.version))
+        data = self._encode_repo_info(new)
+        version = self.store.put(REPO_INFO, data, when=Matches(old.blob.version))
+        # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
+        self._newest = StoredRepoInfo(new, Blob(data, version))
 
     def back_up(self, old: StoredRepoInfo, name: str) -> None:
-        self.store.put(OVERWRITTEN + name, old.data)
+        self.store.put(OVERWRITTEN + name, old.blob.data)
 
     def drop_backup(self, name: str) -> None:
         self.store.delete([OVERWRITTEN + name])

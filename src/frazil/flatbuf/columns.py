@@ -5,8 +5,9 @@ not a value: a `present` array or a code of -1. All have `take(rows)`, `concat(c
 `equals(other)`; `equals` looks at what the rows mean, not at how the heaps are laid out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -25,20 +26,33 @@ from frazil.flatbuf.ragged import (
 from frazil.flatbuf.strings import Strings
 
 # What the arrays that are not values are made of, in every column
-DTYPES: Final = MappingProxyType(
-    {"present": np.bool_, "codes": np.int64, "index": np.int64, "splits": np.int64}
+DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
+    {
+        "present": np.dtype(np.bool_),
+        "codes": np.dtype(np.int64),
+        "index": np.dtype(np.int64),
+        "splits": np.dtype(np.int64),
+    }
 )
 
 
 def freeze(column: Any) -> None:
     """Makes the arrays of a frozen record read-only; raises if one is of the wrong type."""
-    for each in fields(column):
-        value = getattr(column, each.name)
-        if isinstance(value, np.ndarray):
-            wanted = DTYPES.get(each.name, value.dtype)
-            if value.dtype != wanted:
-                raise ValueError(f"{each.name} is {value.dtype}, expected {np.dtype(wanted)}")
-            object.__setattr__(column, each.name, readonly(value))
+    kind: Any = type(column)
+    for name, wanted in _array_fields(kind):
+        value = getattr(column, name)
+        if not isinstance(value, np.ndarray):
+            continue
+        if wanted is not None and value.dtype != wanted:
+            raise ValueError(f"{name} is {value.dtype}, expected {wanted}")
+        if value.flags.writeable:
+            object.__setattr__(column, name, readonly(value))
+
+
+@cache
+def _array_fields(kind: type[Any]) -> tuple[tuple[str, np.dtype[Any] | None], ...]:
+    """Names of the fields of a record, and the type their arrays have, if it is always one."""
+    return tuple((each.name, DTYPES.get(each.name)) for each in fields(kind))
 
 
 def everywhere(count: int) -> Bools:

@@ -144,6 +144,10 @@ class TableSchema:
         if (slots and slots[0] < 0) or any(a == b for a, b in pairwise(slots)):
             raise ValueError(f"{self.name} has a slot that is negative or used twice")
 
+    def __hash__(self) -> int:
+        # By name alone: schemas are keys of caches, and deep ones have hundreds of parts.
+        return hash(self.name)
+
     def field(self, name: str) -> Field:
         for each in self.fields:
             if each.name == name:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Self, assert_never, cast
 
@@ -69,10 +70,9 @@ class Table:
             complete[field.name] = column
         return cls(schema, count, MappingProxyType(complete))
 
-    @classmethod
-    def empty(cls, schema: TableSchema) -> Self:
-        columns = {field.name: absent(field.kind, 0) for field in schema.fields}
-        return cls(schema, 0, MappingProxyType(columns))
+    @staticmethod
+    def empty(schema: TableSchema) -> "Table":
+        return _empty(schema)
 
     def __len__(self) -> int:
         return self.count
@@ -126,8 +126,10 @@ class Table:
         """The rows of all parts, which have one schema and are at least one."""
         if not parts or any(part.schema != parts[0].schema for part in parts):
             raise InvalidInputError("only tables of one schema can be put together")
-        if len(parts) == 1:
-            return parts[0]
+        filled = [part for part in parts if len(part)]
+        if len(filled) < 2:  # nothing to put together, as in most variants of a union
+            return filled[0] if filled else parts[0]
+        parts = filled
         columns = {
             # The schemas are equal, so the columns of one name are of one type.
             name: cast("Any", column).concat([part.columns[name] for part in parts])
@@ -148,6 +150,13 @@ class Table:
                 for name, column in self.columns.items()
             )
         )
+
+
+@lru_cache(maxsize=256)
+def _empty(schema: TableSchema) -> Table:
+    """Made once: tables without rows are the most frequent of all."""
+    columns = {field.name: absent(field.kind, 0) for field in schema.fields}
+    return Table(schema, 0, MappingProxyType(columns))
 
 
 def _revive(schema: TableSchema, count: int, columns: dict[str, "Column"]) -> Table:
@@ -253,8 +262,11 @@ class UnionColumn:
         object.__setattr__(self, "variants", MappingProxyType(dict(self.variants)))
         if self.types.dtype != np.uint8 or self.types.shape != self.index.shape:
             raise ValueError(f"{self.types.dtype} {self.types.shape} types for {self.index.shape}")
+        counts = np.zeros(256, np.int64)  # by type, so that all variants are checked at once
         for code, rows in self.variants.items():
-            _require_index(self.index[self.types == code], len(rows))
+            counts[code] = len(rows)
+        if bool(((self.index < -1) | (self.index >= counts[self.types])).any()):
+            raise ValueError("an index is not -1 to the last row of its variant")
 
     def __reduce__(self) -> tuple[object, ...]:  # a mapping proxy cannot be pickled
         return (UnionColumn, (self.types, self.index, dict(self.variants)))
@@ -271,6 +283,9 @@ class UnionColumn:
         index = np.full(len(types), -1, np.int64)
         variants = {}
         for code, table in self.variants.items():
+            if not len(table):
+                variants[code] = table
+                continue
             mine = types == code
             index[mine] = np.arange(np.count_nonzero(mine))
             variants[code] = table.take(taken[mine])
@@ -281,7 +296,10 @@ class UnionColumn:
         types = np.concatenate([part.types for part in parts])
         index = np.concatenate([part.index for part in parts])
         variants = {}
-        for code in parts[0].variants:
+        for code, rows in parts[0].variants.items():
+            if not any(len(part.variants[code]) for part in parts):
+                variants[code] = rows
+                continue
             sizes = [(part.index, len(part.variants[code])) for part in parts]
             index = np.where(types == code, _concat_index(sizes), index)
             variants[code] = Table.concat([part.variants[code] for part in parts])
