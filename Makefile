@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-strict check lint types format compat spark bench parity constraints clean
+.PHONY: help demo servers test test-strict check lint types format compat spark bench parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -23,7 +23,11 @@ $(READY)%: pyproject.toml constraints.txt scripts/bootstrap.sh scripts/find_pyth
 demo: $(READY)demo ## files -> Spark -> one commit -> SQL -> time travel -> xarray and icechunk, in two minutes
 	@$(BIN)/python -m demo.run $(ARGS)
 
-test: $(READY)test ## every test: unit, properties, conformance, compat, Spark, command line
+# Servers that cannot live in .venv. Where they cannot be installed their tests are skipped, and say so.
+servers: $(READY)test ## the object stores that tests talk to, into .build
+	-@scripts/install_servers.sh
+
+test: $(READY)test servers ## every test: unit, properties, conformance, compat, servers, Spark, command line
 	$(PYTEST) $(ARGS)
 
 test-strict: export FRAZIL_STRICT = 1

@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[1]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
+# Servers to test against, as fixtures; loaded by name so that every suite can ask for them.
+pytest_plugins = ["tests.servers.plugin"]
+
 # The reference warns on stderr whenever it opens a local directory; read when it is imported.
 os.environ.setdefault("ICECHUNK_NO_LOGS", "1")
 

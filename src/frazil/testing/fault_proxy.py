@@ -1,0 +1,176 @@
+"""A proxy between a client and a real HTTP server that does to requests what networks do.
+
+    with FaultProxy("http://127.0.0.1:8333") as proxy:
+        proxy.choose = Script(Rule(DropResponse(), method="PUT", path="/repo"))
+        ...                                      # the client is given proxy.url as its endpoint
+        assert proxy.count("PUT") == 2
+
+The server must not care by which name it is reached: the client's Host header is passed on as it
+is, since signatures cover it.
+"""
+
+import contextlib
+import http.client
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import assert_never, cast
+from urllib.parse import urlsplit
+
+from frazil.testing.faults import (
+    AnswerWith,
+    Choice,
+    CutResponse,
+    DelayRequest,
+    DelayResponse,
+    DropRequest,
+    DropResponse,
+    Fault,
+    RefuseWith,
+    no_fault,
+)
+from frazil.testing.loopback import LoopbackServer, QuietHandler
+
+# They concern one connection, and here are two.
+HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"}
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+SERVER_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A request. `status` is the server's, or None if it never heard of it."""
+
+    method: str
+    path: str
+    fault: Fault | None
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+UNHEARD = Answer(HTTPStatus.BAD_GATEWAY)  # told to the client if the server is not there
+
+
+class FaultProxy(LoopbackServer):
+    """`choose` may be replaced at any time; `seen` grows, and may be cleared between requests."""
+
+    def __init__(self, target: str, choose: Choice = no_fault) -> None:
+        super().__init__(_Handler)
+        where = urlsplit(target)
+        assert where.hostname
+        assert where.port
+        self.target = (where.hostname, where.port)
+        self.choose = choose
+        self.seen: list[Seen] = []
+        self._seen_lock = threading.Lock()
+
+    def count(self, method: str | None = None, path: str = "") -> int:
+        """How many requests of that method arrived whose path contains the text."""
+        with self._seen_lock:
+            return sum(method in (None, one.method) and path in one.path for one in self.seen)
+
+    def clear(self) -> None:
+        with self._seen_lock:
+            self.seen.clear()
+
+    def remember(self, one: Seen) -> None:
+        with self._seen_lock:
+            self.seen.append(one)
+
+
+class _Handler(QuietHandler):
+    def handle_any(self) -> None:
+        proxy = cast("FaultProxy", self.server)
+        body = self._read_body()
+        fault = proxy.choose(self.command, self.path)
+        match fault:
+            case DropRequest() | RefuseWith():
+                answer = None
+            case DelayRequest(seconds):
+                time.sleep(seconds)
+                answer = self._ask(proxy.target, body)
+            case _:
+                answer = self._ask(proxy.target, body)
+        # Before the client has its answer: whoever looks after a call sees the call.
+        proxy.remember(Seen(self.command, self.path, fault, answer.status if answer else None))
+        self._reply(fault, answer or UNHEARD)
+
+    def _reply(self, fault: Fault | None, answer: Answer) -> None:
+        match fault:
+            case DropRequest(reset) | DropResponse(reset):
+                self._hang_up(reset=reset)
+            case RefuseWith(status) | AnswerWith(status):
+                self._send(Answer(status))
+            case CutResponse(size_bytes):
+                self._send(answer, cut=size_bytes)
+                self._hang_up(reset=False)
+            case DelayResponse(seconds):
+                time.sleep(seconds)
+                self._send(answer)
+            case DelayRequest() | None:
+                self._send(answer)
+            case _:
+                assert_never(fault)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = do_OPTIONS = handle_any  # noqa: N815 - the library's names
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        pieces = list[bytes]()
+        while size_bytes := int(self.rfile.readline().partition(b";")[0], 16):
+            pieces.append(self.rfile.read(size_bytes))
+            self.rfile.readline()
+        while self.rfile.readline() not in (b"\r\n", b"\n", b""):
+            pass  # trailers
+        return b"".join(pieces)
+
+    def _ask(self, target: tuple[str, int], body: bytes) -> Answer:
+        connection = http.client.HTTPConnection(*target, timeout=SERVER_TIMEOUT_S)
+        with contextlib.closing(connection):
+            try:
+                return self._exchange(connection, body)
+            except OSError:
+                return UNHEARD
+
+    def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> Answer:
+        connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in _passed_on(self.headers.items()):
+            connection.putheader(name, value)
+        if body and "Content-Length" not in self.headers:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
+        with connection.getresponse() as response:
+            headers = tuple(_passed_on(response.getheaders()))
+            return Answer(response.status, headers, response.read())
+
+    def _send(self, answer: Answer, cut: int | None = None) -> None:
+        self.send_response_only(answer.status)
+        for name, value in answer.headers:
+            self.send_header(name, value)
+        if not any(name.lower() == "content-length" for name, _ in answer.headers):
+            self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body[:cut])
+
+    def _hang_up(self, *, reset: bool) -> None:
+        self.close_connection = True
+        if reset:
+            # Closed at once and by its number: the library would say goodbye first.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+            os.close(self.connection.detach())
+
+
+def _passed_on(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    return ((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)
