@@ -13,6 +13,7 @@ from frazil.format.display import Displayed, View
 from frazil.repo import flags
 from frazil.repo import repository as engine
 from frazil.repo.commit_metadata import require_json
+from frazil.repo.spec_version import require_version_2
 
 
 class AdministeredRepository(Displayed):
@@ -152,6 +153,7 @@ class AdministeredRepository(Displayed):
         """Allows or forbids an operation for everybody; None goes back to the default."""
         if setting is not None and not isinstance(setting, bool):
             raise TypeError(f"{type(setting).__name__!r} object is not a bool")
+        require_version_2(self._engine.spec_version)
         self._engine.set_flag(flags.require_flag(name), setting)
 
     async def set_feature_flag_async(self, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- the reference's signature

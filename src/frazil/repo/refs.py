@@ -8,6 +8,7 @@ from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
     InvalidInputError,
+    RefNotFoundError,
     SessionStateError,
 )
 from frazil.format.repo_info import RepoInfo
@@ -29,12 +30,12 @@ type Step = tuple[RepoInfo, UpdateKind]
 
 def create_branch(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
     _require_name(name)
+    history.require_row(info, snapshot)
     if name in info.branches:
         tip = history.snapshot_id(info, info.branches[name])
         raise AlreadyExistsError(
             f"branch already exists `{name} -> {tip}`", kind="branch-already-exists"
         )
-    history.require_row(info, snapshot)
     return info.with_branch(name, snapshot), BranchCreated(name)
 
 
@@ -42,16 +43,31 @@ def reset_branch(
     info: RepoInfo, name: str, snapshot: SnapshotId, *, expected: SnapshotId | None
 ) -> Step:
     """To any snapshot; if `expected` is given, only from there."""
-    previous = history.snapshot_id(info, history.branch_row(info, name))
+    if info.spec_version == 1:  # what is wrong first is what the reference says, in either version
+        history.require_row(info, snapshot)
+    previous = _require_tip(info, name, expected=expected)
     history.require_row(info, snapshot)
-    if expected is not None and previous != expected:
+    return info.with_branch(name, snapshot), BranchReset(name, previous)
+
+
+def _require_tip(info: RepoInfo, name: str, *, expected: SnapshotId | None) -> SnapshotId:
+    """Where the branch is; if `expected` is given, it must be there."""
+    if expected is None:
+        return history.snapshot_id(info, history.branch_row(info, name))
+    if name in info.branches:
+        actual = history.snapshot_id(info, info.branches[name])
+    elif info.spec_version == 1:
+        actual = None
+    else:
+        raise RefNotFoundError(f"branch not found `{name}`", kind="branch-not-found")
+    if actual != expected:
         raise ConflictError(
-            f"branch `{name}` is at {previous}, expected {expected}",
+            f"branch `{name}` is at {actual}, expected {expected}",
             kind="branch-update-conflict",
             expected_parent=str(expected),
-            actual_parent=str(previous),
+            actual_parent=None if actual is None else str(actual),
         )
-    return info.with_branch(name, snapshot), BranchReset(name, previous)
+    return actual
 
 
 def require_deletable(name: str) -> None:
@@ -66,6 +82,7 @@ def delete_branch(info: RepoInfo, name: str) -> Step:
 
 
 def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
+    history.require_row(info, snapshot)
     flags.require_enabled(info, flags.CREATE_TAG, doing="tag creation")
     _require_name(name)
     if name in info.tags:
@@ -77,7 +94,6 @@ def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
             f"icechunk does not allow tag reuse and tag was already deleted `{name}`",
             kind="tag-previously-deleted",
         )
-    history.require_row(info, snapshot)
     return info.with_tag(name, snapshot), TagCreated(name)
 
 

@@ -168,8 +168,8 @@ class SessionChunks(SessionState):
     def _rearrange_chunks(
         self, path: NodePath, change: Callable[[ChunkRefs, tuple[int, ...]], ChunkChanges]
     ) -> None:
-        self._require_writable()
         node, array = self._find_array(path)
+        self._require_writable()
         require_regular_grid(node)
         refs = ChunkRefs.concat([ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)])
         # Not under a lock: `change` may call the user's functions, and these the session.
