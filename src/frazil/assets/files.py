@@ -15,6 +15,7 @@ from frazil.assets.layout import (
 )
 from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
+from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
@@ -61,6 +62,7 @@ class Files:
         self.settings = settings
         self.pool = Pool(settings.io_threads)
         self.chunks = ChunkFiles(store, self.pool)
+        self.virtual = VirtualChunks(settings.virtual, self.pool)
         self._snapshots = WeighedCache[SnapshotId, Snapshot](
             settings.cached_nodes, lambda snapshot: len(snapshot.nodes)
         )

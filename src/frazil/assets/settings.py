@@ -3,8 +3,9 @@
 A field of RepositoryConfig that is None means "the default"; these are they.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from frazil.assets.virtual.access import NOBODY, Home, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.config import (
     CachingConfig,
@@ -37,9 +38,17 @@ class Settings:
     location_compression: LocationCompression | None
     splitting: ManifestSplittingConfig | None
     spec_version: int = 2  # of the files that are written
+    virtual: VirtualAccess = field(default_factory=VirtualAccess)
 
     @classmethod
-    def of(cls, config: RepositoryConfig, *, spec_version: int = 2) -> "Settings":
+    def of(
+        cls,
+        config: RepositoryConfig,
+        *,
+        spec_version: int = 2,
+        access: VirtualChunkAccess = NOBODY,
+        home: Home | None = None,
+    ) -> "Settings":
         caching = config.caching or CachingConfig()
         compression = config.compression or CompressionConfig()
         manifest = config.manifest or ManifestConfig()
@@ -65,6 +74,9 @@ class Settings:
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
             spec_version=spec_version,
+            virtual=VirtualAccess.of(
+                config.virtual_chunk_containers, access, home=home, settings=config.storage
+            ),
         )
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -165,9 +166,10 @@ def require_addressable(store: ObjectStoreConfig, key: str) -> None:
 
 
 def _comparable(container: VirtualChunkContainer) -> str:
-    return decoded(_regular_prefix(container.url_prefix))
+    return _comparable_prefix(container.url_prefix)
 
 
-def _regular_prefix(prefix: str) -> str:
+@lru_cache(maxsize=1024)  # asked for every location
+def _comparable_prefix(prefix: str) -> str:
     """Of a default container the prefix is but a scheme."""
-    return prefix if prefix.endswith("://") else regular(prefix)
+    return prefix if prefix.endswith("://") else decoded(regular(prefix))

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
-from frazil.errors import InvalidInputError
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.ranges import ByteRange, Range, resolve
@@ -22,8 +21,8 @@ def fetch_payload(files: Files, payload: Payload, byte_range: ByteRange | None) 
         case Native(chunk_id, offset, length):
             part = resolve(byte_range, length)
             return files.chunks.fetch(chunk_id, Range(offset + part.start, offset + part.stop))
-        case Virtual(location):
-            raise unreadable(location)
+        case Virtual():
+            return files.virtual.fetch(payload, resolve(byte_range, payload.length))
 
 
 def fetch_found(files: Files, found: Sequence[Found], count: int) -> list[Data | None]:
@@ -33,24 +32,16 @@ def fetch_found(files: Files, found: Sequence[Found], count: int) -> list[Data |
         kind = part.refs.kind[part.rows]
         for row, place in _pairs(part, kind == RefKind.INLINE):
             data[place] = fetch_payload(files, part.refs.payload(row), None)
-        for row, _ in _pairs(part, kind == RefKind.VIRTUAL):
-            fetch_payload(files, part.refs.payload(row), None)
-        native = kind == RefKind.NATIVE
+        native, virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
         rows = part.rows[native]
         fetched = files.chunks.fetch_many(
             part.refs.chunk_id[rows], part.refs.offset[rows], part.refs.length[rows]
         )
-        for place, chunk in zip(part.at[native].tolist(), fetched, strict=True):
+        fetched += files.virtual.fetch_many(part.refs, part.rows[virtual])
+        places = part.at[native].tolist() + part.at[virtual].tolist()
+        for place, chunk in zip(places, fetched, strict=True):
             data[place] = chunk
     return data
-
-
-def unreadable(location: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"no virtual chunk container can handle the chunk location ({location}):"
-        " this release of frazil stores and lists virtual references, but does not read them yet",
-        kind="no-container-for-virtual-chunk",
-    )
 
 
 def _pairs(part: Found, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

@@ -1,0 +1,1 @@
+"""Chunks that are parts of files outside of the repository."""

@@ -1,0 +1,278 @@
+"""Which files outside of a repository may be read, and as whom.
+
+A repository says where its virtual chunks are; that alone gives nobody access. Whoever opens it
+names the containers they trust, with credentials for each. Nothing of this is ever stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from frazil.errors import InvalidInputError, StorageError
+from frazil.format.containers import Containers
+from frazil.format.storage_config import (
+    AzureStoreConfig,
+    GcsStoreConfig,
+    HttpStoreConfig,
+    LocalStoreConfig,
+    ObjectStoreConfig,
+    S3CompatibleStoreConfig,
+    S3Options,
+    S3StoreConfig,
+    StorageSettings,
+    TigrisStoreConfig,
+    VirtualChunkContainer,
+)
+from frazil.objectstore.credentials import (
+    AnyCredential,
+    Credentials,
+    CredentialsForAzure,
+    CredentialsForGcs,
+    CredentialsForS3,
+    GcsAnonymousCredentials,
+    HttpAccess,
+    LocalFileSystemAccess,
+    S3AnonymousCredentials,
+    S3FromEnvCredentials,
+)
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualReads:
+    """How parts of files are fetched.
+
+    Parts of one file that are at most `max_gap_bytes` apart are fetched by one request, unless it
+    would be for more than `max_request_bytes`; one chunk is always one request. Of a local file,
+    where a request costs little, parts are at most 4 KiB apart. `max_clients` connections are
+    kept, one for each container and bucket or host.
+    """
+
+    max_gap_bytes: int = _MIB // 2
+    max_request_bytes: int = 16 * _MIB
+    max_clients: int = 50
+
+    def __post_init__(self) -> None:
+        if self.max_gap_bytes < 0 or self.max_request_bytes < 0 or self.max_clients < 1:
+            raise ValueError(f"not a way to read: {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """How the repository itself is reached."""
+
+    store: ObjectStoreConfig
+    credentials: AnyCredential | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualChunkAccess:
+    """What whoever opens a repository allows: more than a mapping of credentials can say.
+
+    `credentials` are by url prefix of the container, with or without its last slash. With
+    `default_containers` every location of S3, Google, Azure and Tigris is covered, by containers
+    named after the schemes (`s3`, `gcs`, `gs`, `azure`, `az`, `abfs`, `tigris`) that yield to
+    those of the repository. One for which no credentials are given under its name is read as the
+    repository itself is, if that is on the same platform: in its region, with its credentials.
+    Whoever can write to the repository can then make its readers fetch any object that they may
+    read, so this is for repositories one trusts.
+    """
+
+    credentials: Mapping[str, AnyCredential | None] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    default_containers: bool = field(default=False, kw_only=True)
+    reads: VirtualReads = field(default_factory=VirtualReads, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "credentials", _checked(self.credentials))
+
+    def __reduce__(self) -> tuple[object, ...]:  # a view of a dict cannot be pickled
+        return _revive, (dict(self.credentials), self.default_containers, self.reads)
+
+
+def _revive(
+    credentials: dict[str, AnyCredential | None],
+    default_containers: bool,  # noqa: FBT001 -- called by pickle only
+    reads: VirtualReads,
+) -> VirtualChunkAccess:
+    return VirtualChunkAccess(credentials, default_containers=default_containers, reads=reads)
+
+
+def _checked(given: object) -> Mapping[str, AnyCredential | None]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{type(given).__name__!r} object is not a mapping of credentials")
+    for prefix, credentials in given.items():
+        if not isinstance(prefix, str):
+            raise TypeError(f"{type(prefix).__name__!r} object is not a url prefix")
+        if credentials is not None and not isinstance(credentials, Credentials):
+            raise TypeError(
+                f"{type(credentials).__qualname__!r} object is not an instance of 'Credentials':"
+                " wrap it with `containers_credentials`"
+            )
+    return MappingProxyType(dict(given))
+
+
+NOBODY = VirtualChunkAccess()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Leave to read what is in one container."""
+
+    container: VirtualChunkContainer
+    credentials: AnyCredential | None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualAccess:
+    """What may be read of one repository's virtual chunks; travels with its sessions."""
+
+    containers: Containers = field(default_factory=Containers)
+    fallbacks: Containers = field(default_factory=Containers)  # where no other covers a location
+    grants: tuple[Grant, ...] = ()
+    reads: VirtualReads = field(default_factory=VirtualReads)
+    settings: StorageSettings = field(default_factory=StorageSettings)
+
+    @classmethod
+    def of(
+        cls,
+        containers: Mapping[str, VirtualChunkContainer] | None,
+        given: VirtualChunkAccess = NOBODY,
+        *,
+        home: Home | None = None,
+        settings: StorageSettings | None = None,
+    ) -> "VirtualAccess":
+        """Raises StorageError if credentials are not of the kind that their container needs."""
+        own = Containers.of((containers or {}).values())
+        grants = [
+            Grant(each, _matching(each.store, given.credentials[key]))
+            for each in own.listed
+            for key in (each.url_prefix, each.url_prefix.removesuffix("/"))
+            if key in given.credentials
+        ]
+        fallbacks: Containers = Containers()
+        if given.default_containers:
+            defaults = [_default_grant(each, given.credentials, home) for each in _defaults()]
+            fallbacks = Containers.of(grant.container for grant in defaults)
+            grants += [grant for grant in defaults if grant.credentials is not None]
+        return cls(own, fallbacks, tuple(grants), given.reads, settings or StorageSettings())
+
+    def all_containers(self) -> Containers:
+        return Containers((*self.containers.listed, *self.fallbacks.listed))
+
+    def grant_for(self, location: str) -> Grant:
+        """For a regular, complete location. Raises InvalidInputError if nobody gave one."""
+        container = self.containers.find(location) or self.fallbacks.find(location)
+        if container is None:
+            raise InvalidInputError(
+                f"no virtual chunk container can handle the chunk location ({location}), edit the"
+                " repository configuration adding a virtual chunk container for the chunk"
+                " references",
+                kind="no-container-for-virtual-chunk",
+            )
+        for grant in self.grants:
+            if grant.container is container or grant.container == container:
+                return grant
+        raise unauthorized(container)
+
+    def local_grants(self) -> tuple[Grant, ...]:
+        return tuple(
+            grant for grant in self.grants if isinstance(grant.container.store, LocalStoreConfig)
+        )
+
+
+def unauthorized(container: VirtualChunkContainer) -> InvalidInputError:
+    named = "" if container.name is None else f" (container: {container.name})"
+    return InvalidInputError(
+        "a virtual chunk in this repository resolves to the url prefix"
+        f" {container.url_prefix}{named}, to be able to fetch the chunk you need to authorize the"
+        " virtual chunk container when you open/create the repository",
+        kind="unauthorized-virtual-chunk-container",
+    )
+
+
+def _matching(store: ObjectStoreConfig, given: AnyCredential | None) -> AnyCredential:
+    """The credentials if they are of the right kind; None means the least that could work."""
+    credentials = _least(store) if given is None else given
+    if credentials is None or not isinstance(credentials, _KINDS.get(type(store), ())):
+        raise StorageError(_mismatch(store, given), kind="storage-other")
+    return credentials
+
+
+_KINDS: Mapping[type[ObjectStoreConfig], type[AnyCredential]] = {
+    LocalStoreConfig: LocalFileSystemAccess,
+    HttpStoreConfig: HttpAccess,
+    S3StoreConfig: CredentialsForS3,
+    S3CompatibleStoreConfig: CredentialsForS3,
+    TigrisStoreConfig: CredentialsForS3,
+    GcsStoreConfig: CredentialsForGcs,
+    AzureStoreConfig: CredentialsForAzure,
+}
+
+
+def _least(store: ObjectStoreConfig) -> AnyCredential | None:
+    match store:
+        case LocalStoreConfig():
+            return LocalFileSystemAccess()
+        case HttpStoreConfig():
+            return HttpAccess()
+        case GcsStoreConfig():
+            return CredentialsForGcs(GcsAnonymousCredentials())
+        case S3StoreConfig(options) | S3CompatibleStoreConfig(options) | TigrisStoreConfig(options):
+            anonymous = options.anonymous
+            return CredentialsForS3(
+                S3AnonymousCredentials() if anonymous else S3FromEnvCredentials()
+            )
+        case _:
+            return None
+
+
+def _mismatch(store: ObjectStoreConfig, given: AnyCredential | None) -> str:
+    match store:
+        case LocalStoreConfig():
+            return "local file storage does not accept credentials"
+        case HttpStoreConfig():
+            return "http storage does not support credentials yet"
+        case _:
+            return (
+                "Virtual chunk container credentials do not match store type."
+                f" store={store!r}, credentials={given!r}"
+            )
+
+
+# The default containers of the design document.
+
+
+def _defaults() -> list[VirtualChunkContainer]:
+    stores: dict[str, ObjectStoreConfig] = {
+        "s3": S3StoreConfig(S3Options()),
+        "gcs": GcsStoreConfig(),
+        "gs": GcsStoreConfig(),
+        "azure": AzureStoreConfig(),
+        "az": AzureStoreConfig(),
+        "abfs": AzureStoreConfig(),
+        "tigris": TigrisStoreConfig(S3Options()),
+    }
+    return [VirtualChunkContainer(f"{name}://", store, name) for name, store in stores.items()]
+
+
+def _default_grant(
+    container: VirtualChunkContainer,
+    credentials: Mapping[str, AnyCredential | None],
+    home: Home | None,
+) -> Grant:
+    """As the credentials for its name say, else as the repository is read; else not at all."""
+    at_home = home is not None and _platform(home.store) is _platform(container.store)
+    if home is not None and at_home:
+        container = VirtualChunkContainer(container.url_prefix, home.store, container.name)
+    for key in (container.name or "", container.url_prefix):
+        if key in credentials:
+            return Grant(container, _matching(container.store, credentials[key]))
+    return Grant(container, home.credentials if home is not None and at_home else None)
+
+
+def _platform(store: ObjectStoreConfig) -> type[ObjectStoreConfig]:
+    """Stores that speak S3 but are elsewhere are their own platform."""
+    return type(store)

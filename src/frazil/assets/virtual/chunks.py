@@ -1,0 +1,183 @@
+"""Virtual chunks, read in bulk.
+
+Reading plans first: references into one file that expect the same of it are read together, those
+near each other by one request, all requests concurrently.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.pool import Pool
+from frazil.assets.virtual.access import Grant, VirtualAccess
+from frazil.assets.virtual.clients import SourceClients
+from frazil.assets.virtual.opening import open_source_of
+from frazil.errors import IcechunkError, InvalidInputError, ObjectChangedError, StorageError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.containers import require_addressable
+from frazil.format.payloads import Checksum, ETag, LastModified, Virtual
+from frazil.format.storage_config import LocalStoreConfig
+from frazil.format.urls import Place, place_of, regular
+from frazil.objectstore.coalesce import merge_reads
+from frazil.objectstore.protocol import Data
+from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag, SourceStore
+from frazil.ranges import Range
+
+type Opener = Callable[[Grant, str, VirtualAccess], SourceStore]
+_LOCAL_GAP_BYTES = 4096  # a page: reading it takes no longer than asking again
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file, and who may read it."""
+
+    location: str  # complete, as errors name it
+    place: Place
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """One request: the bytes of `span`, which serve the wanted ranges at `rows` of a list."""
+
+    source: Source
+    expected: Expectation | None
+    span: Range
+    rows: tuple[int, ...]
+    wanted: tuple[Range, ...]
+
+
+class VirtualChunks:
+    """What sessions read virtual chunks with. Pickled, it takes only what is allowed along."""
+
+    def __init__(self, access: VirtualAccess, pool: Pool, opener: Opener = open_source_of) -> None:
+        self.access = access
+        self._pool = pool
+        self._opener = opener
+        self._clients = SourceClients(access.reads.max_clients)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return VirtualChunks, (self.access, self._pool, self._opener)
+
+    def fetch(self, chunk: Virtual, part: Range) -> Data:
+        """A part of a chunk."""
+        wanted = Range(chunk.offset + part.start, chunk.offset + part.stop)
+        expected = _expectation(chunk.checksum)
+        read = SourceRead(self.resolve(chunk.location), expected, wanted, (0,), (wanted,))
+        return self._read(read)[0]
+
+    def fetch_many(self, refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> list[Data]:
+        """Whole chunks, one for each row, in order."""
+        found: list[Data] = [b""] * len(rows)
+        reads = self.plan(refs, rows)
+        for read, parts in zip(reads, self._pool.map(self._read, reads), strict=True):
+            for row, part in zip(read.rows, parts, strict=True):
+                found[row] = part
+        return found
+
+    def plan(self, refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> list[SourceRead]:
+        """The requests for these rows of `refs`; what is not allowed raises here."""
+        if not len(rows):
+            return []
+        location, etag = refs.location.take(rows).pruned(), refs.etag.take(rows).pruned()
+        modified, offset = refs.last_modified[rows], refs.offset[rows]
+        order = np.lexsort((offset, modified, etag.codes, location.codes))
+        groups = np.stack([location.codes, etag.codes, modified], axis=1)[order]
+        edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
+        sources = [self.resolve(text) for text in location.strings.to_texts()]
+        begin, length = offset.tolist(), refs.length[rows].tolist()
+        reads: list[SourceRead] = []
+        for start, stop in pairwise([0, *edges.tolist(), len(order)]):
+            members = order[start:stop].tolist()
+            first = members[0]
+            ranges = [Range(begin[row], begin[row] + length[row]) for row in members]
+            expected = _expectation_of(etag.text(first), int(modified[first]))
+            source = sources[int(location.codes[first])]
+            reads += self._merged(source, expected, ranges, members)
+        return reads
+
+    def _merged(
+        self,
+        source: Source,
+        expected: Expectation | None,
+        ranges: Sequence[Range],
+        members: Sequence[int],
+    ) -> list[SourceRead]:
+        limits = self.access.reads
+        gap = limits.max_gap_bytes
+        if isinstance(source.grant.container.store, LocalStoreConfig):
+            gap = min(gap, _LOCAL_GAP_BYTES)
+        merged = merge_reads(ranges, gap_bytes=gap, limit_bytes=limits.max_request_bytes)
+        return [
+            SourceRead(
+                source,
+                expected,
+                one.span,
+                tuple(members[at] for at in one.serves),
+                tuple(ranges[at] for at in one.serves),
+            )
+            for one in merged
+        ]
+
+    def resolve(self, location: str) -> Source:
+        """The file that a stored location names. Raises InvalidInputError if it may not be read."""
+        complete = regular(self.access.all_containers().complete(location))
+        grant, place = self.access.grant_for(complete), place_of(complete)
+        require_addressable(grant.container.store, place.key)
+        return Source(complete, place, grant)
+
+    def _read(self, read: SourceRead) -> list[Data]:
+        place, grant = read.source.place, read.source.grant
+        client = self._clients.find(
+            (grant.container.url_prefix, place.scheme, place.authority),
+            lambda: self._opener(grant, place.authority, self.access),
+        )
+        try:
+            data = memoryview(client.read(place.key, [read.span], expected=read.expected)[0])
+        except InvalidInputError:
+            raise
+        except IcechunkError as error:
+            raise _located(read.source.location, error) from error
+        return [_cut(read, wanted, data) for wanted in read.wanted]
+
+
+def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
+    part = data[wanted.start - read.span.start : wanted.stop - read.span.start]
+    if len(part) != len(wanted):
+        raise StorageError(
+            f"error fetching virtual reference {read.source.location}: the object is too short,"
+            f" bytes {wanted.start} to {wanted.stop} were asked for and it ends at"
+            f" {read.span.start + len(data) if len(data) else f'{read.span.start} or before'}",
+            kind="virtual-chunk-fetch",
+        )
+    return part
+
+
+def _located(location: str, error: IcechunkError) -> IcechunkError:
+    match error:
+        case ObjectChangedError():
+            return ObjectChangedError(location, error.expected, error.found)
+        case _:
+            return StorageError(
+                f"error fetching virtual reference {location}: {error}", kind="virtual-chunk-fetch"
+            )
+
+
+def _expectation(checksum: Checksum | None) -> Expectation | None:
+    match checksum:
+        case ETag(value):
+            return SameETag(value)
+        case LastModified(seconds):
+            return NotModifiedAfter(seconds)
+        case None:
+            return None
+
+
+def _expectation_of(etag: str | None, modified: int) -> Expectation | None:
+    """Of columns; an etag says more than a time."""
+    if etag is not None:
+        return SameETag(etag)
+    return NotModifiedAfter(modified) if modified else None
