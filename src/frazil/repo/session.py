@@ -110,6 +110,7 @@ class Session(SessionChunks):
     def move(self, source: NodePath, target: NodePath) -> None:
         """Gives a node another path, with everything below it; only while rearranging."""
         with self._writing, self._state:
+            plan = plan_move(self._changes, source, target)
             self._require_not_read_only()
             if not self._rearranges:
                 raise SessionStateError(
@@ -117,7 +118,7 @@ class Session(SessionChunks):
                     " (Repository.rearrange_session); commit or abandon this one",
                     kind="non-rearrange-session",
                 )
-            self._changes.relocate(plan_move(self._changes, source, target))
+            self._changes.relocate(plan)
 
     # Transactions: these keep others from writing, not from reading, while they wait for storage
 
