@@ -172,6 +172,62 @@ def test_a_fast_forward_moves_the_branch(root: Path) -> None:
     assert_the_reference_agrees(root)
 
 
+def move(repo: Any, branch: str, *moves: tuple[str, str]) -> str:
+    session = repo.rearrange_session(branch)
+    for source, target in moves:
+        session.move(source, target)
+    return str(session.commit("moved"))
+
+
+def test_moves_by_the_reference_are_merged_with_edits(root: Path) -> None:
+    theirs = REFERENCE.open(root)
+    move(theirs, "side", ("/g", "/k"), ("/b", "/k/b"))
+    commit(theirs, "main", lambda group: put(group["g/c"], slice(0, 2), 40))
+    commit(theirs, "main", lambda group: put(group["b"], slice(0, 2), 50))
+    move(theirs, "main", ("/a", "/g/a"))
+    edit(root).merge("side", into="main")
+    theirs = assert_the_reference_agrees(root)
+    assert values(theirs, "k/c") == [40, 40, *range(2, 8)]
+    assert values(theirs, "k/b") == [50, 50, *range(2, 8), 30, 30, 30, 30]
+    assert values(theirs, "k/a") == [10, 10, 2, 3, 20, 20, 20, 20]
+    commit(theirs, "main", lambda group: put(group["k/a"], slice(0, 1), 1))
+    move(theirs, "main", ("/k", "/g"))
+    session = theirs.rearrange_session("main")
+    session.move("/g/a", "/a")
+    session.amend("amended")
+    assert_the_reference_agrees(root)
+
+
+def test_a_move_by_the_reference_is_reverted_and_picked(root: Path) -> None:
+    theirs = REFERENCE.open(root)
+    moved = move(theirs, "main", ("/g", "/k"), ("/a", "/k/a"))
+    commit(theirs, "main", lambda group: put(group["k/a"], slice(2, 4), 60))
+    repo = edit(root)
+    repo.revert(moved, branch="main")
+    theirs = assert_the_reference_agrees(root)
+    assert values(theirs, "a") == [10, 10, 60, 60, *range(4, 8)]
+    assert values(theirs, "g/c") == list(range(8))
+    repo.cherry_pick(moved, branch="side")
+    theirs = assert_the_reference_agrees(root)
+    group = zarr.open_group(theirs.readonly_session("side").store, mode="r", path="k")
+    assert sorted(group.keys()) == ["a", "c"]
+    ids = [info.id for info in theirs.ancestry(branch="side")]
+    there = [info.id for info in theirs.ancestry(snapshot_id=moved)]
+    assert_same(
+        diff_between(theirs, ids[1], ids[0]), diff_between(theirs, there[1], there[0]), "diffs"
+    )
+
+
+def test_shifted_chunks_are_reverted(root: Path) -> None:
+    theirs = REFERENCE.open(root)
+    session = theirs.writable_session("main")
+    session.shift_array("/a", (1,))
+    shifted = session.commit("shifted")
+    commit(theirs, "main", lambda group: put(group["b"], slice(0, 2), 5))
+    edit(root).revert(shifted, branch="main")
+    assert values(assert_the_reference_agrees(root), "a") == [10, 10, *range(2, 8)]
+
+
 def test_conflicts_leave_the_repository_as_it_was(root: Path) -> None:
     theirs = REFERENCE.open(root)
     commit(theirs, "main", lambda group: put(group["a"], slice(4, 5), 1))

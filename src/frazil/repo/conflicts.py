@@ -57,6 +57,13 @@ def find_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
         *_our_moves(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
+        *find_content_clashes(ours, theirs),
+    ]
+
+
+def find_content_clashes(ours: ChangeSet, theirs: Theirs) -> list[Clash]:
+    """All but those about the places of nodes: these concern nodes by id, wherever they are."""
+    return [
         *_metadata(ours, theirs),
         *_chunks(ours, theirs),
         *_deleted_arrays(ours, theirs.log),
@@ -69,11 +76,18 @@ def rows_by_id(nodes: Nodes, wanted: Iterable[NodeId]) -> dict[NodeId, int]:
     keys = _keys(nodes.table.struct("id").values)
     looked_for = _keys(id_column([node_id.raw for node_id in wanted], NodeId.size))
     rows = np.flatnonzero(np.isin(keys, looked_for)).tolist()
-    return {_id_at(nodes, row): row for row in rows}
+    return {id_at(nodes, row): row for row in rows}
+
+
+def id_at(nodes: Nodes, row: int) -> NodeId:
+    return NodeId(nodes.table.struct("id").values[row].tobytes())
 
 
 def added_below(ours: ChangeSet, theirs: Theirs) -> dict[NodeId, list[int]]:
-    """By each group that we delete, rows of the nodes that they added to it."""
+    """By each group that we delete, rows of the nodes that they added to it.
+
+    What they added to a group that we moved out of there goes with that group.
+    """
     groups = [node.id for node in ours.deleted.values() if node.array is None]
     if not groups:
         return {}
@@ -82,10 +96,12 @@ def added_below(ours: ChangeSet, theirs: Theirs) -> dict[NodeId, list[int]]:
         for node_id, row in rows_by_id(theirs.after, groups).items()
     }
     added: dict[NodeId, list[int]] = {}
+    moved = {theirs.after.path_text(row) for row in rows_by_id(theirs.after, ours.moved).values()}
     new = ids_in(theirs.log.new_groups, theirs.log.new_arrays)
     for row in rows_by_id(theirs.after, new).values() if doomed else ():
         above = NodePath(theirs.after.path_text(row)).ancestors
-        group = next((doomed[path.text] for path in above if path.text in doomed), None)
+        nearest = next((p.text for p in above if p.text in doomed or p.text in moved), "")
+        group = doomed.get(nearest)
         if group is not None:
             added.setdefault(group, []).append(row)
     return added
@@ -113,7 +129,7 @@ def _our_moves(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
 def _new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
     for node in _created(ours):
         row = theirs.after.find(node.path)
-        if row >= 0 and _id_at(theirs.after, row) not in ours.deleted:
+        if row >= 0 and id_at(theirs.after, row) not in ours.deleted:
             yield Clash(ConflictType.NewNodeConflictsWithExistingNode, node.path, node.id)
 
 
@@ -126,7 +142,7 @@ def _groups_of_new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[Clash]:
             row = theirs.after.find(above)
             clash = Clash(ConflictType.NewNodeInInvalidGroup, above, node.id)
             if row >= 0:
-                if types[row] == NODE_ARRAY and _id_at(theirs.after, row) not in ours.deleted:
+                if types[row] == NODE_ARRAY and id_at(theirs.after, row) not in ours.deleted:
                     yield clash
             elif (group := ours.find_node(above)) is not None and group.id not in ours.created:
                 missing[above] = clash
@@ -206,10 +222,6 @@ def _created(ours: ChangeSet) -> list[Node]:
 def _keys(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """One number for each of (n, 8) ids."""
     return np.ascontiguousarray(ids).view(np.uint64).reshape(-1)
-
-
-def _id_at(nodes: Nodes, row: int) -> NodeId:
-    return NodeId(nodes.table.struct("id").values[row].tobytes())
 
 
 def _common(ours: npt.NDArray[np.uint32], theirs: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:

@@ -24,10 +24,9 @@ from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
-from frazil.repo.chunk_overlaps import Doubt
-from frazil.repo.chunk_reads import fetch_payload
 from frazil.repo.merging import ForkChanges, merge_changes
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
+from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session, SessionMode
 
 
@@ -162,7 +161,7 @@ def merge(session: Session, forks: Sequence[Session]) -> None:
     found = [other.forked_changes() for other in others]
     session.revise(
         lambda changes: merge_changes(
-            changes, inherited, found, same_bytes=lambda doubts: _same_bytes(session.files, doubts)
+            changes, inherited, found, same_bytes=lambda doubts: same_bytes(session.files, doubts)
         )
     )
 
@@ -185,14 +184,6 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
             kind="merge-failed",
         )
     return other
-
-
-def _same_bytes(files: Files, doubts: Sequence[Doubt]) -> list[bool]:
-    def compare(doubt: Doubt) -> bool:
-        one, two = (fetch_payload(files, payload, None) for payload in doubt.payloads)
-        return bytes(one) == bytes(two)
-
-    return files.pool.map(compare, list(doubts))
 
 
 def _reopen(origin: bytes, own: Layer) -> ForkedSession:

@@ -3,7 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
+from frazil.errors import (
+    ConflictError,
+    InvalidInputError,
+    RefNotFoundError,
+    SnapshotNotFoundError,
+)
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
@@ -64,6 +69,24 @@ def log_ids_between(info: RepoInfo, start: int, end: int) -> list[SnapshotId]:
     raise InvalidInputError(
         "`to` snapshot ancestry doesn't include `from`", kind="bad-snapshot-chain-for-diff"
     )
+
+
+def logs_apart(info: RepoInfo, base: SnapshotId, branch: str) -> tuple[SnapshotId, ...]:
+    """Logs of `base` and of the branch's tip since the snapshot that both come from.
+
+    Those of `base` come first, each side oldest first. Raises ConflictError if there is none.
+    """
+    tip, start = info.branches[branch], info.snapshots.find(base)
+    known = set[int]() if start < 0 else set(ancestor_rows(info, start))
+    common = next((row for row in ancestor_rows(info, tip) if row in known), None)
+    if common is None:
+        raise ConflictError(
+            f"cannot rebase: branch `{branch}` and snapshot {base} have no history in common",
+            expected_parent=str(base),
+            actual_parent=str(snapshot_id(info, tip)),
+        )
+    sides = [log_ids_between(info, common, row) for row in (start, tip) if row != common]
+    return tuple(log for side in sides for log in reversed(side))
 
 
 def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:

@@ -15,15 +15,16 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Nodes
 from frazil.ids import SnapshotId
 from frazil.repo import history
+from frazil.repo.chunk_differences import refs_reader
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
-from frazil.repo.node_changes import refs_reader
 from frazil.repo.repository import Repository
+from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy
-from frazil.repo.three_way import three_way
+from frazil.repo.three_way import Reading, Trees, three_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +109,13 @@ def _apply(
     metadata = with_notes(require_json(edit.metadata), notes)
     session = repository.writable_session(edit.branch)
     before, after = (_nodes(session, each) for each in source)
+    files = session.files
     outcome = three_way(
-        base=before,
-        tip=session.base.nodes,
-        source=after,
+        Trees(base=before, tip=session.base.nodes, source=after),
         policy=edit.policy,
-        read=refs_reader(session.files),
+        reading=Reading(
+            refs=refs_reader(files), same_bytes=lambda doubts: same_bytes(files, doubts)
+        ),
     )
     changes = outcome.changes
     conflicts = tuple(clash.conflict for clash in outcome.clashes)

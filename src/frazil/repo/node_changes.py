@@ -1,27 +1,20 @@
-"""What changed from one snapshot to another, found by comparing them and not by their logs.
+"""What changed of the nodes from one snapshot to another, found by comparing them.
 
-Nodes are matched by id. Manifests that both snapshots use are not read: the rest of an array's
-references is compared column by column.
+Nodes are matched by id. Neither snapshot need be an ancestor of the other: a branch that was reset
+or amended leads to such a pair, a merge to two of them. Of chunks only manifests are compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from frazil.assets.files import Files
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
-from frazil.format.nodes import Nodes
+from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import ManifestRef, Node
-from frazil.ids import NodeId
-from frazil.repo.chunk_overlaps import changed_since
-from frazil.repo.lookup import refs_in
-from frazil.repo.pending import ChunkChanges
-
-type ReadRefs = Callable[[Node, Sequence[ManifestRef]], ChunkRefs]
-"""The array's references in those manifests, as far as they are inside its grid."""
+from frazil.format.snapshot import Node
+from frazil.format.txlog import Move, TransactionLog
+from frazil.ids import NodeId, SnapshotId
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,61 +23,87 @@ class NodeChanges:
     deleted: dict[NodeId, Node]
     changed: dict[NodeId, tuple[Node, Node]]  # before and after: path, metadata or manifests
 
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """One for each node that has another path."""
+        return tuple(
+            Move(before.path, after.path, after.id, after.is_array)
+            for before, after in self.changed.values()
+            if before.path != after.path
+        )
+
+    def as_log(
+        self,
+        snapshot: SnapshotId,
+        *,
+        updated_chunks: Mapping[NodeId, npt.NDArray[np.uint32]],
+        except_updates: Collection[NodeId] = (),
+    ) -> TransactionLog:
+        """As a commit would record it that did all this, without those updates of metadata."""
+        updated = [
+            after
+            for before, after in self.changed.values()
+            if before.user_data != after.user_data and after.id not in except_updates
+        ]
+        lists = {"new": self.created.values(), "deleted": self.deleted.values(), "updated": updated}
+        return TransactionLog(
+            id=snapshot,
+            **{
+                f"{what}_{sort}": id_column(
+                    sorted(node.id.raw for node in nodes if node.is_array == (sort == "arrays")),
+                    NodeId.size,
+                )
+                for what, nodes in lists.items()
+                for sort in ("groups", "arrays")
+            },
+            updated_chunks=dict(updated_chunks),
+            moved=self.moves,
+        )
+
 
 def compare(before: Nodes, after: Nodes) -> NodeChanges:
-    old, new = _features(before), _features(after)
+    _, old, new = np.intersect1d(_keys(before), _keys(after), return_indices=True)
+    was, now = _features(before), _features(after)
+    pairs = zip(old.tolist(), new.tolist(), strict=True)
     return NodeChanges(
-        created={NodeId(raw): after.node(row) for raw, (row, _) in new.items() if raw not in old},
-        deleted={NodeId(raw): before.node(row) for raw, (row, _) in old.items() if raw not in new},
+        created=_by_id(after, _others(len(after), new)),
+        deleted=_by_id(before, _others(len(before), old)),
         changed={
-            NodeId(raw): (before.node(row), after.node(new[raw][0]))
-            for raw, (row, features) in old.items()
-            if raw in new and features != new[raw][1]
+            (node := after.node(there)).id: (before.node(here), node)
+            for here, there in pairs
+            if was(here) != now(there)
         },
     )
 
 
-def chunk_changes(before: Node | None, after: Node, read: ReadRefs) -> ChunkChanges:
-    """What to do to the chunks of an array, `before` it was there or when it was so."""
-    new = after.array
-    if new is None:
-        return ChunkChanges.none(0)
-    old = None if before is None else before.array
-    if before is None or old is None or len(old.shape) != len(new.shape):
-        refs = read(after, new.manifests)
-        return ChunkChanges(refs=refs, deleted=refs.index[:0])
-    # With another grid, another part of the same manifest is in force.
-    both = {ref.id for ref in old.manifests} & {ref.id for ref in new.manifests}
-    shared = both if old.num_chunks == new.num_chunks else set()
-    was = read(before, [ref for ref in old.manifests if ref.id not in shared])
-    now = read(after, [ref for ref in new.manifests if ref.id not in shared])
-    none = was.index[:0]
-    since = changed_since(ChunkChanges(now, none), ChunkChanges(was, none))
-    return ChunkChanges(refs=since.refs, deleted=distinct(was.index[now.lookup(was.index) < 0]))
+def _keys(nodes: Nodes) -> npt.NDArray[np.uint64]:
+    """One number for each id."""
+    return np.ascontiguousarray(nodes.table.struct("id").values).view(np.uint64).reshape(-1)
 
 
-def refs_reader(files: Files) -> ReadRefs:
-    def read(node: Node, manifests: Sequence[ManifestRef]) -> ChunkRefs:
-        grid = () if node.array is None else node.array.num_chunks
-        found = files.pool.map(lambda ref: refs_in(files, node, ref), list(manifests))
-        parts = [refs for refs in found if refs is not None]
-        return ChunkRefs.concat(parts).within(grid) if parts else ChunkRefs.empty(len(grid))
-
-    return read
+def _others(count: int, rows: npt.NDArray[np.int64]) -> list[int]:
+    """Those of so many rows that are not among these."""
+    chosen = np.ones(count, dtype=np.bool_)
+    chosen[rows] = False
+    return [int(row) for row in np.flatnonzero(chosen)]
 
 
-def _features(nodes: Nodes) -> dict[bytes, tuple[int, tuple[bytes | None, bytes | None, bytes]]]:
-    """By id, each node's row and all that can change of it: path, metadata, ids of manifests."""
+def _by_id(nodes: Nodes, rows: list[int]) -> dict[NodeId, Node]:
+    return {node.id: node for node in map(nodes.node, rows)}
+
+
+def _features(nodes: Nodes) -> Callable[[int], tuple[bytes, bytes | None, bytes]]:
+    """By row, all that can change of a node: path, metadata, ids of manifests."""
     table = nodes.table
-    ids = [raw.tobytes() for raw in table.struct("id").values]
-    documents = table.string("user_data").to_list()
-    data = table.union("node_data")
+    paths, documents, data = nodes.paths, table.string("user_data"), table.union("node_data")
     manifests = data.variants[NODE_ARRAY].tables("manifests")
     listed = np.ascontiguousarray(manifests.rows.struct("object_id").values)
-    splits = manifests.splits.tolist()
-    used = [
-        listed[splits[at] : splits[at + 1]].tobytes() if kind == NODE_ARRAY else b""
-        for kind, at in zip(data.types.tolist(), data.index.tolist(), strict=True)
-    ]
-    features = zip(nodes.paths, documents, used, strict=True)
-    return {raw: (row, each) for row, (raw, each) in enumerate(zip(ids, features, strict=True))}
+    kinds, index, splits = data.types.tolist(), data.index.tolist(), manifests.splits.tolist()
+
+    def features(row: int) -> tuple[bytes, bytes | None, bytes]:
+        used = b""
+        if kinds[row] == NODE_ARRAY:
+            used = listed[splits[index[row]] : splits[index[row] + 1]].tobytes()
+        return paths[row], documents.item(row), used
+
+    return features

@@ -23,14 +23,15 @@ from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node, Snapshot
 from frazil.format.txlog import TransactionLog
-from frazil.ids import SnapshotId
+from frazil.ids import NodeId, SnapshotId
+from frazil.paths import NodePath
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import Theirs, find_clashes, rows_by_id
-from frazil.repo.divergence import log_between, logs_apart
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import united
-from frazil.repo.moves import carried_moves
+from frazil.repo.moves import Relocations, carried_moves
+from frazil.repo.node_changes import compare
 from frazil.repo.pending import ChunkChanges, PendingChunks
 from frazil.repo.solver import Policy, Resolution, resolve
 
@@ -82,7 +83,9 @@ def replay(
         after = files.fetch_snapshot(step.snapshot)
         log = united(step.snapshot, _fetch_logs(files, step))
         if step.sideways:
-            log = log_between(log, position.base.nodes, after.nodes)
+            # Of chunks it is known which ones either side changed: those are taken to differ.
+            changes = compare(position.base.nodes, after.nodes)
+            log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
         position = Position(after, _carried(position, log, after, policy))
         yield position
 
@@ -104,11 +107,30 @@ def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
             steps.append(Step(snapshot, logs[logs.index(base) + 1 :]))
             return steps[::-1]
         steps.append(Step(snapshot, logs))
-    return [Step(history.snapshot_id(info, tip), logs_apart(info, base, branch), sideways=True)]
+    return [
+        Step(history.snapshot_id(info, tip), history.logs_apart(info, base, branch), sideways=True)
+    ]
 
 
 def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeSet:
     """The same changes, relative to other nodes."""
+    return transplanted(
+        changes, after, resolution, relocations=carried_moves(changes.moved, after), paths={}
+    )
+
+
+def transplanted(
+    changes: ChangeSet,
+    after: Nodes,
+    resolution: Resolution,
+    *,
+    relocations: Relocations,
+    paths: Mapping[NodeId, NodePath],
+) -> ChangeSet:
+    """The same changes, relative to other nodes, which get other places.
+
+    New nodes go where `paths` says, or else where they are. Nodes of the changes are known by id.
+    """
     new = ChangeSet(after)
     new.overtaken = not changes.is_empty
     touched = changes.updated | changes.deleted.keys() | changes.chunks.keys()
@@ -117,20 +139,26 @@ def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeS
     for node in [*gone, *resolution.also_delete]:
         new.deleted[node.id] = node
         new.edited[node.path.text] = None
-    for old in changes.edited.values():
-        if old is not None and old.id in changes.created:
-            new.created.add(old.id)
-            new.edited[old.path.text] = old
-        elif old is not None and old.id in changes.updated:
-            theirs = after.node(rows[old.id])
-            node = _upon(resolution.merged.get(old.id, old), theirs)
-            if node != theirs or old.id not in resolution.merged:
-                new.updated.add(old.id)
-                new.edited[node.path.text] = node
-    new.relocate(carried_moves(changes.moved, after))
+    ours = [node for node in changes.edited.values() if node is not None]
+    for old in (node for node in ours if node.id in changes.updated):
+        theirs = after.node(rows[old.id])
+        node = _upon(resolution.merged.get(old.id, old), theirs)
+        if node != theirs or old.id not in resolution.merged:
+            new.updated.add(old.id)
+            new.edited[node.path.text] = node
+    for node_id in changes.chunks.keys() & rows.keys():
+        new.find_node(after.node(rows[node_id]).path)  # known from now on
+    # Updated nodes move too; new ones may then take the places that became free.
+    new.relocate(
+        (new.edited.get(node.path.text) or node, path)
+        for node, path in relocations
+        if node.id not in new.deleted
+    )
+    for node in (node for node in ours if node.id in changes.created):
+        path = paths.get(node.id, node.path)
+        new.created.add(node.id)
+        new.edited[path.text] = replace(node, path=path)
     for node_id, pending in changes.chunks.items():
-        if node_id not in changes.created:
-            new.find_node(after.node(rows[node_id]).path)  # known from now on
         given_up = resolution.give_up_chunks.get(node_id)
         new.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
     return new

@@ -1,10 +1,13 @@
 """The changes between two snapshots, applied to a third: revert, cherry-pick and merge are this.
 
 What changed from `base` to `source` is taken for the changes of a session that began at `base`, and
-carried over what changed from `base` to `tip` as rebase would. So conflicts are found and solved
-by the same rules: "ours" are the changes being applied, "theirs" what the branch has. What both
-did alike is no conflict, and is left out. Found beyond rebase: chunks that the branch wrote to an
-array that the changes cut off there, or encode in another way.
+carried over what changed from `base` to `tip` as rebase would. So conflicts about metadata and
+chunks are found and solved by the same rules: "ours" are the changes being applied, "theirs" what
+the branch has. What both did alike is no conflict, and is left out. Found beyond rebase: chunks
+that the branch wrote to an array that the changes cut off there, or encode in another way.
+
+Rebase knows of others' commits what their logs say; here all three trees are at hand, so the places
+of nodes are decided by `placement`, and moves of either side are carried.
 """
 
 from collections.abc import Iterator
@@ -14,18 +17,22 @@ import numpy as np
 
 from frazil.errors import ConflictType
 from frazil.format.index_keys import Box, distinct
-from frazil.format.nodes import Nodes, id_column
+from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.txlog import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo.changes import ChangeSet
-from frazil.repo.chunk_overlaps import changed_since
-from frazil.repo.conflicts import Clash, Theirs, find_clashes
-from frazil.repo.merging import encoding_of
-from frazil.repo.node_changes import NodeChanges, ReadRefs, chunk_changes, compare
-from frazil.repo.pending import ChunkChanges, PendingChunks
-from frazil.repo.rebase import rebased
+from frazil.repo.chunk_differences import ReadRefs, chunks_between
+from frazil.repo.chunk_overlaps import changed_since, find_overlaps
+from frazil.repo.conflicts import Clash, Theirs, find_content_clashes
+from frazil.repo.merging import SameBytes, encoding_of
+from frazil.repo.node_changes import NodeChanges, compare
+from frazil.repo.pending import ChunkChanges, Index, PendingChunks
+from frazil.repo.placement import Placement, place_nodes
+from frazil.repo.rebase import transplanted
 from frazil.repo.solver import Policy, resolve
+
+_COMPARED_AT_ONCE = 64  # pairs of stored chunks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,38 +41,65 @@ class ThreeWay:
     changes: ChangeSet | None  # relative to the tip; None if a clash is not solved
 
 
-def three_way(
-    *, base: Nodes, tip: Nodes, source: Nodes, policy: Policy, read: ReadRefs
-) -> ThreeWay:
-    sides = _Sides.of(base, tip, source, read)
-    ours, theirs = sides.patch(), Theirs(sides.log(), base, tip)
-    clashes = [*sides.own_clashes(ours), *find_clashes(ours, theirs)]
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """The three snapshots."""
+
+    base: Nodes
+    tip: Nodes
+    source: Nodes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What must be read to compare chunks."""
+
+    refs: ReadRefs
+    same_bytes: SameBytes  # asked only about chunks that both sides wrote, in one length
+
+
+def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> ThreeWay:
+    sides = _Sides.of(trees, reading)
+    placement = place_nodes(
+        base=trees.base, tip=trees.tip, source=trees.source, ours=sides.ours, theirs=sides.theirs
+    )
+    ours, theirs = sides.patch(placement), Theirs(sides.log(), trees.base, trees.tip)
+    clashes = [
+        *placement.clashes,
+        *sides.lost_chunks(ours),
+        *find_content_clashes(ours, theirs),
+    ]
     resolution = resolve(clashes, policy, ours, theirs)
     if resolution is None:
         return ThreeWay(clashes, None)
-    return ThreeWay(clashes, _tidied(rebased(ours, tip, resolution)))
+    changes = transplanted(
+        ours,
+        trees.tip,
+        resolution,
+        relocations=placement.relocations,
+        paths=placement.paths,
+    )
+    return ThreeWay(clashes, _tidied(changes))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sides:
-    base: Nodes
-    tip: Nodes
-    read: ReadRefs
+    trees: Trees
+    reading: Reading
     ours: NodeChanges
     theirs: NodeChanges
     their_chunks: dict[NodeId, ChunkChanges]  # of arrays that we touch too
 
     @classmethod
-    def of(cls, base: Nodes, tip: Nodes, source: Nodes, read: ReadRefs) -> "_Sides":
-        ours, theirs = compare(base, source), compare(base, tip)
+    def of(cls, trees: Trees, reading: Reading) -> "_Sides":
+        ours, theirs = compare(trees.base, trees.source), compare(trees.base, trees.tip)
         touched = ours.created.keys() | ours.deleted.keys() | ours.changed.keys()
-        pairs = {node_id: (None, node) for node_id, node in theirs.created.items()} | theirs.changed
         chunks = {
-            node_id: chunk_changes(before, after, read)
-            for node_id, (before, after) in pairs.items()
+            node_id: chunks_between(before, after, reading.refs)
+            for node_id, (before, after) in _pairs(theirs).items()
             if node_id in touched and after.array is not None
         }
-        return cls(base, tip, read, ours, theirs, chunks)
+        return cls(trees, reading, ours, theirs, chunks)
 
     def log(self) -> TransactionLog:
         """What the branch did, but for metadata that we changed alike."""
@@ -75,87 +109,76 @@ class _Sides:
             for node_id, (_, ours) in self.ours.changed.items()
             if node_id in theirs.changed and theirs.changed[node_id][1].user_data == ours.user_data
         }
-        updated = [
-            after
-            for node_id, (before, after) in theirs.changed.items()
-            if before.user_data != after.user_data and node_id not in agreed
-        ]
-        lists = {"new": theirs.created.values(), "deleted": theirs.deleted.values()}
-        lists["updated"] = {node.id: node for node in updated}.values()
-        return TransactionLog(
-            id=SnapshotId.random(),  # of no snapshot: this log is not stored
-            **{
-                f"{what}_{sort}": id_column(
-                    sorted(node.id.raw for node in nodes if node.is_array == (sort == "arrays")),
-                    NodeId.size,
-                )
-                for what, nodes in lists.items()
-                for sort in ("groups", "arrays")
-            },
-            updated_chunks={
-                node_id: distinct(changes.index)
-                for node_id, changes in self.their_chunks.items()
-                if len(changes.index)
-            },
-            moved=_moves(theirs),
-        )
+        chunks = {
+            node_id: distinct(changes.index)
+            for node_id, changes in self.their_chunks.items()
+            if len(changes.index)
+        }
+        # Of no snapshot: this log is not stored.
+        return theirs.as_log(SnapshotId.random(), updated_chunks=chunks, except_updates=agreed)
 
-    def patch(self) -> ChangeSet:
-        """Our changes, without what is so on the branch already."""
-        patch = ChangeSet(self.base)
-        for node in self.ours.deleted.values():
-            patch.deleted[node.id] = node
-            patch.edited[node.path.text] = None
+    def patch(self, placement: Placement) -> ChangeSet:
+        """Our changes, without what is so on the branch already, by the paths of the source."""
+        patch = ChangeSet(self.trees.source)
+        patch.deleted.update(self.ours.deleted)
+        patch.moved.update({move.node_id: move for move in self.ours.moves})
         for node in self.ours.created.values():
-            if not self._is_there(node):
+            if node.id not in placement.there:
                 patch.created.add(node.id)
-            if not self._is_there(node) or node.is_array:
+            if node.id not in placement.there or node.is_array:
                 array = None if node.array is None else replace(node.array, manifests=())
                 patch.edited[node.path.text] = replace(node, array=array)
         for before, after in self.ours.changed.values():
             there = self.theirs.changed.get(after.id, (before, before))[1]
             if after.user_data not in (before.user_data, there.user_data):
                 patch.updated.add(after.id)
-                patch.edited[before.path.text] = replace(after, path=before.path)
+                patch.edited[after.path.text] = after
         self._add_chunks(patch)
         return patch
 
     def _add_chunks(self, patch: ChangeSet) -> None:
-        pairs = {i: (None, node) for i, node in self.ours.created.items()} | self.ours.changed
-        for node_id, (before, after) in pairs.items():
+        for node_id, (before, after) in _pairs(self.ours).items():
             if after.array is None:
                 continue
-            changes = chunk_changes(before, after, self.read)
+            changes = chunks_between(before, after, self.reading.refs)
             then = self.their_chunks.get(node_id)
             if then is not None and then.refs.ndim == changes.refs.ndim:
-                changes = changed_since(changes, then)
+                changes = self._without_equal(changed_since(changes, then), then)
             if len(changes.index):
                 patch.chunks[node_id] = PendingChunks.of(changes)
-                patch.find_node(after.path if before is None else before.path)  # known from now on
+                patch.find_node(after.path)  # known from now on
 
-    def _is_there(self, node: Node) -> bool:
-        """Whether the branch has a node that we made, or a group just like it."""
-        row = self.tip.find(node.path)
-        if row < 0:
-            return False
-        there = self.tip.node(row)
-        same = there.user_data == node.user_data and there.is_array == node.is_array
-        return same and (there.id == node.id or not node.is_array)
+    def _without_equal(self, ours: ChunkChanges, theirs: ChunkChanges) -> ChunkChanges:
+        """Without the chunks that they stored too, byte for byte."""
+        doubts = find_overlaps([ours, theirs]).doubtful
+        equal: list[Index] = []
+        for start in range(0, len(doubts), _COMPARED_AT_ONCE):
+            asked = doubts[start : start + _COMPARED_AT_ONCE]
+            answers = self.reading.same_bytes(asked)
+            equal += [doubt.index for doubt, same in zip(asked, answers, strict=True) if same]
+            if not all(answers):
+                break  # the array is in conflict, so the rest need not be read to know it
+        if not equal:
+            return ours
+        index = np.array(equal, dtype=np.uint32).reshape(len(equal), ours.refs.ndim)
+        rows = np.setdiff1d(np.arange(len(ours.refs)), ours.refs.lookup(index))
+        return ChunkChanges(refs=ours.refs.take(rows), deleted=ours.deleted)
 
-    def own_clashes(self, patch: ChangeSet) -> Iterator[Clash]:
-        for move in _moves(self.ours):
-            kind = ConflictType.MoveOperationCannotBeRebased
-            yield Clash(kind, move.from_path, move.node_id)
-        here = {node.id: node.path for node in self.theirs.created.values()}
-        for node in self.ours.created.values():
-            if here.get(node.id, node.path) != node.path:
-                yield Clash(ConflictType.NewNodeConflictsWithExistingNode, node.path, node.id)
+    def lost_chunks(self, patch: ChangeSet) -> Iterator[Clash]:
+        """Chunks that they wrote and that would be of no use any more."""
         for node_id in patch.updated & self.their_chunks.keys():
             lost = _lost(*self.ours.changed[node_id], self.their_chunks[node_id])
             if len(lost.index):
                 path = self.ours.changed[node_id][0].path
                 kind = ConflictType.ChunksUpdatedInUpdatedArray
                 yield Clash(kind, path, node_id, distinct(lost.index))
+
+
+def _pairs(changes: NodeChanges) -> dict[NodeId, tuple[Node | None, Node]]:
+    """Nodes that one side made or changed, before, if they were there, and after."""
+    made: dict[NodeId, tuple[Node | None, Node]]
+    made = {node_id: (None, node) for node_id, node in changes.created.items()}
+    return made | dict(changes.changed)
 
 
 def _lost(before: Node, after: Node, written: ChunkChanges) -> ChunkChanges:
@@ -168,14 +191,6 @@ def _lost(before: Node, after: Node, written: ChunkChanges) -> ChunkChanges:
         return ChunkChanges(refs=written.refs, deleted=none.deleted)
     inside = Box((0,) * len(grid), grid).contains(written.refs.index)
     return ChunkChanges(refs=written.refs.take(np.flatnonzero(~inside)), deleted=none.deleted)
-
-
-def _moves(changes: NodeChanges) -> tuple[Move, ...]:
-    return tuple(
-        Move(before.path, after.path, after.id, after.is_array)
-        for before, after in changes.changed.values()
-        if before.path != after.path
-    )
 
 
 def _tidied(changes: ChangeSet) -> ChangeSet:

@@ -258,6 +258,41 @@ def test_what_both_did_alike_is_no_conflict(repository: Repository) -> None:
     assert set(contents(repository, "main")["/n"][1]) == {(0,), (1,)}
 
 
+def test_equal_bytes_that_both_stored_are_no_conflict(repository: Repository) -> None:
+    large, other = b"x" * 10_000, b"y" * 10_000
+    commit(repository, write(A, 0, 1, data=large))
+    commit(repository, write(A, 0, data=large), write(A, 2, data=b"side"), branch="side")
+    here = contents(repository, "main")["/a"][1]
+    result = merge(repository, "side", MAIN)
+    assert result.conflicts == ()
+    assert {path: index.tolist() for path, index in result.applied.updated_chunks.items()} == {
+        A: [[2]]
+    }
+    assert contents(repository, "main")["/a"][1] == {**here, (2,): b"side"}
+    commit(repository, write(A, 3, data=large), write(B, 3, data=large))
+    commit(repository, write(A, 3, data=other), write(B, 3, data=large), branch="side")
+    with pytest.raises(RebaseFailedError) as caught:
+        merge(repository, "side", MAIN)
+    assert [(each.path, each.conflicted_chunks) for each in caught.value.conflicts] == [
+        ("/a", [[3]])
+    ]
+
+
+def test_few_chunks_are_read_to_see_that_an_array_is_in_conflict(store: MemoryStore) -> None:
+    counted = Counting(store)
+    repository = Repository.create(counted)
+    commit(repository, update(A, array_metadata(400)))
+    repository.create_branch("side", repository.lookup_branch("main"))
+    for branch in ("main", "side"):
+        commit(repository, write(A, *range(200), data=branch.encode() * 1000), branch=branch)
+    known = len(counted.reads)
+    planned = merge(repository, "side", Edit(branch="main", dry_run=True))
+    (conflict,) = planned.conflicts
+    assert conflict.conflicted_chunks == [[chunk] for chunk in range(200)]
+    read = [each.key for each in counted.reads[known:] if "chunks/" in each.key]
+    assert 0 < len(read) <= 128
+
+
 def test_groups_that_both_made_alike_are_one(repository: Repository) -> None:
     new = NodePath("/n")
     commit(repository, update(new, GROUP), update(NodePath("/n/a"), array_metadata(2)))
@@ -522,17 +557,6 @@ def some_history_of(repository: Repository) -> list[SnapshotId]:
 
 
 # Where it cannot be done
-
-
-def test_a_commit_that_moved_nodes_is_refused(repository: Repository) -> None:
-    session = repository.rearrange_session("side")
-    session.move(A, NodePath("/moved"))
-    moved = session.commit("move")
-    commit(repository, write(B, 0))
-    planned = cherry_pick(repository, moved, Edit(branch="main", dry_run=True))
-    assert [(each.conflict_type, each.path) for each in planned.conflicts] == [
-        (ConflictType.MoveOperationCannotBeRebased, "/a")
-    ]
 
 
 def test_changes_are_applied_beside_a_move_on_the_branch(repository: Repository) -> None:
