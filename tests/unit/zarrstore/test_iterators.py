@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
@@ -70,3 +71,65 @@ async def test_other_tasks_run_while_a_batch_is_made() -> None:
 def test_batches_have_the_size_asked_for_but_the_last() -> None:
     assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
     assert list(batched([], 2)) == []
+
+
+async def test_closing_ends_what_produces_the_batches() -> None:
+    ended: list[str] = []
+
+    def holding() -> Iterator[list[int]]:
+        try:
+            yield from ([1], [2])
+        finally:
+            ended.append("released")
+
+    items = AsyncCloseableIterator(holding())
+    assert await anext(items) == 1
+    await items.aclose()
+    assert ended == ["released"]
+    await items.aclose()  # a second time changes nothing
+
+
+async def test_closing_waits_for_the_batch_that_is_being_made() -> None:
+    going, may_end, ended = Event(), Event(), []
+
+    def slow() -> Iterator[list[int]]:
+        try:
+            going.set()
+            may_end.wait(5)
+            yield [1]
+        finally:
+            ended.append("released")
+
+    items = AsyncCloseableIterator(slow())
+    waiting = asyncio.ensure_future(anext(items))
+    await asyncio.to_thread(going.wait, 5)
+    waiting.cancel()
+    closing = asyncio.ensure_future(items.aclose())
+    await asyncio.sleep(0.01)
+    assert ended == []
+    may_end.set()
+    await closing
+    assert ended == ["released"]
+
+
+async def test_a_loop_that_was_cancelled_can_be_gone_on_with() -> None:
+    going, may_end = Event(), Event()
+
+    def slow() -> Iterator[list[int]]:
+        going.set()
+        may_end.wait(5)
+        yield [1, 2]
+        yield [3]
+
+    items = AsyncCloseableIterator(slow())
+    waiting = asyncio.ensure_future(anext(items))
+    await asyncio.to_thread(going.wait, 5)
+    waiting.cancel()
+    going_on = asyncio.ensure_future(_all(items))
+    await asyncio.sleep(0.01)
+    may_end.set()
+    assert await going_on == [1, 2, 3]
+
+
+async def _all(items: AsyncCloseableIterator[int]) -> list[int]:
+    return [item async for item in items]

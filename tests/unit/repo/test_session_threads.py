@@ -1,0 +1,168 @@
+"""One session on several threads: what is read and written while another one commits."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from frazil.errors import ReadOnlyError, StorageError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.config import CachingConfig, RepositoryConfig
+from frazil.format.payloads import Inline
+from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import Blob
+from frazil.objectstore.wrappers import Counting
+from frazil.paths import NodePath
+from frazil.ranges import ByteRange
+from frazil.repo.pending import UNTOUCHED, PendingChunks
+from frazil.repo.rebase import Rebasing
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.repo.solver import Policy
+from tests.unit.repo.conftest import GROUP
+
+A = NodePath("/a")
+LARGE = b"x" * 1000
+
+
+@dataclass(slots=True)
+class Meanwhile:
+    """Passes requests on; before the first for a key that starts so, something else happens."""
+
+    inner: MemoryStore
+    prefix: str = "none"
+    happens: Callable[[], object] = field(default=lambda: None)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def put(self, key: str, *args: Any, **kwargs: Any) -> str:
+        self._happen(key)
+        return self.inner.put(key, *args, **kwargs)
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        self._happen(key)
+        return self.inner.get(key, byte_range)
+
+    def _happen(self, key: str) -> None:
+        if key.startswith(self.prefix):
+            self.prefix = "none"
+            self.happens()
+
+
+@pytest.fixture
+def store() -> Meanwhile:
+    return Meanwhile(MemoryStore())
+
+
+@pytest.fixture
+def session(store: Meanwhile, make_array: Callable[..., bytes]) -> Session:
+    made = Repository.create(store).writable_session("main")
+    made.set_node(NodePath("/"), GROUP)
+    made.set_node(A, make_array(8))
+    return made
+
+
+def test_a_chunk_that_arrives_after_the_commit_is_refused(
+    store: Meanwhile, session: Session
+) -> None:
+    store.prefix, store.happens = "chunks/", lambda: session.commit("first")
+    with pytest.raises(ReadOnlyError):
+        session.set_chunk(A, (0,), LARGE)
+    assert not session.has_uncommitted_changes
+    assert session.fetch_chunk(A, (0,)) is None
+
+
+def test_deleting_many_chunks_after_the_commit_is_refused(
+    store: Meanwhile, session: Session
+) -> None:
+    session.set_chunk(A, (0,), LARGE)
+    session.commit("first")
+    again = Repository.open(store).writable_session("main")
+    store.prefix = "manifests/"
+    store.happens = lambda: again.commit("second", allow_empty=True)
+    with pytest.raises(ReadOnlyError):
+        again.delete_chunks_under(A, ())
+    assert not again.has_uncommitted_changes
+    assert again.fetch_chunk(A, (0,)) == LARGE
+
+
+def test_of_a_rebase_and_a_conditional_write_the_committed_chunk_wins(
+    store: Meanwhile, session: Session
+) -> None:
+    session.commit("an array")
+    repository = Repository.open(store)
+    ours, theirs = repository.writable_session("main"), repository.writable_session("main")
+
+    def commit_and_rebase() -> None:
+        theirs.set_chunk(A, (0,), b"theirs")
+        theirs.commit("theirs")
+        ours.rebase(Policy())
+
+    store.prefix, store.happens = "chunks/", commit_and_rebase
+    assert not ours.set_chunk_if_absent(A, (0,), LARGE)
+    assert ours.fetch_chunk(A, (0,)) == b"theirs"
+
+
+def test_a_chunk_is_found_by_whoever_looked_at_its_array_before_the_commit(
+    session: Session,
+) -> None:
+    """The array of before the commit goes with the chunks of before the commit."""
+    session.set_chunk(A, (0,), b"pending")
+    refs = session.chunk_refs(A)
+    session.commit("first")
+    assert [batch.index.tolist() for batch in refs] == [[[0]]]
+
+
+def test_a_commit_does_not_read_what_it_wrote() -> None:
+    store = Counting(MemoryStore())
+    config = RepositoryConfig(caching=CachingConfig(num_snapshot_nodes=0))
+    session = Repository.create(store, config).writable_session("main")
+    session.set_node(A.parent or A, GROUP)
+    store.clear()
+    session.commit("first")
+    assert store.count("get", "snapshots/") == 0
+    assert session.find_node(NodePath("/")) is not None
+
+
+def test_a_commit_that_fails_leaves_the_session_as_it_was(
+    store: Meanwhile, session: Session
+) -> None:
+    def fail() -> None:
+        raise StorageError("no")
+
+    session.set_chunk(A, (0,), b"pending")
+    store.prefix, store.happens = "snapshots/", fail
+    with pytest.raises(StorageError):
+        session.commit("first", rebasing=Rebasing(Policy()))
+    assert session.has_uncommitted_changes
+    assert session.fetch_chunk(A, (0,)) == b"pending"
+    session.commit("second")
+    assert session.fetch_chunk(A, (0,)) == b"pending"
+
+
+def test_of_two_who_create_one_node_one_does(session: Session) -> None:
+    path = NodePath("/g")
+    assert session.set_node_if_absent(path, GROUP)
+    before = session.node(path).id
+    assert not session.set_node_if_absent(path, b'{"zarr_format": 3, "node_type": "group", "a": 1}')
+    assert session.node(path).id == before
+
+
+def test_reading_chunk_by_chunk_leaves_single_writes_unsorted() -> None:
+    """A million chunks in bulk, then reads and writes in turn: no step may cost a million."""
+    pending = PendingChunks(1)
+    index = np.arange(4, dtype=np.uint32).reshape(-1, 1)
+    pending.set_many(ChunkRefs.from_payloads(index, [Inline(b"bulk")] * 4))
+    pending.delete_many(index[2:3])
+    pending.set((1,), Inline(b"single"))
+    pending.delete((3,))
+    block = pending._block()
+    wanted = {(0,): Inline(b"bulk"), (1,): Inline(b"single"), (2,): None, (3,): None}
+    assert {one: pending.find(one) for one in wanted} == wanted
+    assert pending.find((9,)) is UNTOUCHED
+    assert pending._block() is block
+    assert pending.changes().refs.index.tolist() == [[0], [1]]
+    assert pending.changes().deleted.tolist() == [[2], [3]]
