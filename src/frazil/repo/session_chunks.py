@@ -118,6 +118,8 @@ class SessionChunks(SessionState):
             refs.index[(refs.index[:, : len(prefix)] == prefix).all(axis=1)]
             for refs in self.chunk_refs(path)
         ]
+        if not any(len(index) for index in doomed):
+            return  # and nothing has changed
         with self._editing() as changes:
             pending = changes.pending(self._find_array(path)[0])
             for index in doomed:
