@@ -5,7 +5,7 @@ A field of RepositoryConfig that is None means "the default"; these are they.
 
 from dataclasses import dataclass, field
 
-from frazil.assets.virtual.access import NOBODY, Home, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.config import (
     CachingConfig,
@@ -47,7 +47,6 @@ class Settings:
         *,
         spec_version: int = 2,
         access: VirtualChunkAccess = NOBODY,
-        home: Home | None = None,
     ) -> "Settings":
         caching = config.caching or CachingConfig()
         compression = config.compression or CompressionConfig()
@@ -75,7 +74,7 @@ class Settings:
             splitting=manifest.splitting,
             spec_version=spec_version,
             virtual=VirtualAccess.of(
-                config.virtual_chunk_containers, access, home=home, settings=config.storage
+                config.virtual_chunk_containers, access, settings=config.storage
             ),
         )
 

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from frazil.errors import InvalidInputError
 from frazil.format.conditions import (
     ManifestPreloadCondition,
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
+from frazil.format.containers import require_container
 from frazil.format.enums import NamedIntEnum
 from frazil.format.records import I32, U8, U16, U32, U64, Record
 from frazil.format.storage_config import (
@@ -175,10 +175,7 @@ class RepositoryConfig(Record):
 
     def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
         """Adds a container, in place of one with the same prefix or the same name."""
-        if not cont.url_prefix.endswith("/"):
-            raise InvalidInputError(
-                "VirtualChunkContainer url_prefix must end in a / character", kind="storage-config"
-            )
+        require_container(cont)
         kept = {
             prefix: other
             for prefix, other in (self.virtual_chunk_containers or {}).items()

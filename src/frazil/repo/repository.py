@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from frazil.assets.files import Files
 from frazil.assets.settings import Settings
+from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -24,7 +26,7 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
 from frazil.repo.entry import require_online
-from frazil.repo.given_config import given_config
+from frazil.repo.given_config import given_config, usable_config
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.session import Session
 from frazil.repo.spec_version import require_version_2
@@ -38,19 +40,28 @@ class Repository:
     """
 
     def __init__(
-        self, store: ObjectStore, config: RepositoryConfig, clock: Clock, *, spec_version: int = 2
+        self,
+        store: ObjectStore,
+        config: RepositoryConfig,
+        clock: Clock,
+        *,
+        spec_version: int = 2,
+        access: VirtualChunkAccess = NOBODY,
     ) -> None:
         self.store = store
         self.config = config
         self.clock = clock
         self.spec_version = spec_version
+        self.access = access  # to virtual chunks; never stored
         self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
-        self._files = Files(store, Settings.of(config, spec_version=spec_version))
+        settings = Settings.of(config, spec_version=spec_version, access=access)
+        self._files = Files(store, settings)
         self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
-        metadata = self.default_commit_metadata
-        return _reopen, (self.store, self.config, self.clock, metadata, self.spec_version)
+        make = partial(type(self), spec_version=self.spec_version, access=self.access)
+        state = {"default_commit_metadata": self.default_commit_metadata}
+        return make, (self.store, self.config, self.clock), state
 
     # Opening
 
@@ -63,6 +74,7 @@ class Repository:
         spec_version: int = 2,
         check_clean_root: bool = True,
         clock: Clock = system_clock,
+        access: VirtualChunkAccess = NOBODY,
     ) -> "Repository":
         """A new repository with one empty snapshot on branch main.
 
@@ -75,7 +87,8 @@ class Repository:
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",
             )
-        repository = cls(store, given_config(config), clock, spec_version=spec_version)
+        given = given_config(config)
+        repository = cls(store, given, clock, spec_version=spec_version, access=access)
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
         return repository
@@ -87,18 +100,27 @@ class Repository:
         config: RepositoryConfig | None = None,
         *,
         clock: Clock = system_clock,
+        access: VirtualChunkAccess = NOBODY,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         spec_version, stored = stored_config(store, given, clock)
-        merged = given if stored is None else decode_config(stored).merge(given)
-        return cls(store, merged, clock, spec_version=spec_version)
+        merged = given if stored is None else usable_config(decode_config(stored)).merge(given)
+        return cls(store, merged, clock, spec_version=spec_version, access=access)
 
-    def reopened(self, config: RepositoryConfig | None = None) -> "Repository":
+    def reopened(
+        self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
+    ) -> "Repository":
         """The same repository, with `config` over the configuration it has here."""
-        merged = self.config.merge(given_config(config))
-        metadata = self.default_commit_metadata
-        return _reopen(self.store, merged, self.clock, metadata, self.spec_version)
+        again = type(self)(
+            self.store,
+            self.config.merge(given_config(config)),
+            self.clock,
+            spec_version=self.spec_version,
+            access=self.access if access is None else access,
+        )
+        again.default_commit_metadata = self.default_commit_metadata
+        return again
 
     @classmethod
     def exists(cls, store: ObjectStore) -> bool:
@@ -271,15 +293,3 @@ class Repository:
             rearranges=rearranges,
             default_metadata=self.default_commit_metadata,
         )
-
-
-def _reopen(
-    store: ObjectStore,
-    config: RepositoryConfig,
-    clock: Clock,
-    metadata: dict[str, Json],
-    spec_version: int,
-) -> Repository:
-    repository = Repository(store, config, clock, spec_version=spec_version)
-    repository.default_commit_metadata = metadata
-    return repository

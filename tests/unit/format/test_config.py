@@ -87,8 +87,10 @@ def rich_config() -> RepositoryConfig:
         "file:///d/": ObjectStoreConfig.LocalFileSystem("/d"),
         "memory://m/": ObjectStoreConfig.InMemory(),
     }
-    for prefix, store in stores.items():
-        config.set_virtual_chunk_container(VirtualChunkContainer(prefix, store))
+    # Not one by one: the last could not be read from, and is stored all the same.
+    config.virtual_chunk_containers = {
+        prefix: VirtualChunkContainer(prefix, store) for prefix, store in stores.items()
+    }
     return config
 
 

@@ -5,7 +5,7 @@ names the containers they trust, with credentials for each. Nothing of this is e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from frazil.errors import InvalidInputError, StorageError
@@ -84,20 +84,24 @@ class VirtualChunkAccess:
     )
     default_containers: bool = field(default=False, kw_only=True)
     reads: VirtualReads = field(default_factory=VirtualReads, kw_only=True)
+    home: Home | None = field(default=None, kw_only=True, repr=False)  # filled in when opening
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "credentials", _checked(self.credentials))
 
     def __reduce__(self) -> tuple[object, ...]:  # a view of a dict cannot be pickled
-        return _revive, (dict(self.credentials), self.default_containers, self.reads)
+        return _revive, (dict(self.credentials), self.default_containers, self.reads, self.home)
 
 
 def _revive(
     credentials: dict[str, AnyCredential | None],
     default_containers: bool,  # noqa: FBT001 -- called by pickle only
     reads: VirtualReads,
+    home: Home | None,
 ) -> VirtualChunkAccess:
-    return VirtualChunkAccess(credentials, default_containers=default_containers, reads=reads)
+    return VirtualChunkAccess(
+        credentials, default_containers=default_containers, reads=reads, home=home
+    )
 
 
 def _checked(given: object) -> Mapping[str, AnyCredential | None]:
@@ -141,7 +145,6 @@ class VirtualAccess:
         containers: Mapping[str, VirtualChunkContainer] | None,
         given: VirtualChunkAccess = NOBODY,
         *,
-        home: Home | None = None,
         settings: StorageSettings | None = None,
     ) -> "VirtualAccess":
         """Raises StorageError if credentials are not of the kind that their container needs."""
@@ -154,7 +157,7 @@ class VirtualAccess:
         ]
         fallbacks: Containers = Containers()
         if given.default_containers:
-            defaults = [_default_grant(each, given.credentials, home) for each in _defaults()]
+            defaults = [_default_grant(each, given) for each in _defaults()]
             fallbacks = Containers.of(grant.container for grant in defaults)
             grants += [grant for grant in defaults if grant.credentials is not None]
         return cls(own, fallbacks, tuple(grants), given.reads, settings or StorageSettings())
@@ -258,21 +261,13 @@ def _defaults() -> list[VirtualChunkContainer]:
     return [VirtualChunkContainer(f"{name}://", store, name) for name, store in stores.items()]
 
 
-def _default_grant(
-    container: VirtualChunkContainer,
-    credentials: Mapping[str, AnyCredential | None],
-    home: Home | None,
-) -> Grant:
+def _default_grant(container: VirtualChunkContainer, given: VirtualChunkAccess) -> Grant:
     """As the credentials for its name say, else as the repository is read; else not at all."""
-    at_home = home is not None and _platform(home.store) is _platform(container.store)
-    if home is not None and at_home:
-        container = VirtualChunkContainer(container.url_prefix, home.store, container.name)
+    credentials: AnyCredential | None = None
+    if given.home is not None and type(given.home.store) is type(container.store):
+        container = replace(container, store=given.home.store)
+        credentials = given.home.credentials
     for key in (container.name or "", container.url_prefix):
-        if key in credentials:
-            return Grant(container, _matching(container.store, credentials[key]))
-    return Grant(container, home.credentials if home is not None and at_home else None)
-
-
-def _platform(store: ObjectStoreConfig) -> type[ObjectStoreConfig]:
-    """Stores that speak S3 but are elsewhere are their own platform."""
-    return type(store)
+        if key in given.credentials:
+            credentials = _matching(container.store, given.credentials[key])
+    return Grant(container, credentials)
