@@ -17,7 +17,6 @@ from frazil.repo.commit import (
 )
 from frazil.repo.entry import EntryPoint
 from frazil.repo.logs import united
-from frazil.repo.spec_version import require_version_2
 
 
 def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
@@ -25,7 +24,6 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
     The old one stays where it is, for those who know its id, until it is collected.
     """
-    require_version_2(files.settings.spec_version)
     info = entry.fetch()
     require_tip(info, request)
     require_moves_allowed(info, request, doing="amending with moves")

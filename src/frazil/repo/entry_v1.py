@@ -280,10 +280,6 @@ def _as_version_1_names_it() -> Iterator[None]:
     try:
         yield
     except AlreadyExistsError as error:
-        match error.kind:
-            case "branch-already-exists":
-                raise ConflictError(error.message, kind="branch-update-conflict") from error
-            case "tag-previously-deleted":
-                raise AlreadyExistsError(error.message, kind="tag-already-exists") from error
-            case _:
-                raise
+        if error.kind == "tag-previously-deleted":
+            raise AlreadyExistsError(error.message, kind="tag-already-exists") from error
+        raise

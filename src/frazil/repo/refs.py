@@ -32,11 +32,16 @@ def create_branch(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
     _require_name(name)
     history.require_row(info, snapshot)
     if name in info.branches:
-        tip = history.snapshot_id(info, info.branches[name])
-        raise AlreadyExistsError(
-            f"branch already exists `{name} -> {tip}`", kind="branch-already-exists"
-        )
+        raise _is_taken(info, name)
     return info.with_branch(name, snapshot), BranchCreated(name)
+
+
+def _is_taken(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
+    tip = history.snapshot_id(info, info.branches[name])
+    message = f"branch already exists `{name} -> {tip}`"
+    if info.spec_version == 1:
+        return ConflictError(message, kind="branch-update-conflict", actual_parent=str(tip))
+    return AlreadyExistsError(message, kind="branch-already-exists")
 
 
 def reset_branch(

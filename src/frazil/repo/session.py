@@ -31,6 +31,7 @@ from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with
 from frazil.repo.session_chunks import SessionChunks
 from frazil.repo.session_state import SessionMode
 from frazil.repo.solver import Policy
+from frazil.repo.spec_version import require_version_2
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
 __all__ = ["Session", "SessionMode", "reopen"]
@@ -154,6 +155,7 @@ class Session(SessionChunks):
         allow_empty: bool = False,
     ) -> SnapshotId:
         """Puts a snapshot with these changes too in the place of the branch's tip."""
+        require_version_2(self.files.settings.spec_version)
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
