@@ -1,0 +1,214 @@
+"""Objects in a bucket: S3, Google Cloud Storage, Azure, a web server. All through obstore.
+
+remote_place      where it is and how it differs from others: remote_s3, _gcs, _azure, _http
+remote_settings   how many requests, how large, how often, how long
+remote_requests   a bounded number of them at a time
+remote_reads      parts of one object that belong together
+remote_writes     conditional writes whose answer may get lost
+remote_errors     what obstore raises, as our errors
+"""
+
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import batched
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from frazil.errors import ObjectNotFoundError, ReadOnlyError
+from frazil.objectstore.keys import require_prefix
+from frazil.objectstore.local_files import flat_bytes
+from frazil.objectstore.protocol import (
+    ALWAYS,
+    Blob,
+    DataList,
+    ObjectInfo,
+    Precondition,
+)
+from frazil.objectstore.remote_errors import translated
+from frazil.objectstore.remote_place import Place, key_after, path_of, start_of_paths
+from frazil.objectstore.remote_reads import Mark, Reader, mark_of
+from frazil.objectstore.remote_requests import Requests
+from frazil.objectstore.remote_settings import RemoteSettings, Role
+from frazil.objectstore.remote_writes import Writer
+from frazil.ranges import ByteRange, Range
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore as Client
+
+_DELETED_AT_ONCE = 1000
+
+
+class RemoteStore:
+    """The objects at a place, below its prefix.
+
+    Connects when first used. A pickle holds the place, credentials included, and connects anew.
+    In a process forked after the first use, every request raises StorageError.
+    """
+
+    def __init__(self, place: Place, settings: RemoteSettings | None = None) -> None:
+        self._place = place
+        self._settings = settings or RemoteSettings()
+        self._requests = Requests(
+            at_once=self._settings.max_requests, per_object=self._settings.max_requests_for_object
+        )
+        self._lock = Lock()
+        self._clients: dict[Role, Client] = {}
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def settings(self) -> RemoteSettings:
+        return self._settings
+
+    @property
+    def location(self) -> str:
+        return self._place.location
+
+    @property
+    def writable(self) -> bool:
+        return self._place.habits.writable
+
+    def with_settings(self, settings: RemoteSettings) -> "RemoteStore":
+        return self if settings == self._settings else RemoteStore(self._place, settings)
+
+    def with_user_agent(self, user_agent: str | None) -> "RemoteStore":
+        return self.with_settings(replace(self._settings, user_agent=user_agent))
+
+    # Reading
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        part = self._reader().read(path_of(self._place, key), byte_range, key=key)
+        version = "" if byte_range is not None or part.mark is None else self._version(part.mark)
+        return Blob(part.data, version)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        return self._reader().read_ranges(path_of(self._place, key), ranges, key=key)[0]
+
+    def head(self, key: str) -> ObjectInfo:
+        mark = self._reader().head(path_of(self._place, key), key=key)
+        return ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        require_prefix(prefix)
+        return self._list(prefix)
+
+    def _list(self, prefix: str) -> Iterator[ObjectInfo]:
+        habits, start = self._place.habits, start_of_paths(self._place)
+        for meta in self._walk(prefix.rpartition("/")[0]):
+            key = key_after(start, habits, meta["path"])
+            if key is not None and key.startswith(prefix):
+                mark = mark_of(meta)
+                yield ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
+
+    def _walk(self, directory: str) -> "Iterator[ObjectMeta]":
+        """All objects below it. obstore knows only whole segments as a prefix."""
+        from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light
+
+        root = path_of(self._place, directory) if directory else start_of_paths(self._place)
+        client = self._client("read")
+        with translated("list", self.location, directory), self._requests.one():
+            pages = iter(list_objects(client, root.rstrip("/") or None, chunk_size=1000))
+        while True:
+            with translated("list", self.location, directory), self._requests.one():
+                page = next(pages, None)
+            if page is None:
+                return
+            yield from page
+
+    # Writing
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        path = path_of(self._place, key)
+        self._require_writable("write", key)
+        writer = Writer(
+            client=self._client("write"),
+            reader=self._reader(),
+            requests=self._requests,
+            settings=self._settings,
+            habits=self._place.habits,
+            location=self.location,
+        )
+        return writer.put(path, flat_bytes(data), when, key=key)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        """On S3, missing objects are counted as if they had been there: the server does not say."""
+        removed = 0
+        for batch in batched(keys, _DELETED_AT_ONCE):
+            paths = {path_of(self._place, key): key for key in batch}
+            self._require_writable("delete", batch[0])
+            if self._place.habits.bulk_deletes:
+                removed += self._delete_at_once(paths)
+            else:
+                removed += sum(self._requests.map(self._delete_one, list(paths.items())))
+        return removed
+
+    def copy(self, source: str, target: str) -> None:
+        from obstore import copy  # noqa: PLC0415 - `import frazil` stays light
+
+        here, there = path_of(self._place, source), path_of(self._place, target)
+        self._require_writable("copy", f"{source} to {target}")
+        client = self._client("write")
+        with translated("copy", self.location, source), self._requests.one():
+            copy(client, here, there)
+
+    def sync(self) -> None:
+        """Nothing to wait for: what such a store has acknowledged is durable."""
+
+    def _delete_at_once(self, paths: dict[str, str]) -> int:
+        from obstore import delete  # noqa: PLC0415 - `import frazil` stays light
+
+        client = self._client("write")
+        with translated("delete", self.location, ""), self._requests.one():
+            delete(client, list(paths))
+        return len(paths)
+
+    def _delete_one(self, named: tuple[str, str]) -> bool:
+        from obstore import delete  # noqa: PLC0415 - `import frazil` stays light
+
+        path, key = named
+        client = self._client("write")
+        try:
+            with translated("delete", self.location, key), self._requests.one():
+                delete(client, path)
+        except ObjectNotFoundError:
+            return False
+        return True
+
+    def _require_writable(self, doing: str, what: str) -> None:
+        if not self.writable:
+            raise ReadOnlyError(
+                f"cannot {doing} {what}: {self.location} can only be read",
+                kind="read-only-storage",
+            )
+
+    # Connections
+
+    def _reader(self) -> Reader:
+        return Reader(
+            client=self._client("read"),
+            requests=self._requests,
+            settings=self._settings,
+            location=self.location,
+            suffix_ranges=self._place.habits.suffix_ranges,
+        )
+
+    def _client(self, role: Role) -> "Client":
+        with self._lock:
+            if role not in self._clients:
+                with translated("connect to", self.location, ""):
+                    self._clients[role] = self._place.connect(role, self._settings)
+            return self._clients[role]
+
+    def _version(self, mark: Mark) -> str:
+        if self._place.habits.counts_generations:
+            return mark.generation or ""
+        return mark.etag
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self.location!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RemoteStore, (self._place, self._settings)

@@ -1,0 +1,104 @@
+"""Where a remote store is: a value that knows how to connect, and what to expect there."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from frazil.errors import InvalidInputError
+from frazil.objectstore.keys import require_key
+from frazil.objectstore.local_names import decode_name, encode_key
+from frazil.objectstore.remote_settings import RemoteSettings, Role
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+type Headers = tuple[tuple[str, str], ...]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How a kind of store differs from the others."""
+
+    writable: bool = True
+    # What tells versions apart: a hash that the store computes, or a number that it counts up.
+    counts_generations: bool = False
+    # Some servers compare ETags with the quotes around them, some without.
+    quotes_etags: bool = False
+    # Percent-encoded as in a local directory: the reference uses another client there.
+    encodes_names: bool = False
+    suffix_ranges: bool = True
+    # Many in one request, which does not tell which of them were there.
+    bulk_deletes: bool = False
+    storage_classes: bool = True
+    keeps_metadata: bool = True
+
+
+class Place(Protocol):
+    """Frozen, picklable, and its repr shows no secret."""
+
+    @property
+    def location(self) -> str:
+        """For people: `s3://bucket/prefix`."""
+        ...
+
+    @property
+    def prefix(self) -> str:
+        """Of all keys in the bucket; no slash at its ends. Empty: the bucket's root."""
+        ...
+
+    @property
+    def habits(self) -> Habits: ...
+
+    def connect(self, role: Role, settings: RemoteSettings) -> "Client":
+        """A client of obstore for the whole bucket."""
+        ...
+
+
+def clean_prefix(prefix: str | None) -> str:
+    """Without empty segments. Raises InvalidInputError if it could not begin a key."""
+    cleaned = "/".join(segment for segment in (prefix or "").split("/") if segment)
+    if cleaned:
+        require_key(cleaned)
+    return cleaned
+
+
+def joined(root: str, prefix: str) -> str:
+    return f"{root}/{prefix}" if prefix else root
+
+
+def path_of(place: Place, key: str) -> str:
+    """The name of an object in the bucket. Raises InvalidInputError."""
+    require_key(key)
+    whole = f"{place.prefix}/{key}" if place.prefix else key
+    if place.habits.encodes_names:
+        return encode_key(whole)
+    if _CONTROL.search(whole):
+        raise InvalidInputError(
+            f"not a key here: {key!r} has control characters, which no request to"
+            f" {place.location} could carry"
+        )
+    return whole
+
+
+def start_of_paths(place: Place) -> str:
+    """What the names of all objects in the bucket begin with."""
+    return path_of(place, "x")[:-1]
+
+
+def key_after(start: str, habits: Habits, path: str) -> str | None:
+    """The key of an object by its name in the bucket; None if it is not one of this store's."""
+    rest = path[len(start) :]
+    if not path.startswith(start) or not rest:
+        return None
+    if not habits.encodes_names:
+        return rest
+    segments = [decode_name(segment) for segment in rest.split("/")]
+    return None if None in segments else "/".join(filter(None, segments))
+
+
+def aware(moment: datetime | None) -> datetime | None:
+    """In UTC if it does not say where."""
+    return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment

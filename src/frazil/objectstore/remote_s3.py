@@ -1,0 +1,164 @@
+"""S3 and what speaks its language."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from frazil.errors import StorageError
+from frazil.objectstore.credentials import (
+    S3AnonymousCredentials,
+    S3Credentials,
+    S3FixedCredentials,
+    S3FromEnvCredentials,
+    S3RefreshableCredentials,
+    S3StaticCredentials,
+)
+from frazil.objectstore.remote_place import Habits, Headers, aware, joined
+from frazil.objectstore.remote_settings import RemoteSettings, Role, client_options, retry_options
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Client
+
+# By the names that a configuration has for them; obstore computes no others.
+_CHECKSUMS = {"sha256": "SHA256", "crc64_nvme": "CRC64NVME"}
+_HABITS = Habits(bulk_deletes=True)
+_READ_ONLY_HABITS = Habits(bulk_deletes=True, writable=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Place:
+    bucket: str
+    prefix: str
+    credentials: S3Credentials
+    region: str | None = None
+    endpoint_url: str | None = None
+    allow_http: bool = False
+    force_path_style: bool = False
+    stream_timeout_s: int = 60
+    requester_pays: bool = False
+    checksum: str | None = None
+    read_headers: Headers = field(default=(), repr=False)
+    write_headers: Headers = field(default=(), repr=False)
+    writable: bool = True
+    scheme: str = "s3"
+
+    @property
+    def location(self) -> str:
+        return joined(f"{self.scheme}://{self.bucket}", self.prefix)
+
+    @property
+    def habits(self) -> Habits:
+        return _HABITS if self.writable else _READ_ONLY_HABITS
+
+    def connect(self, role: Role, settings: RemoteSettings) -> "Client":
+        from obstore.store import S3Store  # noqa: PLC0415 - `import frazil` stays light
+
+        headers = self.read_headers if role == "read" else self.write_headers
+        options = client_options(
+            settings,
+            role,
+            allow_http=self.allow_http or (self.endpoint_url or "").startswith("http:"),
+            headers=headers,
+            stream_timeout_s=self.stream_timeout_s,
+        )
+        return S3Store(
+            self.bucket,
+            config=self._config(),
+            client_options=options,  # type: ignore[arg-type]  # a TypedDict, built step by step
+            retry_config=retry_options(settings),
+            credential_provider=credential_provider(self.credentials),
+        )
+
+    def _config(self) -> Any:
+        endpoint, virtual_hosted = self._endpoint()
+        config: dict[str, object] = {
+            "virtual_hosted_style_request": virtual_hosted,
+            "skip_signature": isinstance(self.credentials, S3AnonymousCredentials),
+            "request_payer": self.requester_pays,
+        }
+        if endpoint is not None:
+            config["endpoint"] = endpoint
+        if self.region is not None:
+            config["region"] = self.region
+        if self.checksum is not None:
+            config["checksum_algorithm"] = _CHECKSUMS[self.checksum]
+        return config
+
+    def _endpoint(self) -> tuple[str | None, bool]:
+        """The address of the bucket's parent, or of the bucket if that is part of the host."""
+        if self.endpoint_url is None:
+            return None, not (self.force_path_style or "." in self.bucket)
+        endpoint = self.endpoint_url.rstrip("/")
+        parts = urlsplit(endpoint)
+        if self.force_path_style or _cannot_have_subdomains(parts.hostname or ""):
+            return endpoint, False
+        return parts._replace(netloc=f"{self.bucket}.{parts.netloc}").geturl(), True
+
+
+def require_checksum(name: str) -> None:
+    """Raises StorageError for an algorithm that obstore does not know."""
+    if name not in _CHECKSUMS:
+        known = ", ".join(sorted(_CHECKSUMS))
+        raise StorageError(
+            f"checksum algorithm {name} is not available here, only {known}",
+            kind="storage-config",
+        )
+
+
+def _cannot_have_subdomains(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return host == "localhost"
+    return True
+
+
+def credential_provider(credentials: S3Credentials) -> Any:
+    """For obstore: None to let it look around in the environment, or not sign at all.
+
+    Static ones come through a function too, or obstore would mix them with what it finds in the
+    environment.
+    """
+    match credentials:
+        case S3FromEnvCredentials() | S3AnonymousCredentials():
+            return None
+        case S3FixedCredentials(static):
+            return lambda: _as_obstore(static)
+        case S3RefreshableCredentials(current=current):
+            return Refreshing(credentials.fetch, current, _as_obstore)
+        case _:
+            raise TypeError(f"not credentials for S3: {credentials!r}")
+
+
+def _as_obstore(static: S3StaticCredentials) -> dict[str, object]:
+    return {
+        "access_key_id": static.access_key_id,
+        "secret_access_key": static.secret_access_key,
+        "token": static.session_token,
+        "expires_at": aware(static.expires_after),
+    }
+
+
+class Refreshing[T]:
+    """A function for obstore, which calls it again when what it gave is about to expire."""
+
+    def __init__(
+        self,
+        fetch: Callable[[], T],
+        current: T | None,
+        convert: Callable[[T], dict[str, Any]],
+    ) -> None:
+        self._fetch = fetch
+        self._current = current
+        self._convert = convert
+
+    def __call__(self) -> dict[str, Any]:
+        current, self._current = self._current, None
+        if current is not None:
+            given = self._convert(current)
+            if given["expires_at"] is None or given["expires_at"] > datetime.now(UTC):
+                return given
+        return self._convert(self._fetch())

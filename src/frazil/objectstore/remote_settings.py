@@ -1,0 +1,88 @@
+"""How requests to a remote store are made: how many, how large, how often, how long."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+type Role = Literal["read", "write"]
+
+_MIB = 1024 * 1024
+_SMALLEST_PART_BYTES = 5 * _MIB  # of a multipart upload, except for the last one
+_MOST_PARTS = 10_000
+# The body of a request that is still being sent counts as silence of the server, so a writer has
+# to be patient: 100 MiB through a line of 3 Mbit/s.
+_WRITE_SILENCE_S = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteSettings:
+    max_requests: int = 64  # at a time, of one store
+    max_requests_for_object: int = 18
+    request_bytes: int = 12 * _MIB  # a larger read becomes several requests
+    multipart_bytes: int = 100 * _MIB  # a larger put becomes several requests
+    max_tries: int = 10
+    initial_backoff_ms: int = 100
+    max_backoff_ms: int = 180_000
+    connect_timeout_ms: int | None = None
+    read_timeout_ms: int | None = None  # silence of the server
+    attempt_timeout_ms: int | None = None
+    operation_timeout_ms: int | None = None  # all attempts together
+    conditional_create: bool = True
+    conditional_update: bool = True
+    metadata: bool = True
+    storage_classes: tuple[tuple[str, str], ...] = ()  # beginning of a key, class; first fit
+    user_agent: str | None = None
+
+    def storage_class_of(self, key: str) -> str | None:
+        fitting = (name for start, name in self.storage_classes if key.startswith(start))
+        return next(fitting, None)
+
+    def part_bytes(self, size_bytes: int) -> int:
+        """Of a multipart upload of an object of that size."""
+        return max(self.request_bytes, _SMALLEST_PART_BYTES, -(-size_bytes // _MOST_PARTS))
+
+
+def retry_options(settings: RemoteSettings) -> Any:
+    """For obstore's `retry_config`."""
+    limit_ms = settings.operation_timeout_ms
+    return {
+        "max_retries": settings.max_tries - 1,
+        "retry_timeout": timedelta(milliseconds=180_000 if limit_ms is None else limit_ms),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=max(1, settings.initial_backoff_ms)),
+            "max_backoff": timedelta(milliseconds=max(1, settings.max_backoff_ms)),
+            "base": 2,
+        },
+    }
+
+
+def client_options(
+    settings: RemoteSettings,
+    role: Role,
+    *,
+    allow_http: bool,
+    headers: tuple[tuple[str, str], ...],
+    stream_timeout_s: int = 60,  # 0: for ever
+) -> dict[str, Any]:
+    """For obstore's `client_options`."""
+    options: dict[str, Any] = {
+        "allow_http": allow_http,
+        # obstore's own limit covers the whole body: a slow download would fail though all is well.
+        "timeout": _duration(settings.attempt_timeout_ms, timedelta(days=1)),
+    }
+    silence = timedelta(seconds=stream_timeout_s)
+    if role == "write" and silence:
+        silence = max(silence, timedelta(seconds=_WRITE_SILENCE_S))
+    if settings.read_timeout_ms is not None or silence:
+        options["read_timeout"] = _duration(settings.read_timeout_ms, silence)
+    if settings.connect_timeout_ms is not None:
+        options["connect_timeout"] = timedelta(milliseconds=settings.connect_timeout_ms)
+    if settings.user_agent is not None:
+        options["user_agent"] = settings.user_agent
+    if headers:
+        options["default_headers"] = dict(headers)
+    return options
+
+
+def _duration(given_ms: int | None, default: timedelta) -> timedelta:
+    return default if given_ms is None else timedelta(milliseconds=given_ms)
