@@ -6,26 +6,21 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from frazil.api.attribution import Attribution
 from frazil.api.conflicts import ConflictSolver
-from frazil.api.editing import EditedRepository
+from frazil.api.opening import OpenedRepository
 from frazil.api.session import IcechunkStore, Session
-from frazil.api.storage import Storage
 from frazil.api.updates import Update
-from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo, SpecVersion
-from frazil.api.versions import require_spec_version, require_version
-from frazil.errors import ConflictError, RepositoryNotFoundError
-from frazil.format.config import RepositoryConfig
+from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo
+from frazil.api.versions import require_version
 from frazil.ids import SnapshotId
 from frazil.repo import history
-from frazil.repo import repository as engine
 from frazil.repo.version import resolve
 from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
 
 _BATCH = 1000  # entries of a history that are worked out at once
 
 
-class Repository(EditedRepository):
+class Repository(OpenedRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on
@@ -34,148 +29,6 @@ class Repository(EditedRepository):
 
     def __repr__(self) -> str:
         return f"Repository(storage={self._storage!r}, config={self.config!r})"
-
-    # Opening
-
-    @classmethod
-    def create(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        spec_version: SpecVersion | int | None = None,
-        check_clean_root: bool = True,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        """A new repository, with one empty snapshot on branch `main`."""
-        made = engine.Repository.create(
-            storage.store,
-            config,
-            spec_version=require_spec_version(spec_version),
-            check_clean_root=check_clean_root,
-        )
-        return cls(made, storage, attribution)
-
-    @classmethod
-    async def create_async(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        spec_version: SpecVersion | int | None = None,
-        check_clean_root: bool = True,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        return await asyncio.to_thread(
-            cls.create,
-            storage,
-            config,
-            spec_version=spec_version,
-            check_clean_root=check_clean_root,
-            attribution=attribution,
-        )
-
-    @classmethod
-    def open(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        """Raises RepositoryNotFoundError. `config` goes over what the repository has saved."""
-        return cls(engine.Repository.open(storage.store, config), storage, attribution)
-
-    @classmethod
-    async def open_async(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        return await asyncio.to_thread(cls.open, storage, config, attribution=attribution)
-
-    @classmethod
-    def open_or_create(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        create_version: SpecVersion | int | None = None,
-        check_clean_root: bool = True,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        try:
-            return cls.open(storage, config, attribution=attribution)
-        except RepositoryNotFoundError:
-            pass
-        try:
-            return cls.create(
-                storage,
-                config,
-                spec_version=create_version,
-                check_clean_root=check_clean_root,
-                attribution=attribution,
-            )
-        except ConflictError:  # somebody else created it at the same time
-            return cls.open(storage, config, attribution=attribution)
-
-    @classmethod
-    async def open_or_create_async(
-        cls,
-        storage: Storage,
-        config: RepositoryConfig | None = None,
-        *,
-        create_version: SpecVersion | int | None = None,
-        check_clean_root: bool = True,
-        attribution: Attribution | None = None,
-    ) -> "Repository":
-        return await asyncio.to_thread(
-            cls.open_or_create,
-            storage,
-            config,
-            create_version=create_version,
-            check_clean_root=check_clean_root,
-            attribution=attribution,
-        )
-
-    def reopen(self, config: RepositoryConfig | None = None) -> "Repository":
-        """Another object for the same repository, with `config` over this one's.
-
-        Default commit metadata and attribution go along.
-        """
-        return type(self)(self._engine.reopened(config), self._storage, self._attribution)
-
-    async def reopen_async(self, config: RepositoryConfig | None = None) -> "Repository":
-        return await asyncio.to_thread(self.reopen, config)
-
-    @staticmethod
-    def exists(storage: Storage) -> bool:
-        return engine.Repository.exists(storage.store)
-
-    @staticmethod
-    async def exists_async(storage: Storage) -> bool:
-        return await asyncio.to_thread(Repository.exists, storage)
-
-    @staticmethod
-    def fetch_spec_version(storage: Storage) -> SpecVersion | None:
-        """None if there is no repository."""
-        found = engine.Repository.fetch_spec_version(storage.store)
-        return None if found is None else SpecVersion(found)
-
-    @staticmethod
-    async def fetch_spec_version_async(storage: Storage) -> SpecVersion | None:
-        return await asyncio.to_thread(Repository.fetch_spec_version, storage)
-
-    @staticmethod
-    def fetch_config(storage: Storage) -> RepositoryConfig | None:
-        """The saved configuration; None if the repository uses only defaults."""
-        return engine.Repository.fetch_config(storage.store)
-
-    @staticmethod
-    async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:
-        return await asyncio.to_thread(Repository.fetch_config, storage)
 
     # Sessions
 

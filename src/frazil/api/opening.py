@@ -1,0 +1,181 @@
+"""Repositories made and opened."""
+
+import asyncio
+from typing import Self
+
+from frazil.api.access import GivenAccess, access_of
+from frazil.api.attribution import Attribution
+from frazil.api.editing import EditedRepository
+from frazil.api.storage import Storage
+from frazil.api.values import SpecVersion
+from frazil.api.versions import require_spec_version
+from frazil.errors import ConflictError, RepositoryNotFoundError
+from frazil.format.config import RepositoryConfig
+from frazil.repo import repository as engine
+
+
+class OpenedRepository(EditedRepository):
+    """The part of Repository that finds one."""
+
+    @classmethod
+    def create(  # noqa: PLR0917 -- the reference's order
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """A new repository, with one empty snapshot on branch `main`."""
+        made = engine.Repository.create(
+            storage.store,
+            config,
+            spec_version=require_spec_version(spec_version),
+            check_clean_root=check_clean_root,
+            access=access_of(authorize_virtual_chunk_access, storage),
+        )
+        return cls(made, storage, attribution)
+
+    @classmethod
+    async def create_async(  # noqa: PLR0917 -- the reference's order
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        spec_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
+        attribution: Attribution | None = None,
+    ) -> Self:
+        return await asyncio.to_thread(
+            cls.create,
+            storage,
+            config,
+            authorize_virtual_chunk_access,
+            spec_version=spec_version,
+            check_clean_root=check_clean_root,
+            attribution=attribution,
+        )
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """Raises RepositoryNotFoundError. `config` goes over what the repository has saved.
+
+        Virtual chunks can be read from the containers that `authorize_virtual_chunk_access` names
+        by their url prefix, with the credentials that it gives; nothing of it is ever saved.
+        """
+        access = access_of(authorize_virtual_chunk_access, storage)
+        made = engine.Repository.open(storage.store, config, access=access)
+        return cls(made, storage, attribution)
+
+    @classmethod
+    async def open_async(
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        attribution: Attribution | None = None,
+    ) -> Self:
+        return await asyncio.to_thread(
+            cls.open, storage, config, authorize_virtual_chunk_access, attribution
+        )
+
+    @classmethod
+    def open_or_create(  # noqa: PLR0917 -- the reference's order
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
+        attribution: Attribution | None = None,
+    ) -> Self:
+        """As `open` if there is a repository, as `create` if not."""
+        given = authorize_virtual_chunk_access
+        try:
+            return cls.open(storage, config, given, attribution)
+        except RepositoryNotFoundError:
+            pass
+        try:
+            return cls.create(storage, config, given, create_version, check_clean_root, attribution)
+        except ConflictError:  # somebody else created it at the same time
+            return cls.open(storage, config, given, attribution)
+
+    @classmethod
+    async def open_or_create_async(  # noqa: PLR0917 -- the reference's order
+        cls,
+        storage: Storage,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        create_version: SpecVersion | int | None = None,
+        check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
+        attribution: Attribution | None = None,
+    ) -> Self:
+        return await asyncio.to_thread(
+            cls.open_or_create,
+            storage,
+            config,
+            authorize_virtual_chunk_access,
+            create_version=create_version,
+            check_clean_root=check_clean_root,
+            attribution=attribution,
+        )
+
+    def reopen(
+        self,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+    ) -> Self:
+        """Another object for the same repository, with `config` over this one's.
+
+        Default commit metadata and attribution go along, and so does the access to virtual chunks
+        unless another is given.
+        """
+        given = authorize_virtual_chunk_access
+        access = None if given is None else access_of(given, self._storage)
+        return type(self)(self._engine.reopened(config, access), self._storage, self._attribution)
+
+    async def reopen_async(
+        self,
+        config: RepositoryConfig | None = None,
+        authorize_virtual_chunk_access: GivenAccess = None,
+    ) -> Self:
+        return await asyncio.to_thread(self.reopen, config, authorize_virtual_chunk_access)
+
+    @property
+    def authorized_virtual_container_prefixes(self) -> set[str]:
+        """The url prefixes that were given when it was opened, whether or not there are such."""
+        return set(self._engine.access.credentials)
+
+    @staticmethod
+    def exists(storage: Storage) -> bool:
+        return engine.Repository.exists(storage.store)
+
+    @staticmethod
+    async def exists_async(storage: Storage) -> bool:
+        return await asyncio.to_thread(OpenedRepository.exists, storage)
+
+    @staticmethod
+    def fetch_spec_version(storage: Storage) -> SpecVersion | None:
+        """None if there is no repository."""
+        found = engine.Repository.fetch_spec_version(storage.store)
+        return None if found is None else SpecVersion(found)
+
+    @staticmethod
+    async def fetch_spec_version_async(storage: Storage) -> SpecVersion | None:
+        return await asyncio.to_thread(OpenedRepository.fetch_spec_version, storage)
+
+    @staticmethod
+    def fetch_config(storage: Storage) -> RepositoryConfig | None:
+        """The saved configuration; None if the repository uses only defaults."""
+        return engine.Repository.fetch_config(storage.store)
+
+    @staticmethod
+    async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:
+        return await asyncio.to_thread(OpenedRepository.fetch_config, storage)
