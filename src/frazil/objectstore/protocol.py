@@ -128,7 +128,10 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, keys: Iterable[str]) -> int:
-        """The number of objects removed; missing ones are fine."""
+        """The number of objects removed; missing ones are fine.
+
+        Where the place does not tell, missing ones are counted too.
+        """
         ...
 
     def copy(self, source: str, target: str) -> None:
