@@ -111,6 +111,7 @@ class Session(SessionChunks):
     def move(self, source: NodePath, target: NodePath) -> None:
         """Gives a node another path, with everything below it; only while rearranging."""
         with self._writing, self._state:
+            require_version_2(self.files.settings.spec_version)
             plan = plan_move(self._changes, source, target)
             self._require_not_read_only()
             if not self._rearranges:
