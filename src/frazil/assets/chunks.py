@@ -10,12 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.cache import WeighedCache
 from frazil.assets.layout import chunk_key
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
+
+type ChunkPart = tuple[ChunkId, Range]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,12 @@ def plan_reads(
 class ChunkFiles:
     store: ObjectStore
     pool: Pool
+    cache: WeighedCache[ChunkPart, bytes]
 
     def fetch(self, chunk: ChunkId, wanted: Range) -> Data:
-        data = self.store.get(chunk_key(chunk), wanted).data
-        _require_length(chunk, wanted, data)
-        return data
+        if self.cache.capacity:
+            return self.cache.fetch((chunk, wanted), lambda _: bytes(self._fetch(chunk, wanted)))
+        return self._fetch(chunk, wanted)
 
     def fetch_many(
         self,
@@ -75,9 +79,27 @@ class ChunkFiles:
     def _read(self, read: ObjectRead) -> Sequence[Data]:
         if len(read.ranges) == 1:
             return [self.fetch(read.chunk, read.ranges[0])]
-        parts = self.store.get_ranges(chunk_key(read.chunk), read.ranges)
-        for wanted, part in zip(read.ranges, parts, strict=True):
-            _require_length(read.chunk, wanted, part)
+        if not self.cache.capacity:
+            return self._fetch_parts(read.chunk, read.ranges)
+        known = {part: self.cache.find((read.chunk, part)) for part in read.ranges}
+        missing = [part for part, data in known.items() if data is None]
+        if missing:
+            # Copies: what came back may be views of one large piece, which they would keep.
+            fetched = map(bytes, self._fetch_parts(read.chunk, missing))
+            for part, data in zip(missing, fetched, strict=True):
+                known[part] = data
+                self.cache.remember((read.chunk, part), data)
+        return [found for part in read.ranges if (found := known[part]) is not None]
+
+    def _fetch(self, chunk: ChunkId, wanted: Range) -> Data:
+        data = self.store.get(chunk_key(chunk), wanted).data
+        _require_length(chunk, wanted, data)
+        return data
+
+    def _fetch_parts(self, chunk: ChunkId, ranges: Sequence[Range]) -> Sequence[Data]:
+        parts = self.store.get_ranges(chunk_key(chunk), ranges)
+        for wanted, part in zip(ranges, parts, strict=True):
+            _require_length(chunk, wanted, part)
         return parts
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from frazil.assets.cache import WeighedCache
+from frazil.assets.background import BETWEEN_FORKS
+from frazil.assets.caches import Caches
 from frazil.assets.chunks import ChunkFiles
 from frazil.assets.layout import (
     OVERWRITTEN,
@@ -52,29 +53,23 @@ def naming(key: str) -> Iterator[None]:
 class Files:
     """Snapshots, manifests and transaction logs are immutable, so what was read once is kept.
 
-    Caches are bounded by the weights of the configuration: nodes, chunk references, changes.
+    As much of it as the configuration says (see caches).
     What is put here is durable only after the store's `sync`; names are random, so nothing is
     ever overwritten.
     """
 
-    def __init__(self, store: ObjectStore, settings: Settings) -> None:
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        """With caches of another object for the same repository, as far as they fit."""
         self.store = store
         self.settings = settings
         self.pool = Pool(settings.io_threads)
-        self.chunks = ChunkFiles(store, self.pool)
+        self.caches = Caches.of(settings) if caches is None else caches.fitting(settings)
+        self.chunks = ChunkFiles(store, self.pool, self.caches.chunks)
         self.virtual = VirtualChunks(settings.virtual, self.pool)
-        self._snapshots = WeighedCache[SnapshotId, Snapshot](
-            settings.cached_nodes, lambda snapshot: len(snapshot.nodes)
-        )
-        self._heads = WeighedCache[SnapshotId, SnapshotHead](settings.cached_nodes, lambda _: 1)
-        self._manifests = WeighedCache[ManifestId, Manifest](
-            settings.cached_refs, lambda manifest: manifest.num_refs
-        )
-        self._logs = WeighedCache[SnapshotId, TransactionLog](
-            settings.cached_changes, lambda log: log.num_changes
-        )
+        self.v1_tags = self.caches.v1_tags
         self._newest: StoredRepoInfo | None = None  # as last fetched
-        self.v1_tags: dict[str, SnapshotId] = {}  # seen so far; they never move
 
     # The entry point
 
@@ -116,22 +111,27 @@ class Files:
     # Immutable files
 
     def fetch_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        return self._snapshots.fetch(snapshot, self._load_snapshot)
+        return self.caches.snapshots.fetch(snapshot, self._load_snapshot)
 
     def fetch_head(self, snapshot: SnapshotId) -> SnapshotHead:
         """Of a snapshot of version 1, without its nodes."""
-        known = self._snapshots.find(snapshot)
-        return self._heads.fetch(snapshot, self._load_head) if known is None else known.head
+        known = self.caches.snapshots.find(snapshot)
+        return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
 
     def fetch_manifest(self, manifest: ManifestId) -> Manifest:
-        return self._manifests.fetch(manifest, self._load_manifest)
+        known = self.caches.manifests.find(manifest)
+        return self.preload_manifest(manifest) if known is None else known
+
+    def preload_manifest(self, manifest: ManifestId) -> Manifest:
+        """As `fetch_manifest`, for when it is known not to be in memory."""
+        return self.caches.loading.load(manifest, self._load_manifest)
 
     def find_manifest(self, manifest: ManifestId) -> Manifest | None:
         """The manifest if it is in memory."""
-        return self._manifests.find(manifest)
+        return self.caches.manifests.find(manifest)
 
     def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
-        return self._logs.fetch(snapshot, self._load_log)
+        return self.caches.logs.fetch(snapshot, self._load_log)
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         key = snapshot_key(snapshot.id)
@@ -140,7 +140,7 @@ class Files:
             snapshot, level=settings.compression_level, spec_version=settings.spec_version
         )
         self.store.put(key, data)
-        self._snapshots.remember(snapshot.id, snapshot)
+        self.caches.snapshots.remember(snapshot.id, snapshot)
 
     def put_manifest(self, manifest: Manifest) -> ManifestFile:
         data = encode_manifest(
@@ -150,7 +150,7 @@ class Files:
             spec_version=self.settings.spec_version,
         )
         self.store.put(manifest_key(manifest.id), data)
-        self._manifests.remember(manifest.id, manifest)
+        self.caches.manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
@@ -159,7 +159,7 @@ class Files:
             log, level=settings.compression_level, spec_version=settings.spec_version
         )
         self.store.put(transaction_key(log.id), data)
-        self._logs.remember(log.id, log)
+        self.caches.logs.remember(log.id, log)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
         return self._load(snapshot_key(snapshot), decode_snapshot)
@@ -168,7 +168,14 @@ class Files:
         return self._load(snapshot_key(snapshot), decode_snapshot_head)
 
     def _load_manifest(self, manifest: ManifestId) -> Manifest:
-        return self._load(manifest_key(manifest), decode_manifest)
+        with BETWEEN_FORKS:  # this may run in the background
+            known = self.caches.manifests.find(manifest)
+        if known is not None:  # it was being loaded when somebody looked for it
+            return known
+        loaded = self._load(manifest_key(manifest), decode_manifest)
+        with BETWEEN_FORKS:
+            self.caches.manifests.remember(manifest, loaded)
+        return loaded
 
     def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self._load(transaction_key(snapshot), decode_txlog)

@@ -5,6 +5,7 @@ A field of RepositoryConfig that is None means "the default"; these are they.
 
 from dataclasses import dataclass, field
 
+from frazil.assets.preload_rules import PreloadRules
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.config import (
@@ -31,12 +32,14 @@ class Settings:
     cached_nodes: int
     cached_refs: int
     cached_changes: int
+    cached_chunk_bytes: int
     update_tries: int
     update_backoff_s: float
     update_backoff_cap_s: float
     updates_per_file: int
     location_compression: LocationCompression | None
     splitting: ManifestSplittingConfig | None
+    preload: PreloadRules = field(default_factory=PreloadRules)
     spec_version: int = 2  # of the files that are written
     virtual: VirtualAccess = field(default_factory=VirtualAccess)
 
@@ -66,12 +69,14 @@ class Settings:
             cached_nodes=_given(caching.num_snapshot_nodes, 500_000),
             cached_refs=_given(caching.num_chunk_refs, 15_000_000),
             cached_changes=_given(caching.num_transaction_changes, 0),
+            cached_chunk_bytes=_given(caching.num_bytes_chunks, 0),
             update_tries=max(1, _given(retries.max_tries, 100)),
             update_backoff_s=_given(retries.initial_backoff_ms, 50) / 1000,
             update_backoff_cap_s=_given(retries.max_backoff_ms, 30_000) / 1000,
             updates_per_file=max(1, _given(config.num_updates_per_repo_info_file, 1000)),
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
+            preload=PreloadRules.of(manifest.preload),
             spec_version=spec_version,
             virtual=VirtualAccess.of(
                 config.virtual_chunk_containers, access, settings=config.storage

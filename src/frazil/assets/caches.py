@@ -1,0 +1,71 @@
+"""What is kept of a repository's files, by the weights of the configuration.
+
+- `num_snapshot_nodes`: snapshots, by nodes
+- `num_chunk_refs`: manifests, by references
+- `num_transaction_changes`: transaction logs, by changes
+- `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
+- `num_bytes_attributes`: nothing, as attributes are part of their node
+"""
+
+from dataclasses import dataclass, field
+
+from frazil.assets.background import Background
+from frazil.assets.cache import WeighedCache
+from frazil.assets.chunks import ChunkPart
+from frazil.assets.flights import Flights
+from frazil.assets.preload_rules import PreloadRules
+from frazil.assets.settings import Settings
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import Snapshot, SnapshotHead
+from frazil.format.txlog import TransactionLog
+from frazil.ids import ManifestId, SnapshotId
+
+type PreloadPlan = tuple[ManifestId, ...]
+
+_REMEMBERED_PLANS = 10_000  # manifests in them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caches:
+    """Safe to share between threads, and between objects for one repository."""
+
+    snapshots: WeighedCache[SnapshotId, Snapshot]
+    heads: WeighedCache[SnapshotId, SnapshotHead]
+    manifests: WeighedCache[ManifestId, Manifest]
+    logs: WeighedCache[SnapshotId, TransactionLog]
+    chunks: WeighedCache[ChunkPart, bytes]
+    plans: WeighedCache[tuple[SnapshotId, PreloadRules], PreloadPlan] = field(
+        default_factory=lambda: WeighedCache(_REMEMBERED_PLANS, len)
+    )
+    loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
+    background: Background = field(default_factory=Background)
+    v1_tags: dict[str, SnapshotId] = field(default_factory=dict)  # seen so far; they never move
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Caches":
+        return cls(
+            WeighedCache(settings.cached_nodes, lambda snapshot: len(snapshot.nodes)),
+            WeighedCache(settings.cached_nodes, lambda _: 1),
+            WeighedCache(settings.cached_refs, lambda manifest: manifest.num_refs),
+            WeighedCache(settings.cached_changes, lambda log: log.num_changes),
+            WeighedCache(settings.cached_chunk_bytes, len),
+        )
+
+    def fitting(self, settings: Settings) -> "Caches":
+        """These, with new and empty ones in place of those that were to be larger or smaller."""
+        new = Caches.of(settings)
+        return Caches(
+            _fitting(self.snapshots, new.snapshots),
+            _fitting(self.heads, new.heads),
+            _fitting(self.manifests, new.manifests),
+            _fitting(self.logs, new.logs),
+            _fitting(self.chunks, new.chunks),
+            self.plans,
+            self.loading,
+            self.background,
+            self.v1_tags,
+        )
+
+
+def _fitting[K, V](old: WeighedCache[K, V], new: WeighedCache[K, V]) -> WeighedCache[K, V]:
+    return old if old.capacity == new.capacity else new

@@ -1,0 +1,132 @@
+"""Which manifests a new session will want soon, by the rules of the configuration.
+
+Those of coordinates, by default: they are small, and most programs begin by reading them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+
+from frazil.format.conditions import (
+    Bound,
+    ManifestPreloadCondition,
+    PreloadAnd,
+    PreloadFalse,
+    PreloadNameMatches,
+    PreloadNumRefs,
+    PreloadOr,
+    PreloadPathMatches,
+    PreloadTrue,
+)
+from frazil.format.config import ManifestPreloadConfig
+from frazil.format.nodes import Node, Nodes
+from frazil.format.schemas import NODE_ARRAY
+from frazil.format.snapshot import Snapshot
+from frazil.ids import ManifestId
+
+# Names that coordinates have by the conventions for climate and forecast data, as in the reference.
+_COORDINATES = (
+    r"^\bt\b$|^(time|min|hour|day|week|month|year)[0-9]*$",
+    r"^(z|nav_lev|gdep|lv_|[o]*lev|bottom_top|sigma|h(ei)?ght|altitude|depth|isobaric|pres|isotherm)[a-z_]*[0-9]*$",  # noqa: E501 -- one expression
+    r"^(y|j|nlat|rlat|nj)$",
+    r"^y?(nav_lat|lat|gphi)[a-z0-9]*$",
+    r"^x?(nav_lon|lon|glam)[a-z0-9]*$",
+    r"^(x|i|nlon|rlon|ni)$",
+)
+DEFAULT_CONDITION: ManifestPreloadCondition = PreloadAnd(
+    (
+        PreloadOr(tuple(map(PreloadNameMatches, _COORDINATES))),
+        PreloadNumRefs(None, Bound(1000, included=True)),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PreloadRules:
+    condition: ManifestPreloadCondition = DEFAULT_CONDITION
+    max_total_refs: int = 10_000
+    max_arrays: int = 50  # that are looked at
+
+    @classmethod
+    def of(cls, config: ManifestPreloadConfig | None) -> "PreloadRules":
+        given = config or ManifestPreloadConfig()
+        rules = cls()
+        total, arrays = given.max_total_refs, given.max_arrays_to_scan
+        return cls(
+            given.preload_if or rules.condition,
+            rules.max_total_refs if total is None else total,
+            rules.max_arrays if arrays is None else arrays,
+        )
+
+    @property
+    def are_void(self) -> bool:
+        """Whether no manifest fits, whatever there is."""
+        nothing = self.max_total_refs == 0 or self.max_arrays == 0
+        return nothing or isinstance(self.condition, PreloadFalse)
+
+
+def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> tuple[ManifestId, ...]:
+    """Manifests to fetch, each once, in the order of the paths of their arrays.
+
+    Of the first arrays by path, those that fit; one that would exceed the total is left out, and
+    smaller ones after it are not.
+    """
+    sizes: dict[ManifestId, int] = {}
+    chosen: dict[ManifestId, int] = {}
+    left = rules.max_total_refs
+    for node in _possible_arrays(snapshot.nodes, rules):
+        sizes = sizes or {file.id: file.num_refs for file in snapshot.manifest_files}
+        for ref in () if node.array is None else node.array.manifests:
+            num_refs = sizes.get(ref.id)
+            if num_refs is None or ref.id in chosen or num_refs > left:
+                continue
+            if fits(rules.condition, node.path.text, num_refs):
+                chosen[ref.id] = num_refs
+                left -= num_refs
+    return tuple(chosen)
+
+
+def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -> bool:
+    """Whether a manifest of an array is wanted; if `num_refs` is None, whether any may be."""
+    match condition:
+        case PreloadOr(conditions):
+            return any(fits(each, path, num_refs) for each in conditions)
+        case PreloadAnd(conditions):
+            return all(fits(each, path, num_refs) for each in conditions)
+        case PreloadPathMatches(regex):
+            return _found(regex, path)
+        case PreloadNameMatches(regex):
+            return _found(regex, path.rpartition("/")[2])
+        case PreloadNumRefs(start, stop):
+            return num_refs is None or (_above(start, num_refs) and _below(stop, num_refs))
+        case _:
+            return isinstance(condition, PreloadTrue)
+
+
+def _possible_arrays(nodes: Nodes, rules: PreloadRules) -> Iterator[Node]:
+    """Only these are decoded: a hierarchy may have thousands of others."""
+    arrays = np.flatnonzero(nodes.table.union("node_data").types == NODE_ARRAY)
+    for row in islice(arrays.tolist(), rules.max_arrays):
+        if fits(rules.condition, nodes.path_text(row), None):
+            yield nodes.node(row)
+
+
+def _above(bound: Bound | None, number: int) -> bool:
+    return bound is None or number > bound.value or (bound.included and number == bound.value)
+
+
+def _below(bound: Bound | None, number: int) -> bool:
+    return bound is None or number < bound.value or (bound.included and number == bound.value)
+
+
+@lru_cache(maxsize=4096)  # sessions of one repository ask about the same names again and again
+def _found(regex: str, text: str) -> bool:
+    """Unanchored; what is not a regular expression matches nothing, as in the reference."""
+    try:
+        return re.search(regex, text) is not None
+    except re.error:
+        return False
