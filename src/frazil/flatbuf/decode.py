@@ -10,6 +10,7 @@
 
 All rows of one table type are decoded together, level by level: their vtables are few, so the
 place of a field is looked up once for each vtable, and the field of all rows is one gather.
+A single row is read number by number instead (decode_row.py).
 
 The bytes are not trusted. Positions are checked for bounds and alignment in bulk before they are
 used; evenly spaced ones, as our own encoder makes them, are not even listed (places.py).
@@ -33,19 +34,17 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.decode_row import decode_row
 from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
-    Bytes1,
     Ints,
-    gather,
     readonly,
     run_index,
     splits_of,
 )
 from frazil.flatbuf.schema import (
-    SCALAR_SIZES,
     Bytes,
     Field,
     Scalar,
@@ -60,6 +59,7 @@ from frazil.flatbuf.schema import (
     element_size,
     inline_size,
 )
+from frazil.flatbuf.source import Source
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -85,56 +85,8 @@ def decode(data: Buffer, schema: TableSchema, *, max_expansion: int = 4) -> Tabl
         raise FormatError(f"buffer is {len(heap)} bytes, expected 8 to {MAX_SIZE}")
     if heap.ctypes.data % 8:
         heap = heap.copy()  # numpy would copy at every gather
-    source = _Source(readonly(heap), max_expansion * len(heap))
-    root = int(source.at("u4", Places(1, 0))[0])
-    return _decode_rows(source, schema, Places(1, root))
-
-
-class _Source:
-    """The bytes, and how many more may be gathered from them."""
-
-    def __init__(self, heap: Bytes1, budget: int) -> None:
-        self.heap = heap
-        self.size = len(heap)
-        self.budget = budget
-
-    def spend(self, size: int) -> None:
-        self.budget -= size
-        if self.budget < 0:
-            raise FormatError("vectors of the buffer overlap too much")
-
-    def units(self, dtype: str) -> Array:
-        """The whole buffer as numbers of this type."""
-        size = SCALAR_SIZES[dtype]
-        return self.heap[: self.size // size * size].view(f"<{dtype}" if size > 1 else dtype)
-
-    def at(self, dtype: str, places: Places) -> Array:
-        """The number at each place, which is aligned and in bounds; maybe a view."""
-        if places.listed is None:
-            kind = np.dtype(dtype).newbyteorder("<")
-            return np.ndarray((places.count,), kind, self.heap, places.first, (places.step,))
-        size = SCALAR_SIZES[dtype]
-        units: Array = self.units(dtype)
-        return units[places.listed // size] if size > 1 else units[places.listed]
-
-    def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
-        """As many numbers from each place on, end to end."""
-        size = SCALAR_SIZES[dtype]
-        is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
-        if not is_even or not lengths[0]:
-            return gather(self.units(dtype), places.array() // size, lengths)
-        shape, kind = (places.count, int(lengths[0])), np.dtype(dtype).newbyteorder("<")
-        cells: Array = np.ndarray(shape, kind, self.heap, places.first, (places.step, size))
-        return cells.reshape(-1)
-
-    def check(self, places: Places, size: int, align: int, what: str) -> None:
-        """Raises unless `size` bytes at each place are in bounds and aligned."""
-        if not places.count:
-            return
-        if places.lowest < 0 or places.highest + size > self.size:
-            raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
-        if not places.are_aligned(align):
-            raise FormatError(f"{what} is not aligned to {align} bytes")
+    source = Source(readonly(heap), max_expansion * len(heap))
+    return _decode_rows(source, schema, Places(1, source.u4(0)))
 
 
 def _copied(values: Array) -> Array:
@@ -178,7 +130,7 @@ class _Cells:
 class _Rows:
     """Tables of one schema at these positions, with what their vtables say."""
 
-    def __init__(self, source: _Source, schema: TableSchema, places: Places) -> None:
+    def __init__(self, source: Source, schema: TableSchema, places: Places) -> None:
         self.source = source
         self.schema = schema
         self.starts = places
@@ -235,9 +187,17 @@ class _Rows:
         return targets
 
 
-def _decode_rows(source: _Source, schema: TableSchema, places: Places) -> Table:
-    if not places.count:
-        return Table.empty(schema)
+def _decode_rows(source: Source, schema: TableSchema, places: Places) -> Table:
+    match places.count:
+        case 0:
+            return Table.empty(schema)
+        case 1:
+            return decode_row(source, schema, places.first, _decode_rows, _decode_strings)
+        case _:
+            return _decode_many(source, schema, places)
+
+
+def _decode_many(source: Source, schema: TableSchema, places: Places) -> Table:
     rows = _Rows(source, schema, places)
     columns: dict[str, Column] = {}
     for field in schema.fields:
@@ -268,7 +228,7 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
     targets = rows.targets(field, cells)
     match field.kind:
         case String() | Bytes():
-            column = _decode_strings(rows, field, targets)
+            column = _decode_strings(rows.source, f"{rows.schema.name}.{field.name}", targets)
             if cells.rows is None:
                 return column
             return StringColumn(
@@ -300,12 +260,11 @@ def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
     return StructColumn(values, cells.present(rows.count))
 
 
-def _measure(rows: _Rows, field: Field, targets: Places, size: int, align: int) -> Ints:
+def _measure(source: Source, what: str, targets: Places, size: int, align: int) -> Ints:
     """Elements of the vectors at the targets, which are in bounds and aligned."""
-    found = rows.source.at("u4", targets)
-    what = f"{rows.schema.name}.{field.name}"
+    found = source.at("u4", targets)
     if align > 4:
-        rows.source.check(targets.shifted(4), 0, align, what)
+        source.check(targets.shifted(4), 0, align, what)
     if not targets.count:
         return found.astype(np.int64)
     if bool((found == found[0]).all()):
@@ -314,21 +273,21 @@ def _measure(rows: _Rows, field: Field, targets: Places, size: int, align: int) 
     else:
         lengths = found.astype(np.int64)
         end = int((targets.array() + lengths * size).max())
-    if end + 4 > rows.source.size:
-        raise FormatError(f"{what} reaches outside the buffer of {rows.source.size} bytes")
+    if end + 4 > source.size:
+        raise FormatError(f"{what} reaches outside the buffer of {source.size} bytes")
     return lengths
 
 
-def _decode_strings(rows: _Rows, field: Field, targets: Places) -> StringColumn:
+def _decode_strings(source: Source, what: str, targets: Places) -> StringColumn:
     codes, found = targets.distinct(4)
-    lengths = _measure(rows, field, found, 1, 1)
-    return StringColumn(codes, Strings(rows.source.heap, found.shifted(4).array(), lengths))
+    lengths = _measure(source, what, found, 1, 1)
+    return StringColumn(codes, Strings(source.heap, found.shifted(4).array(), lengths))
 
 
 def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) -> Column:
     source = rows.source
     size, align = element_size(field.kind)
-    lengths = _measure(rows, field, targets, size, align)
+    lengths = _measure(source, f"{rows.schema.name}.{field.name}", targets, size, align)
     source.spend(int(lengths.sum()) * size)
     splits = splits_of(cells.lengths(lengths, rows.count))
     present = cells.present(rows.count)
@@ -346,7 +305,8 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) ->
             return TableVectorColumn(splits, _decode_rows(source, schema, elements), present)
         case _:
             elements = _decode_offsets(rows, field, targets, lengths)
-            return StringVectorColumn(splits, _decode_strings(rows, field, elements), present)
+            strings = _decode_strings(source, f"{rows.schema.name}.{field.name}", elements)
+            return StringVectorColumn(splits, strings, present)
 
 
 def _scaled(lengths: Ints, size: int) -> Ints:

@@ -10,6 +10,7 @@ handed out. All rows of one table type become one block of equal strides:
 
 The same columns always give the same bytes. Strings are written once for each code; vtables with
 equal content once in the buffer; sub-tables once for each row of their column.
+A single row is put together number by number (encode_row.py), to the bytes described here.
 """
 
 from collections.abc import Buffer
@@ -18,7 +19,7 @@ from typing import assert_never
 
 import numpy as np
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.flatbuf.attached import Attachment, attachment
 from frazil.flatbuf.columns import (
     ScalarColumn,
@@ -27,17 +28,16 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.encode_row import encode_row
+from frazil.flatbuf.layout import Piece, lay_out, pieces_of, vtable_of
 from frazil.flatbuf.ragged import Array, Bools, Bytes1, Ints, even_step, run_index, run_mask
 from frazil.flatbuf.schema import (
     Field,
     String,
-    Union,
     element_size,
-    inline_size,
 )
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
-
-MAX_SIZE = 2**31 - 1
+from frazil.flatbuf.target import Target
 
 
 def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
@@ -55,7 +55,7 @@ def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffe
         raise InvalidInputError(f"the root is one row of {table.schema.name}, found {len(table)}")
     if identifier is not None and len(identifier) != 4:
         raise InvalidInputError(f"a file identifier has 4 bytes, found {identifier!r}")
-    target = _Target()
+    target = Target()
     _, root = target.reserve(4, 4)
     if identifier is not None:
         _, found = target.reserve(4, 4)
@@ -65,45 +65,11 @@ def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffe
     return target.parts
 
 
-class _Target:
-    """The bytes so far: arrays in the order of their positions, filled in after they are placed."""
-
-    def __init__(self) -> None:
-        self.parts: list[Buffer] = []
-        self.size = 0
-        self.vtables: dict[bytes, int] = {}
-
-    def reserve(self, size: int, align: int, ahead: int = 0) -> tuple[int, Bytes1]:
-        """A place for `size` zero bytes that is `ahead` bytes before a multiple of `align`."""
-        padding = -(self.size + ahead) % align
-        position = self.size + padding
-        if position + size > MAX_SIZE:
-            raise FormatError(
-                f"table is too large: more than the {MAX_SIZE} bytes of a FlatBuffer",
-                kind="serialization",
-            )
-        if padding:
-            self.parts.append(bytes(padding))
-        part = np.zeros(size, np.uint8)
-        self.parts.append(part)
-        self.size = position + size
-        return position, part
-
-    def vtable(self, content: bytes) -> int:
-        if content not in self.vtables:
-            position, part = self.reserve(len(content), 2)
-            part[:] = np.frombuffer(content, np.uint8)
-            self.vtables[content] = position
-        return self.vtables[content]
-
-
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A slot that some row has."""
+class _Presence:
+    """In which rows some slots are."""
 
-    slot: int
-    size: int
-    align: int
+    pieces: list[Piece]
     present: Bools  # (n,)
     always: bool
 
@@ -143,11 +109,19 @@ class _Block:
         return positions
 
 
-def _encode_rows(target: _Target, table: Table) -> tuple[int, int]:
+def _encode_rows(target: Target, table: Table) -> tuple[int, int]:
     """Writes all rows; returns where the first one is, and the distance between rows."""
-    pieces = [piece for field in table.schema.fields for piece in _pieces(table, field)]
-    places, stride = _lay_out(pieces)
-    vtables = _encode_vtables(target, table, pieces, places, stride)
+    if len(table) == 1:
+        return encode_row(target, table, _encode_rows, _encode_texts)
+    return _encode_many(target, table)
+
+
+def _encode_many(target: Target, table: Table) -> tuple[int, int]:
+    found = [_presence(table, field) for field in table.schema.fields]
+    presences = [each for each in found if each is not None]
+    pieces = [piece for each in presences for piece in each.pieces]
+    places, stride = lay_out(pieces)
+    vtables = _encode_vtables(target, table, presences, places, stride)
     attached = _attachments(table, places)
     aligns = [piece.align for piece in pieces] + [each.align for each in attached.values()]
     align = max([4, *aligns])
@@ -179,56 +153,34 @@ def _attachments(table: Table, places: dict[int, int]) -> dict[int, Attachment]:
     return {slot: each for slot, each in found if each is not None}
 
 
-def _pieces(table: Table, field: Field) -> list[_Piece]:
+def _presence(table: Table, field: Field) -> _Presence | None:
+    """None if no row has the field."""
     present = table[field.name].present
     if not present.any():
-        return []
-    always = bool(present.all())
-    if isinstance(field.kind, Union):
-        return [
-            _Piece(field.slot, 1, 1, present, always),
-            _Piece(field.slot + 1, 4, 4, present, always),
-        ]
-    return [_Piece(field.slot, *inline_size(field.kind), present, always)]
-
-
-def _lay_out(pieces: list[_Piece]) -> tuple[dict[int, int], int]:
-    """Offset of each slot inside the row, and the row's size. Wide fields first, gaps filled."""
-    places: dict[int, int] = {}
-    waiting = sorted(pieces, key=lambda piece: -piece.align)
-    cursor = 4  # the distance to the vtable comes first
-    while waiting:
-        fits = next((piece for piece in waiting if cursor % piece.align == 0), None)
-        if fits is None:
-            cursor += 1
-            continue
-        waiting.remove(fits)
-        places[fits.slot] = cursor
-        cursor += fits.size
-    if cursor > 0xFFFF:
-        raise InvalidInputError(f"a row of {cursor} bytes is larger than FlatBuffers allow")
-    return places, cursor
+        return None
+    return _Presence(pieces_of(field), present, bool(present.all()))
 
 
 def _encode_vtables(
-    target: _Target, table: Table, pieces: list[_Piece], places: dict[int, int], size: int
+    target: Target, table: Table, presences: list[_Presence], places: dict[int, int], size: int
 ) -> Array:
     """Position of the vtable of each row, or of the only one as an array of one."""
-    varying = [piece for piece in pieces if not piece.always]
+    varying = [each for each in presences if not each.always]
     codes = np.zeros(len(table) if varying else 1, np.uint64)
-    for bit, piece in enumerate(varying):
-        codes |= piece.present.astype(np.uint64) << np.uint64(bit)
+    for bit, each in enumerate(varying):
+        codes |= each.present.astype(np.uint64) << np.uint64(bit)
     found, rows = _distinct_codes(codes, len(varying))
     positions = np.empty(len(found), np.int64)
-    slots = 1 + max((piece.slot for piece in pieces), default=-1)
+    slots = 1 + max(places, default=-1)
     for number, code in enumerate(found.tolist()):
-        content = np.zeros(2 + slots, "<u2")
-        content[:2] = 4 + 2 * slots, size
-        lacking = {piece.slot for bit, piece in enumerate(varying) if not code >> bit & 1}
-        for slot, place in places.items():
-            if slot not in lacking:
-                content[2 + slot] = place
-        positions[number] = target.vtable(content.tobytes())
+        lacking = {
+            piece.slot
+            for bit, each in enumerate(varying)
+            if not code >> bit & 1
+            for piece in each.pieces
+        }
+        there = {slot: place for slot, place in places.items() if slot not in lacking}
+        positions[number] = target.vtable(vtable_of(there, size, slots))
     return positions[rows]
 
 
@@ -243,7 +195,7 @@ def _distinct_codes(codes: Array, bits: int) -> tuple[Array, Array]:
     return found, numbers[small]
 
 
-def _encode_field(target: _Target, block: _Block, table: Table, field: Field) -> None:
+def _encode_field(target: Target, block: _Block, table: Table, field: Field) -> None:
     column = table[field.name]
     present = column.present
     match column:
@@ -270,7 +222,7 @@ def _opaque(values: Bytes1) -> Array:
     return np.ascontiguousarray(values).view(f"V{values.shape[1]}")[:, 0]
 
 
-def _encode_union(target: _Target, block: _Block, field: Field, column: UnionColumn) -> None:
+def _encode_union(target: Target, block: _Block, field: Field, column: UnionColumn) -> None:
     targets = np.full(len(column), -1, np.int64)
     for code, rows in column.variants.items():
         if len(rows):
@@ -283,7 +235,11 @@ def _encode_union(target: _Target, block: _Block, field: Field, column: UnionCol
     block.point(field.slot + 1, targets, column.present)
 
 
-def _encode_strings(target: _Target, column: StringColumn, *, terminated: bool) -> Ints:
+def _encode_texts(target: Target, column: StringColumn) -> Ints:
+    return _encode_strings(target, column, terminated=True)
+
+
+def _encode_strings(target: Target, column: StringColumn, *, terminated: bool) -> Ints:
     """Position of each row's string; of rows without one, any."""
     column = column.pruned()
     strings = column.strings
@@ -304,7 +260,7 @@ class _Vectors:
 
     @staticmethod
     def reserve(
-        target: _Target, lengths: Ints, size: int, align: int, *, extra: int = 0
+        target: Target, lengths: Ints, size: int, align: int, *, extra: int = 0
     ) -> "_Vectors":
         """Room for vectors of these many elements, each followed by `extra` zero bytes."""
         align = max(4, align)
@@ -348,7 +304,7 @@ class _Vectors:
 
 
 def _encode_vectors(
-    target: _Target, field: Field, column: VectorColumn | StringVectorColumn | TableVectorColumn
+    target: Target, field: Field, column: VectorColumn | StringVectorColumn | TableVectorColumn
 ) -> Ints:
     """Position of each row's vector; of rows without one, any."""
     lengths = np.diff(column.splits)

@@ -16,6 +16,8 @@ type Ints = npt.NDArray[np.int64]
 
 # Index arrays of a gather are made in pieces of about this many elements, to bound memory.
 PIECE = 1 << 16
+# So many numbers are sooner compared one by one than by a call of numpy.
+FEW = 8
 # Up to this length, runs of equal length are gathered one column at a time.
 FEW_COLUMNS = 16
 
@@ -33,6 +35,13 @@ def splits_of(lengths: Array) -> Ints:
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
+
+
+def all_within(numbers: Array, low: int, high: int) -> bool:
+    """Whether every one of the whole numbers is from `low` up to, but not, `high`."""
+    if len(numbers) <= FEW:
+        return all(low <= number < high for number in numbers.tolist())
+    return int(numbers.min()) >= low and int(numbers.max()) < high
 
 
 def even_length(splits: Ints) -> int | None:

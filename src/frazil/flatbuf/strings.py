@@ -7,11 +7,11 @@ from typing import Final, Self
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.flatbuf.ragged import Bytes1, Ints, gather, readonly, run_mask, splits_of
+from frazil.flatbuf.ragged import FEW, Bytes1, Ints, gather, readonly, run_mask, splits_of
 
 # Strings of so many different lengths are compared one by one.
 MANY_LENGTHS: Final = 256
-FEW: Final = 1 << 12  # strings that become text together
+TOGETHER: Final = 1 << 12  # strings that become text at once
 MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2**64 / golden ratio
 
 
@@ -28,18 +28,24 @@ class Strings:
 
     def __post_init__(self) -> None:
         for name in ("heap", "start", "length"):
-            object.__setattr__(self, name, readonly(getattr(self, name)))
+            array = getattr(self, name)
+            if array.flags.writeable:
+                object.__setattr__(self, name, readonly(array))
         if self.start.shape != self.length.shape or self.start.ndim != 1:
             raise ValueError(f"{self.start.shape} starts do not match {self.length.shape} lengths")
-        if len(self.start) and (
-            int(self.start.min()) < 0 or int(self.length.min()) < 0 or self._end() > len(self.heap)
-        ):
+        if not self._are_inside():
             raise ValueError(f"strings reach outside their heap of {len(self.heap)} bytes")
 
-    def _end(self) -> int:
-        """Where the last string ends, or what is enough to know that it is inside the heap."""
+    def _are_inside(self) -> bool:
+        """Whether the heap has all of every string."""
+        size = len(self.heap)
+        if len(self.start) <= FEW:  # sooner done without numpy
+            pairs = zip(self.start.tolist(), self.length.tolist(), strict=True)
+            return all(start >= 0 and 0 <= length <= size - start for start, length in pairs)
+        if int(self.start.min()) < 0 or int(self.length.min()) < 0:
+            return False
         bound = int(self.start.max()) + int(self.length.max())
-        return bound if bound <= len(self.heap) else int((self.start + self.length).max())
+        return bound <= size or int((self.start + self.length).max()) <= size
 
     @classmethod
     def from_list(cls, items: Iterable[bytes | str]) -> Self:
@@ -69,11 +75,11 @@ class Strings:
         return [bytes(data[start:end]) for start, end in pairs]
 
     def to_texts(self) -> list[str]:
-        return [text for row in range(0, len(self), FEW) for text in self._few_texts(row)]
+        return [text for row in range(0, len(self), TOGETHER) for text in self._few_texts(row)]
 
     def _few_texts(self, row: int) -> list[str]:
         """The next few, decoded together: taking one text apart at its zeros is one pass in C."""
-        part = self.take(slice(row, row + FEW))
+        part = self.take(slice(row, row + TOGETHER))
         data = _separated(part.joined(), part.length)
         try:
             texts = data.decode().split("\0")

@@ -21,7 +21,7 @@ from frazil.flatbuf.columns import (
     freeze,
     require_splits,
 )
-from frazil.flatbuf.ragged import Bools, Ints, run_index, splits_of
+from frazil.flatbuf.ragged import Bools, Ints, all_within, run_index, splits_of
 from frazil.flatbuf.schema import (
     Bytes,
     Kind,
@@ -415,7 +415,7 @@ def _wrong_values(kind: Kind, values: npt.NDArray[Any]) -> str | None:
 
 
 def _require_index(index: Ints, count: int) -> None:
-    if len(index) and not (int(index.min()) >= -1 and int(index.max()) < count):
+    if not all_within(index, -1, count):
         raise ValueError(f"an index is not -1 to {count - 1}")
 
 

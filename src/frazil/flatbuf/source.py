@@ -1,0 +1,76 @@
+"""The bytes of a buffer that is being decoded, read at places that are checked first."""
+
+from struct import Struct
+
+import numpy as np
+
+from frazil.errors import FormatError
+from frazil.flatbuf.places import Places
+from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather
+from frazil.flatbuf.schema import SCALAR_SIZES
+
+_U4 = Struct("<I")
+
+
+class Source:
+    """The bytes, and how many more may be gathered from them."""
+
+    def __init__(self, heap: Bytes1, budget: int) -> None:
+        self.heap = heap
+        self.size = len(heap)
+        self.budget = budget
+        self.data = memoryview(heap)  # the same bytes, for numbers that are read one at a time
+
+    def spend(self, size: int) -> None:
+        self.budget -= size
+        if self.budget < 0:
+            raise FormatError("vectors of the buffer overlap too much")
+
+    def units(self, dtype: str) -> Array:
+        """The whole buffer as numbers of this type."""
+        size = SCALAR_SIZES[dtype]
+        return self.heap[: self.size // size * size].view(f"<{dtype}" if size > 1 else dtype)
+
+    def at(self, dtype: str, places: Places) -> Array:
+        """The number at each place, which is aligned and in bounds; maybe a view."""
+        if places.listed is None:
+            kind = np.dtype(dtype).newbyteorder("<")
+            return np.ndarray((places.count,), kind, self.heap, places.first, (places.step,))
+        size = SCALAR_SIZES[dtype]
+        units: Array = self.units(dtype)
+        return units[places.listed // size] if size > 1 else units[places.listed]
+
+    def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
+        """As many numbers from each place on, end to end."""
+        size = SCALAR_SIZES[dtype]
+        is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
+        if not is_even or not lengths[0]:
+            return gather(self.units(dtype), places.array() // size, lengths)
+        shape, kind = (places.count, int(lengths[0])), np.dtype(dtype).newbyteorder("<")
+        cells: Array = np.ndarray(shape, kind, self.heap, places.first, (places.step, size))
+        return cells.reshape(-1)
+
+    def run(self, dtype: str, place: int, length: int) -> Array:
+        """As many numbers from one place on, as a view."""
+        return np.ndarray((length,), np.dtype(dtype).newbyteorder("<"), self.heap, place)
+
+    def u4(self, place: int) -> int:
+        """One number, which is in bounds."""
+        number: int = _U4.unpack_from(self.data, place)[0]
+        return number
+
+    def check(self, places: Places, size: int, align: int, what: str) -> None:
+        """Raises unless `size` bytes at each place are in bounds and aligned."""
+        if not places.count:
+            return
+        if places.lowest < 0 or places.highest + size > self.size:
+            raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
+        if not places.are_aligned(align):
+            raise FormatError(f"{what} is not aligned to {align} bytes")
+
+    def check_one(self, place: int, size: int, align: int, what: str) -> None:
+        """The same of a single place."""
+        if place < 0 or place + size > self.size:
+            raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
+        if place & (align - 1):
+            raise FormatError(f"{what} is not aligned to {align} bytes")
