@@ -80,15 +80,15 @@ class RemoteStore:
     # Reading
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        part = self._reader().read(path_of(self._place, key), byte_range, key=key)
+        part = self.reader().read(path_of(self._place, key), byte_range, key=key)
         version = "" if byte_range is not None or part.mark is None else self._version(part.mark)
         return Blob(part.data, version)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        return self._reader().read_ranges(path_of(self._place, key), ranges, key=key)[0]
+        return self.reader().read_ranges(path_of(self._place, key), ranges, key=key)[0]
 
     def head(self, key: str) -> ObjectInfo:
-        mark = self._reader().head(path_of(self._place, key), key=key)
+        mark = self.reader().head(path_of(self._place, key), key=key)
         return ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -125,7 +125,7 @@ class RemoteStore:
         self._require_writable("write", key)
         writer = Writer(
             client=self._client("write"),
-            reader=self._reader(),
+            reader=self.reader(),
             requests=self._requests,
             settings=self._settings,
             habits=self._place.habits,
@@ -186,7 +186,8 @@ class RemoteStore:
 
     # Connections
 
-    def _reader(self) -> Reader:
+    def reader(self) -> Reader:
+        """For objects by their names in the bucket."""
         return Reader(
             client=self._client("read"),
             requests=self._requests,

@@ -1,10 +1,45 @@
 """How a repository itself is reached, for virtual chunks that are on the same platform."""
 
 from frazil.assets.virtual.access import Home
+from frazil.format.storage_config import (
+    AzureStoreConfig,
+    GcsStoreConfig,
+    S3Options,
+    S3StoreConfig,
+    TigrisStoreConfig,
+)
+from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_azure import AzurePlace
+from frazil.objectstore.remote_gcs import GcsPlace
+from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
 
 
 def home_of(store: ObjectStore) -> Home | None:
     """None if no platform of the default containers is meant."""
-    del store
-    return None
+    match store:
+        case RemoteStore(place=S3Place() as place):
+            kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
+            return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
+        case RemoteStore(place=GcsPlace() as place):
+            return Home(GcsStoreConfig(dict(place.config)), CredentialsForGcs(place.credentials))
+        case RemoteStore(place=AzurePlace() as place):
+            opts = {"account": place.account, **dict(place.config)}
+            return Home(AzureStoreConfig(opts), CredentialsForAzure(place.credentials))
+        case Counting() | Prefixed() | ReadOnly():
+            return home_of(store.inner)
+        case _:
+            return None
+
+
+def _s3_options(place: S3Place) -> S3Options:
+    return S3Options(
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        allow_http=place.allow_http,
+        force_path_style=place.force_path_style,
+        network_stream_timeout_seconds=place.stream_timeout_s,
+        requester_pays=place.requester_pays,
+    )
