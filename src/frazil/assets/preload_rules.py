@@ -31,7 +31,7 @@ from frazil.ids import ManifestId
 # Names that coordinates have by the conventions for climate and forecast data, as in the reference.
 _COORDINATES = (
     r"^\bt\b$|^(time|min|hour|day|week|month|year)[0-9]*$",
-    r"^(z|nav_lev|gdep|lv_|[o]*lev|bottom_top|sigma|h(ei)?ght|altitude|depth|isobaric|pres|isotherm)[a-z_]*[0-9]*$",  # noqa: E501 -- one expression
+    r"^(z|nav_lev|gdep|lv_|[o]*lev|bottom_top|sigma|h(ei)?ght|altitude|depth|isobaric|pres|isotherm)[a-z_]*[0-9]*$",
     r"^(y|j|nlat|rlat|nj)$",
     r"^y?(nav_lat|lat|gphi)[a-z0-9]*$",
     r"^x?(nav_lon|lon|glam)[a-z0-9]*$",

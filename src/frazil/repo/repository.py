@@ -5,7 +5,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from frazil.assets.caches import Caches
 from frazil.assets.files import Files
+from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
 from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
 from frazil.clock import Clock, system_clock
@@ -47,7 +49,9 @@ class Repository:
         *,
         spec_version: int = 2,
         access: VirtualChunkAccess = NOBODY,
+        caches: Caches | None = None,
     ) -> None:
+        """`caches` are those of another object for the same repository."""
         self.store = store
         self.config = config
         self.clock = clock
@@ -55,7 +59,7 @@ class Repository:
         self.access = access  # to virtual chunks; never stored
         self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
         settings = Settings.of(config, spec_version=spec_version, access=access)
-        self._files = Files(store, settings)
+        self._files = Files(store, settings, caches)
         self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -111,13 +115,17 @@ class Repository:
     def reopened(
         self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
     ) -> "Repository":
-        """The same repository, with `config` over the configuration it has here."""
+        """The same repository, with `config` over the configuration it has here.
+
+        What was read is kept, as far as the sizes of the caches stay the same.
+        """
         again = type(self)(
             self.store,
             self.config.merge(given_config(config)),
             self.clock,
             spec_version=self.spec_version,
             access=self.access if access is None else access,
+            caches=self._files.caches,
         )
         again.default_commit_metadata = self.default_commit_metadata
         return again
@@ -285,11 +293,14 @@ class Repository:
     def _session(
         self, snapshot: SnapshotId, *, branch: str | None = None, rearranges: bool = False
     ) -> Session:
-        return Session(
+        base = self._files.fetch_snapshot(snapshot)
+        session = Session(
             self._files,
             self.clock,
-            self._files.fetch_snapshot(snapshot),
+            base,
             branch=branch,
             rearranges=rearranges,
             default_metadata=self.default_commit_metadata,
         )
+        preload_manifests(self._files, base, reader=session)
+        return session
