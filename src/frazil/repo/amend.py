@@ -15,7 +15,7 @@ from frazil.repo.commit import (
     transaction_log,
     write_snapshot,
 )
-from frazil.repo.entry import EntryPoint
+from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.logs import united
 
 
@@ -25,6 +25,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     The old one stays where it is, for those who know its id, until it is collected.
     """
     info = entry.fetch()
+    require_online(info, doing="amending")
     require_tip(info, request)
     require_moves_allowed(info, request, doing="amending with moves")
     _require_not_first(info, request.base.id)
@@ -61,6 +62,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
 def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     """Puts a snapshot that no branch leads to; its parent is the one the session began at."""
+    require_online(entry.fetch(), doing="flushing")
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
     files.put_log(transaction_log(new_id, request.changes))

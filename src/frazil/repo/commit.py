@@ -25,7 +25,7 @@ from frazil.format.updates import NewCommit, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.entry import EntryPoint
+from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.flags import MOVE_NODE, require_enabled
 from frazil.repo.lookup import refs_in
 from frazil.repo.pending import ChunkChanges
@@ -48,6 +48,7 @@ class CommitRequest:
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
     info = entry.fetch()
+    require_online(info, doing="committing")
     require_tip(info, request)
     require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
