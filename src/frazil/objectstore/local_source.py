@@ -47,6 +47,10 @@ class LocalSource:
                 require_expected(key, os.fstat(file), expected)
             return parts
 
+    def size_bytes(self, key: str) -> int:
+        with self._opened(key) as file:
+            return os.fstat(file).st_size
+
     @contextmanager
     def _opened(self, key: str) -> Iterator[int]:
         path = self._real_path(key)

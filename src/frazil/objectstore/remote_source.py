@@ -32,6 +32,10 @@ class RemoteSource:
             _require_expected(key, mark or reader.head(key, key=key), expected)
         return parts
 
+    def size_bytes(self, key: str) -> int:
+        _require_addressable(key, self._store.location)
+        return self._store.reader().head(key, key=key).size_bytes
+
     def __repr__(self) -> str:
         return f"RemoteSource({self._store.location!r})"
 

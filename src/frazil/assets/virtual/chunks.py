@@ -14,8 +14,14 @@ import numpy.typing as npt
 from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import Grant, VirtualAccess
 from frazil.assets.virtual.clients import SourceClients
-from frazil.assets.virtual.opening import open_source_of
-from frazil.errors import IcechunkError, InvalidInputError, ObjectChangedError, StorageError
+from frazil.assets.virtual.opening import open_source_of, size_bytes
+from frazil.errors import (
+    IcechunkError,
+    InvalidInputError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    StorageError,
+)
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.containers import require_addressable
 from frazil.format.payloads import Checksum, ETag, LastModified, Virtual
@@ -129,12 +135,23 @@ class VirtualChunks:
         require_addressable(grant.container.store, place.key)
         return Source(complete, place, grant)
 
-    def _read(self, read: SourceRead) -> list[Data]:
-        place, grant = read.source.place, read.source.grant
-        client = self._clients.find(
+    def size_bytes(self, location: str) -> int:
+        """Of the whole file that a location names."""
+        source = self.resolve(location)
+        try:
+            return size_bytes(self._client(source), source.place.key)
+        except ObjectNotFoundError as error:
+            raise ObjectNotFoundError(source.location) from error
+
+    def _client(self, source: Source) -> SourceStore:
+        place, grant = source.place, source.grant
+        return self._clients.find(
             (grant.container.url_prefix, place.scheme, place.authority),
             lambda: self._opener(grant, place.authority, self.access),
         )
+
+    def _read(self, read: SourceRead) -> list[Data]:
+        place, client = read.source.place, self._client(read.source)
         try:
             data = memoryview(client.read(place.key, [read.span], expected=read.expected)[0])
         except InvalidInputError:
