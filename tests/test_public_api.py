@@ -17,12 +17,11 @@ FACE = ["Repository", "Session", "IcechunkStore", "Storage"]
 # Parameters and methods of the reference that later issues bring. A parameter is left out rather
 # than accepted and ignored.
 NOT_YET_PARAMETERS = {
-    "authorize_virtual_chunk_access",
     "storage_settings",
 }
 NOT_YET_METHODS = {
     "Repository": {
-        "authorized_virtual_container_prefixes", "chunk_storage_stats",
+        "chunk_storage_stats",
         "chunk_storage_stats_async", "expire_snapshots", "expire_snapshots_async",
         "garbage_collect", "garbage_collect_async", "rewrite_manifests", "rewrite_manifests_async",
         "total_chunks_storage", "total_chunks_storage_async",

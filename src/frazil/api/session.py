@@ -3,17 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
-from datetime import datetime
-from functools import partial
-
-import numpy as np
-import numpy.typing as npt
 
 from frazil.api.display import session_view
+from frazil.api.references import ReferencingStore
 from frazil.api.transactions import Transactions
 from frazil.api.values import Diff, SessionMode
 from frazil.errors import SessionStateError
-from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.format.display import Displayed, View, html_of
 from frazil.paths import NodePath
@@ -21,20 +16,12 @@ from frazil.repo import fork
 from frazil.repo import session as engine
 from frazil.zarrstore import listing
 from frazil.zarrstore.iterators import AsyncCloseableIterator
-from frazil.zarrstore.keys import ChunkKey, require_key
 from frazil.zarrstore.references import (
     ChunkBatch,
     ChunkType,
     chunk_batches,
     chunk_type,
     virtual_locations,
-)
-from frazil.zarrstore.store import SessionStore
-from frazil.zarrstore.virtual import (
-    VirtualChunkSpec,
-    refs_of_grid,
-    refs_of_specs,
-    virtual_payload,
 )
 
 
@@ -212,7 +199,7 @@ def _moved_path(path: str) -> NodePath:
     return NodePath(path[:-1] if len(path) > 1 and path.endswith("/") else path)
 
 
-class IcechunkStore(SessionStore):
+class IcechunkStore(ReferencingStore):
     """A session as a zarr Store, with Icechunk's ways to write and list chunk references.
 
     Paths of arrays may be given with or without a leading slash.
@@ -272,126 +259,3 @@ class IcechunkStore(SessionStore):
         path = NodePath.from_key_prefix(array_path)
         batches = chunk_batches(self.engine, path, batch_size=batch_size)
         return AsyncCloseableIterator([batch] for batch in batches)
-
-    # Virtual references. `validate_container(s)` is accepted and has no effect yet: whether a
-    # virtual chunk container covers a location is not checked, so nothing is ever left out.
-
-    def set_virtual_ref(
-        self,
-        key: str,
-        location: str,
-        *,
-        offset: int,
-        length: int,
-        checksum: str | datetime | None = None,
-        validate_container: bool = True,
-    ) -> None:
-        """Makes a chunk a part of a file elsewhere."""
-        del validate_container
-        self._check_writable()
-        chunk = require_key(key)
-        if not isinstance(chunk, ChunkKey):
-            raise SessionStateError(
-                f"this operation is not allowed: use .set to modify metadata for key {key}",
-                kind="not-allowed",
-            )
-        payload = virtual_payload(location, offset=offset, length=length, checksum=checksum)
-        index = np.array([chunk.index], dtype=np.uint32).reshape(1, len(chunk.index))
-        self.engine.set_chunk_refs(chunk.path, ChunkRefs.from_payloads(index, [payload]))
-
-    async def set_virtual_ref_async(
-        self,
-        key: str,
-        location: str,
-        *,
-        offset: int,
-        length: int,
-        checksum: str | datetime | None = None,
-        validate_container: bool = True,
-    ) -> None:
-        await self._edit(
-            partial(
-                self.set_virtual_ref,
-                key,
-                location,
-                offset=offset,
-                length=length,
-                checksum=checksum,
-                validate_container=validate_container,
-            )
-        )
-
-    def set_virtual_refs(
-        self,
-        array_path: str,
-        chunks: list[VirtualChunkSpec],
-        *,
-        validate_containers: bool = True,
-    ) -> list[tuple[int, ...]] | None:
-        """Makes chunks parts of files elsewhere: all of them, or none if one is wrong."""
-        del validate_containers
-        self._check_writable()
-        path = NodePath.from_key_prefix(array_path)
-        array = self.engine.node(path).array
-        ndim = 0 if array is None else len(array.shape)
-        self.engine.set_chunk_refs(path, refs_of_specs(chunks, ndim=ndim))
-        return None
-
-    async def set_virtual_refs_async(
-        self,
-        array_path: str,
-        chunks: list[VirtualChunkSpec],
-        *,
-        validate_containers: bool = True,
-    ) -> list[tuple[int, ...]] | None:
-        return await asyncio.to_thread(
-            self.set_virtual_refs, array_path, chunks, validate_containers=validate_containers
-        )
-
-    def set_virtual_refs_arr(
-        self,
-        array_path: str,
-        chunk_grid_shape: tuple[int, ...],
-        locations: list[str],
-        offsets: npt.NDArray[np.uint64],
-        lengths: npt.NDArray[np.uint64],
-        *,
-        validate_containers: bool = True,
-        arr_offset: tuple[int, ...] | None = None,
-        checksum: datetime | str | None = None,
-    ) -> list[tuple[int, ...]] | None:
-        """Makes a whole block of chunks parts of files elsewhere, last dimension fastest.
-
-        The block begins at chunk `arr_offset`; chunks with an empty location stay as they are.
-        """
-        del validate_containers
-        self._check_writable()
-        refs = refs_of_grid(
-            chunk_grid_shape, locations, offsets, lengths, first=arr_offset, checksum=checksum
-        )
-        self.engine.set_chunk_refs(NodePath.from_key_prefix(array_path), refs)
-        return None
-
-    async def set_virtual_refs_arr_async(
-        self,
-        array_path: str,
-        chunk_grid_shape: tuple[int, ...],
-        locations: list[str],
-        offsets: npt.NDArray[np.uint64],
-        lengths: npt.NDArray[np.uint64],
-        *,
-        validate_containers: bool = True,
-        arr_offset: tuple[int, ...] | None = None,
-        checksum: datetime | str | None = None,
-    ) -> list[tuple[int, ...]] | None:
-        return await asyncio.to_thread(
-            self.set_virtual_refs_arr,
-            array_path,
-            chunk_grid_shape,
-            locations,
-            offsets,
-            lengths,
-            validate_containers=validate_containers,
-            arr_offset=arr_offset,
-            checksum=checksum,
-        )

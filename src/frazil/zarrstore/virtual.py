@@ -1,15 +1,14 @@
 """Virtual references as callers give them, turned into columns.
 
-A virtual reference says that a chunk is a part of a file outside of the repository. Whether some
-virtual chunk container covers that file is not checked yet: every location is taken.
+A virtual reference says that a chunk is a part of a file outside of the repository. Where that
+may be is said by containers; references to places outside of them are left out if they are to be
+checked.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import repeat
 from math import prod
-from operator import contains
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,11 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format import texts
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.containers import Containers
+from frazil.format.location_table import regular_column
 from frazil.format.payloads import Checksum, ETag, LastModified, Payload, Virtual
+from frazil.format.urls import regular
+from frazil.zarrstore.location_columns import Locations, column_of, numbers_of
 
 _MAX_U32 = 2**32 - 1
 _MAX_U64 = 2**64 - 1
@@ -54,50 +57,117 @@ def parse_checksum(checksum: str | datetime | None) -> Checksum | None:
             return LastModified(seconds)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckedRefs:
+    """References that may be set, and the indices of those that no container covers."""
+
+    refs: ChunkRefs
+    refused: list[tuple[int, ...]]
+
+
 def virtual_payload(
-    location: str, *, offset: int, length: int, checksum: str | datetime | None
+    location: str,
+    *,
+    offset: int,
+    length: int,
+    checksum: str | datetime | None,
+    containers: Containers | None = None,
 ) -> Virtual:
-    _require_urls([location])
+    """Raises InvalidInputError also if there are containers, and none of them covers it."""
+    place = regular(location)
+    if containers is not None:
+        containers.require_covered(place)
     if not (0 <= offset <= _MAX_U64 and 0 <= length <= _MAX_U64):
         raise OverflowError(f"offset {offset} or length {length} is not an unsigned 64 bit integer")
-    return Virtual(location, offset, length, parse_checksum(checksum))
+    if not length:
+        raise _empty_chunk()
+    return Virtual(place, offset, length, parse_checksum(checksum))
 
 
-def refs_of_specs(specs: Sequence[VirtualChunkSpec], *, ndim: int) -> ChunkRefs:
+def refs_of_specs(
+    specs: Sequence[VirtualChunkSpec], *, ndim: int, containers: Containers | None = None
+) -> CheckedRefs:
     """References for an array of `ndim` dimensions; of equal indices the last wins."""
-    payloads: list[Payload] = []
-    for spec in specs:
-        if len(spec.index) != ndim or not all(0 <= place <= _MAX_U32 for place in spec.index):
-            raise InvalidInputError(
-                f"invalid chunk index {list(spec.index)} for an array of {ndim} dimensions",
-                kind="invalid-chunk-index",
-            )
-        etag, modified = spec.etag_checksum, spec.last_updated_at_checksum
-        payload = virtual_payload(
-            spec.location,
-            offset=spec.offset,
-            length=spec.length,
-            checksum=modified if etag is None else etag,
-        )
-        payloads.append(payload)
+    places = regular_column(texts.coded([spec.location for spec in specs]))
+    refused: list[tuple[int, ...]] = []
+    if containers is not None:
+        good = containers.covered(places.strings)[places.codes].tolist()
+        refused = [tuple(spec.index) for spec, fine in zip(specs, good, strict=True) if not fine]
+        specs = [spec for spec, fine in zip(specs, good, strict=True) if fine]
+    payloads: list[Payload] = [_payload_of(spec, ndim) for spec in specs]
     index = np.array([spec.index for spec in specs], dtype=np.uint32).reshape(len(specs), ndim)
-    return ChunkRefs.from_payloads(index, payloads)
+    return CheckedRefs(ChunkRefs.from_payloads(index, payloads), refused)
+
+
+def _payload_of(spec: VirtualChunkSpec, ndim: int) -> Virtual:
+    if len(spec.index) != ndim or not all(0 <= place <= _MAX_U32 for place in spec.index):
+        raise InvalidInputError(
+            f"invalid chunk index {list(spec.index)} for an array of {ndim} dimensions",
+            kind="invalid-chunk-index",
+        )
+    etag, modified = spec.etag_checksum, spec.last_updated_at_checksum
+    return virtual_payload(
+        spec.location,
+        offset=spec.offset,
+        length=spec.length,
+        checksum=modified if etag is None else etag,
+    )
 
 
 def refs_of_grid(
     grid_shape: Sequence[int],
-    locations: Sequence[str],
+    locations: Locations,
     offsets: npt.NDArray[np.uint64],  # (n,)
     lengths: npt.NDArray[np.uint64],  # (n,)
     *,
     first: Sequence[int] | None,
     checksum: str | datetime | None,
-) -> ChunkRefs:
+    containers: Containers | None = None,
+) -> CheckedRefs:
     """One reference per cell of a block of chunks, last dimension fastest.
 
     The block begins at chunk `first`; an empty location leaves its cell out.
     """
-    _require_alike(grid_shape, locations, offsets, lengths)
+    places, offsets, lengths = column_of(locations), numbers_of(offsets), numbers_of(lengths)
+    _require_alike(grid_shape, places, offsets, lengths)
+    index = _block(_start(grid_shape, first), grid_shape)
+    if not bool((given := places.lengths() > 0).all()):
+        kept = np.flatnonzero(given)
+        places, index = places.take(kept), index[kept]
+        offsets, lengths = offsets[kept], lengths[kept]
+    places = regular_column(places.pruned())
+    refused: list[tuple[int, ...]] = []
+    if containers is not None and len(places):
+        covered = containers.covered(places.strings)[places.codes]
+        if not covered.all():
+            refused = [tuple(cell) for cell in index[~covered].tolist()]
+            kept = np.flatnonzero(covered)
+            places, index = places.take(kept), index[kept]
+            offsets, lengths = offsets[kept], lengths[kept]
+    if not lengths.all():
+        raise _empty_chunk()
+    return CheckedRefs(_refs(index, places, offsets, lengths, parse_checksum(checksum)), refused)
+
+
+def _refs(
+    index: npt.NDArray[np.uint32],
+    places: StringColumn,
+    offsets: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.uint64],
+    checksum: Checksum | None,
+) -> ChunkRefs:
+    match checksum:
+        case ETag(value):
+            # One string, cited by all rows.
+            etags = StringColumn(np.zeros(len(places), dtype=np.int64), texts.table([value]))
+            return ChunkRefs.virtual(index, places, offsets, lengths, etag=etags)
+        case LastModified(seconds):
+            return ChunkRefs.virtual(index, places, offsets, lengths, last_modified=seconds)
+        case None:
+            return ChunkRefs.virtual(index, places, offsets, lengths)
+
+
+def _start(grid_shape: Sequence[int], first: Sequence[int] | None) -> tuple[int, ...]:
     start = (0,) * len(grid_shape) if first is None else tuple(first)
     if len(start) != len(grid_shape):
         raise ValueError(
@@ -110,21 +180,15 @@ def refs_of_grid(
             f"a block of {tuple(grid_shape)} chunks from {start} on does not fit into an array",
             kind="invalid-chunk-index",
         )
-    index = _block(start, grid_shape)
-    if "" in locations:
-        kept = np.flatnonzero(np.fromiter(map(bool, locations), np.bool_, len(locations)))
-        locations = [locations[row] for row in kept.tolist()]
-        index, offsets, lengths = index[kept], offsets[kept], lengths[kept]
-    _require_urls(locations)
-    match parse_checksum(checksum):
-        case ETag(value):
-            # One string, cited by all rows.
-            etags = StringColumn(np.zeros(len(locations), dtype=np.int64), texts.table([value]))
-            return ChunkRefs.virtual(index, locations, offsets, lengths, etag=etags)
-        case LastModified(seconds):
-            return ChunkRefs.virtual(index, locations, offsets, lengths, last_modified=seconds)
-        case None:
-            return ChunkRefs.virtual(index, locations, offsets, lengths)
+    return start
+
+
+def _empty_chunk() -> InvalidInputError:
+    return InvalidInputError(
+        "zero-length chunk: no valid chunk is ever zero bytes long; to say that a chunk is not"
+        " stored at all, delete it",
+        kind="zero-length-chunk",
+    )
 
 
 def _block(start: Sequence[int], shape: Sequence[int]) -> npt.NDArray[np.uint32]:
@@ -138,7 +202,7 @@ def _block(start: Sequence[int], shape: Sequence[int]) -> npt.NDArray[np.uint32]
 
 def _require_alike(
     grid_shape: Sequence[int],
-    locations: Sequence[str],
+    locations: StringColumn,
     offsets: npt.NDArray[np.uint64],
     lengths: npt.NDArray[np.uint64],
 ) -> None:
@@ -153,13 +217,4 @@ def _require_alike(
     if prod(grid_shape) != len(locations):
         raise ValueError(
             f"product of chunk_grid_shape ({prod(grid_shape)}) != array length ({len(locations)})"
-        )
-
-
-def _require_urls(locations: Sequence[str]) -> None:
-    if not all(map(contains, locations, repeat("://"))):  # no frame per location: millions of them
-        wrong = next(location for location in locations if "://" not in location)
-        raise InvalidInputError(
-            f"error parsing virtual ref URL: {wrong!r}: relative URL without a base",
-            kind="invalid-virtual-ref",
         )

@@ -15,11 +15,15 @@ from frazil import (
     IcechunkStore,
     InvalidInputError,
     NodeNotFoundError,
+    ObjectStoreConfig,
     ReadOnlyError,
     Repository,
+    RepositoryConfig,
+    S3Options,
     Session,
     SessionMode,
     SessionStateError,
+    VirtualChunkContainer,
     VirtualChunkSpec,
     local_filesystem_storage,
 )
@@ -30,6 +34,15 @@ LOCATION = "s3://bucket/file.nc"
 
 def u64(*values: int) -> npt.NDArray[np.uint64]:
     return np.array(values, dtype=np.uint64)
+
+
+@pytest.fixture
+def repository(repository: Repository) -> Repository:
+    """One whose virtual chunks may be in a bucket."""
+    config = RepositoryConfig()
+    store = ObjectStoreConfig.S3(S3Options("us-east-1"))
+    config.set_virtual_chunk_container(VirtualChunkContainer("s3://bucket/", store))
+    return repository.reopen(config)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def test_a_block_of_references_runs_along_the_last_dimension_first() -> None:
     locations = [f"s3://b/{number}" for number in range(6)]
     refs = refs_of_grid(
         (2, 3), locations, u64(*range(6)), u64(*range(10, 16)), first=(4, 7), checksum=None
-    )
+    ).refs
     assert refs.index.tolist() == [[4, 7], [4, 8], [4, 9], [5, 7], [5, 8], [5, 9]]
     assert refs.payload(3) == Virtual("s3://b/3", 3, 13)
 
@@ -34,19 +34,19 @@ def test_an_empty_location_leaves_its_chunk_out() -> None:
     refs = refs_of_grid(
         (4,), ["", "s3://b/1", "", "s3://b/3"], u64(0, 1, 2, 3), u64(9, 8, 7, 6),
         first=None, checksum="tag",
-    )  # fmt: skip
+    ).refs  # fmt: skip
     assert refs.index.tolist() == [[1], [3]]
     assert refs.payload(1) == Virtual("s3://b/3", 3, 6, ETag("tag"))
 
 
 def test_an_array_without_dimensions_has_one_reference() -> None:
-    refs = refs_of_grid((), ["s3://b/k"], u64(1), u64(2), first=None, checksum=None)
+    refs = refs_of_grid((), ["s3://b/k"], u64(1), u64(2), first=None, checksum=None).refs
     assert refs.index.shape == (1, 0)
     assert refs.payload(0) == Virtual("s3://b/k", 1, 2)
 
 
 def test_a_block_may_be_empty() -> None:
-    assert len(refs_of_grid((0, 3), [], u64(), u64(), first=None, checksum="tag")) == 0
+    assert len(refs_of_grid((0, 3), [], u64(), u64(), first=None, checksum="tag").refs) == 0
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_specs_become_references_and_the_last_of_equals_wins() -> None:
         VirtualChunkSpec([0, 5], "s3://b/k", 3, 4, etag_checksum="tag"),
         VirtualChunkSpec([1, 2], "s3://b/new", 5, 6, "tag", datetime.now(UTC)),
     ]
-    refs = refs_of_specs(specs, ndim=2)
+    refs = refs_of_specs(specs, ndim=2).refs
     assert refs.index.tolist() == [[0, 5], [1, 2]]
     assert refs.payload(0) == Virtual("s3://b/k", 3, 4, ETag("tag"))
     assert refs.payload(1) == Virtual("s3://b/new", 5, 6, ETag("tag"))
-    assert len(refs_of_specs([], ndim=2)) == 0
+    assert len(refs_of_specs([], ndim=2).refs) == 0
 
 
 @pytest.mark.parametrize("index", [[1], [1, 2, 3], [-1, 0], [2**32, 0]])
@@ -107,7 +107,7 @@ def test_a_time_of_modification_is_kept_in_whole_seconds() -> None:
     when = datetime(2024, 5, 6, 7, 8, 9, 999_999, tzinfo=UTC)
     seconds = int(when.replace(microsecond=0).timestamp())
     assert parse_checksum(when) == LastModified(seconds)
-    refs = refs_of_grid((1,), ["s3://b/k"], u64(1), u64(2), first=None, checksum=when)
+    refs = refs_of_grid((1,), ["s3://b/k"], u64(1), u64(2), first=None, checksum=when).refs
     assert refs.payload(0) == Virtual("s3://b/k", 1, 2, LastModified(seconds))
 
 
