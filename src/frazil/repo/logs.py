@@ -34,14 +34,18 @@ def _all_ids(columns: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
 
 
 def _all_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, npt.NDArray[np.uint32]]:
-    chunks: dict[NodeId, npt.NDArray[np.uint32]] = {}
+    """By node, every chunk once; of indices that differ in length those of the newest log."""
+    parts: dict[NodeId, list[npt.NDArray[np.uint32]]] = {}
     for log in logs:
         for node_id, index in log.updated_chunks.items():
-            known = chunks.get(node_id)
-            if known is not None and known.shape[1] == index.shape[1]:
-                index = distinct(np.concatenate([known, index]))  # noqa: PLW2901 -- both of them
-            chunks[node_id] = index
-    return chunks
+            known = parts.setdefault(node_id, [])
+            if known and known[-1].shape[1] != index.shape[1]:
+                known.clear()
+            known.append(index)
+    return {
+        node_id: known[0] if len(known) == 1 else distinct(np.concatenate(known))
+        for node_id, known in parts.items()
+    }
 
 
 def _net_moves(moves: list[Move]) -> tuple[Move, ...]:

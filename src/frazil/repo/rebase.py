@@ -1,39 +1,32 @@
 """A session's changes carried over commits that were made since it began.
 
-Commit by commit, oldest first: find the conflicts, solve or refuse them, and express the changes
-relative to the snapshot of that commit. Nodes are followed by id. What an updated node keeps of
-the old base is the metadata it was given; its manifests are those of the new base, so that chunks
-which others committed stay.
+Oldest first: find the conflicts, solve or refuse them, and express the changes relative to the
+snapshot of that commit. Many commits that have nothing to do with the changes are taken in one
+leap, by their logs alone: then only the last of their snapshots is read. Where a leap might hide
+a conflict, or change what a conflict is said to be about, its halves are tried.
 """
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from frazil.assets.files import Files
 from frazil.assets.layout import transaction_key
 from frazil.errors import ConflictError, ObjectNotFoundError, RebaseFailedError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.index_keys import SortedKeys
-from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.snapshot import Snapshot
 from frazil.format.txlog import TransactionLog
-from frazil.ids import NodeId, SnapshotId
-from frazil.paths import NodePath
+from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.conflicts import Theirs, find_clashes, rows_by_id
+from frazil.repo.conflicts import Theirs, find_clashes
 from frazil.repo.entry import backoff_s
-from frazil.repo.logs import united
-from frazil.repo.moves import Relocations, carried_moves
+from frazil.repo.logs import ids_in, united
 from frazil.repo.node_changes import compare
-from frazil.repo.pending import ChunkChanges, PendingChunks
 from frazil.repo.solver import Policy, Resolution, resolve
+from frazil.repo.transplant import rebased
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
@@ -69,25 +62,27 @@ class Rebasing:
 
 
 def replay(
-    files: Files, info: RepoInfo, branch: str, start: Position, policy: Policy
+    files: Files,
+    info: RepoInfo,
+    branch: str,
+    start: Position,
+    policy: Policy,
+    *,
+    longest_leap: int = 256,
 ) -> Iterator[Position]:
-    """Where the changes are after each commit of the branch that they did not know.
+    """Where the changes are after commits of the branch that they did not know.
 
     Nothing if the branch is gone. Raises RebaseFailedError at the first commit they cannot be
-    carried over; the last position that was yielded stays good.
+    carried over; the last position that was yielded is then that of the commit before.
     """
     if branch not in info.branches:
         return
     position = start
-    for step in steps_since(info, branch, start.base.id):
-        after = files.fetch_snapshot(step.snapshot)
-        log = united(step.snapshot, _fetch_logs(files, step))
-        if step.sideways:
-            # Of chunks it is known which ones either side changed: those are taken to differ.
-            changes = compare(position.base.nodes, after.nodes)
-            log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
-        position = Position(after, _carried(position, log, after, policy))
-        yield position
+    steps = steps_since(info, branch, start.base.id)
+    for first in range(0, len(steps), longest_leap):
+        for reached in _advance(files, position, steps[first : first + longest_leap], policy):
+            position = reached
+            yield position
 
 
 def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
@@ -110,58 +105,6 @@ def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
     return [
         Step(history.snapshot_id(info, tip), history.logs_apart(info, base, branch), sideways=True)
     ]
-
-
-def rebased(changes: ChangeSet, after: Nodes, resolution: Resolution) -> ChangeSet:
-    """The same changes, relative to other nodes."""
-    return transplanted(
-        changes, after, resolution, relocations=carried_moves(changes.moved, after), paths={}
-    )
-
-
-def transplanted(
-    changes: ChangeSet,
-    after: Nodes,
-    resolution: Resolution,
-    *,
-    relocations: Relocations,
-    paths: Mapping[NodeId, NodePath],
-) -> ChangeSet:
-    """The same changes, relative to other nodes, which get other places.
-
-    New nodes go where `paths` says, or else where they are. Nodes of the changes are known by id.
-    """
-    new = ChangeSet(after)
-    new.overtaken = not changes.is_empty
-    touched = changes.updated | changes.deleted.keys() | changes.chunks.keys()
-    rows = rows_by_id(after, touched)
-    gone = [after.node(rows[node_id]) for node_id in changes.deleted if node_id in rows]
-    for node in [*gone, *resolution.also_delete]:
-        new.deleted[node.id] = node
-        new.edited[node.path.text] = None
-    ours = [node for node in changes.edited.values() if node is not None]
-    for old in (node for node in ours if node.id in changes.updated):
-        theirs = after.node(rows[old.id])
-        node = _upon(resolution.merged.get(old.id, old), theirs)
-        if node != theirs or old.id not in resolution.merged:
-            new.updated.add(old.id)
-            new.edited[node.path.text] = node
-    for node_id in changes.chunks.keys() & rows.keys():
-        new.find_node(after.node(rows[node_id]).path)  # known from now on
-    # Updated nodes move too; new ones may then take the places that became free.
-    new.relocate(
-        (new.edited.get(node.path.text) or node, path)
-        for node, path in relocations
-        if node.id not in new.deleted
-    )
-    for node in (node for node in ours if node.id in changes.created):
-        path = paths.get(node.id, node.path)
-        new.created.add(node.id)
-        new.edited[path.text] = replace(node, path=path)
-    for node_id, pending in changes.chunks.items():
-        given_up = resolution.give_up_chunks.get(node_id)
-        new.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
-    return new
 
 
 def commit_rebasing(
@@ -190,6 +133,57 @@ def with_attempts(metadata: Mapping[str, Json], attempts: int) -> dict[str, Json
     return {**metadata, _RESERVED: {**reserved, "rebase_attempts": attempts}}
 
 
+def _advance(
+    files: Files, position: Position, steps: Sequence[Step], policy: Policy
+) -> Iterator[Position]:
+    if len(steps) == 1:
+        yield _step(files, position, steps[0], policy)
+        return
+    landed = _leap(files, position, steps)
+    if landed is not None:
+        yield landed
+        return
+    middle = len(steps) // 2
+    for half in (steps[:middle], steps[middle:]):
+        for reached in _advance(files, position, half, policy):
+            position = reached
+            yield reached
+
+
+def _step(files: Files, position: Position, step: Step, policy: Policy) -> Position:
+    after = files.fetch_snapshot(step.snapshot)
+    log = united(step.snapshot, _fetch_logs(files, step))
+    if step.sideways:
+        # Of chunks it is known which ones either side changed: those are taken to differ.
+        changes = compare(position.base.nodes, after.nodes)
+        log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
+    return Position(after, _carried(position, log, after, policy))
+
+
+def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
+    """Where the changes are after all these commits, None unless none of them matters."""
+    try:
+        logs = files.pool.map(files.fetch_log, [log for step in steps for log in step.logs])
+    except ObjectNotFoundError:
+        return None  # the step that needs it will say so
+    ours, last = position.changes, steps[-1].snapshot
+    log = united(last, logs)
+    if any(each.moved for each in logs) or not _can_be_one(ours, log):
+        return None
+    after = files.fetch_snapshot(last)
+    if find_clashes(ours, Theirs(log, position.base.nodes, after.nodes)):
+        return None
+    return Position(after, rebased(ours, after.nodes, Resolution()))
+
+
+def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
+    """Whether commits that this log unites may be looked at as one: nothing came and went."""
+    deleted = ids_in(log.deleted_groups, log.deleted_arrays)
+    if ours.moved or (deleted and (ours.created or ours.deleted)):
+        return False
+    return deleted.isdisjoint(ours.updated | ours.chunks.keys())
+
+
 def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: Policy) -> ChangeSet:
     theirs = Theirs(log, position.base.nodes, after.nodes)
     clashes = find_clashes(position.changes, theirs)
@@ -210,18 +204,3 @@ def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:
             f" transaction log that is needed was removed ({error.key})",
             kind="rebase-tx-log-pruned",
         ) from error
-
-
-def _upon(ours: Node, theirs: Node) -> Node:
-    """Our metadata, their place and chunks."""
-    if ours.array is None or theirs.array is None:
-        return replace(ours, path=theirs.path)
-    array = replace(ours.array, manifests=theirs.array.manifests)
-    return replace(ours, path=theirs.path, array=array)
-
-
-def _without(pending: PendingChunks, given_up: npt.NDArray[np.uint32]) -> PendingChunks:
-    changes, keys = pending.changes(), SortedKeys.of(given_up)
-    rows = np.flatnonzero(keys.lookup(changes.refs.index) < 0)
-    deleted = changes.deleted[keys.lookup(changes.deleted) < 0]
-    return PendingChunks.of(ChunkChanges(refs=changes.refs.take(rows), deleted=deleted))

@@ -29,8 +29,8 @@ from frazil.repo.merging import SameBytes, encoding_of
 from frazil.repo.node_changes import NodeChanges, compare
 from frazil.repo.pending import ChunkChanges, Index, PendingChunks
 from frazil.repo.placement import Placement, place_nodes
-from frazil.repo.rebase import transplanted
 from frazil.repo.solver import Policy, resolve
+from frazil.repo.transplant import transplanted
 
 _COMPARED_AT_ONCE = 64  # pairs of stored chunks
 
