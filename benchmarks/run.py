@@ -27,6 +27,7 @@ WORKLOADS = {
     "long_history": ("build", "look", "change"),
     "many_arrays": ("create", "create_with_zarr", "look", "change"),
     "raw_chunks": ("write", "read"),
+    "rebase": ("far", "cold"),
     "import_time": ("import",),
 }
 PROMISES = {
