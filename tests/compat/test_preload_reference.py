@@ -74,10 +74,6 @@ CASES = [
 
 PAIRS = [(case, "readonly") for case in CASES]
 PAIRS += [("default", "writable"), ("eight refs", "writable")]
-    *((case, "readonly") for case in CASES),
-    ("default", "writable"),
-    ("eight refs", "writable"),
-]
 
 
 def opened(module: ModuleType, path: Path, case: str, kind: str) -> Any:
