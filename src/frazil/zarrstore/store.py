@@ -22,7 +22,10 @@ from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, resolve
 from frazil.repo.session import Session
-from frazil.zarrstore import listing
+from frazil.zarrstore import (
+    grib,  # noqa: F401 -- brings a codec
+    listing,
+)
 from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.references import size_bytes

@@ -1,0 +1,249 @@
+"""Reference sets in JSON, version 0 and 1. https://fsspec.github.io/kerchunk/spec.html
+
+version 0   {key: value, ...}
+version 1   {"version": 1, "templates": {name: text}, "gen": [...], "refs": {key: value, ...}}
+
+value       "text"                      the bytes themselves
+            "base64:..."                the same, for bytes that are not text
+            {...}                       the same, as JSON
+            [url]                       a whole file
+            [url, offset, length]       a part of one
+"""
+
+import json
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.strings import Strings
+from frazil.format import texts
+from frazil.references.columns import (
+    ARRAY_2,
+    CONSOLIDATED_2,
+    DOCUMENTS,
+    NODE_3,
+    ChunkColumns,
+    ReferenceSet,
+    array_paths,
+    split_document_key,
+    wrong,
+)
+from frazil.references.grids import grid_of, parse_chunk_keys
+from frazil.references.templates import TemplateError, expand_generator, expand_template
+
+_BASE64 = "base64:"
+
+
+def decode_json_set(
+    where: str, data: bytes, *, templates: Mapping[str, str] | None = None
+) -> ReferenceSet:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not a JSON reference set: {error}", where=where) from error
+    return parse_reference_set(where, document, templates=templates)
+
+
+def parse_reference_set(
+    where: str, document: Any, *, templates: Mapping[str, str] | None = None
+) -> ReferenceSet:
+    """The set, from JSON that is decoded already; `templates` replace those of equal name."""
+    if not isinstance(document, Mapping):
+        raise FormatError(f"expected an object, found {type(document).__name__}", where=where)
+    refs = _references(where, document, templates or {})
+    documents = {
+        key: _document(where, key, value)
+        for key, value in refs.items()
+        if split_document_key(key)[1] in DOCUMENTS
+    }
+    if not documents:
+        documents = _consolidated(where, refs)
+    if not documents:
+        raise FormatError("no metadata of a Zarr group or array in it", where=where)
+    return ReferenceSet(where, documents, _chunks(where, refs, documents))
+
+
+def _references(
+    where: str, document: Mapping[str, Any], overrides: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Everything under its key, templates filled in and generators expanded."""
+    version = document.get("version")
+    # In a set of version 0 `version` may be an array; then it is no key itself.
+    if version is None or not isinstance(version, int):
+        inner = document.get("refs")
+        return inner if isinstance(inner, Mapping) and "version" not in document else document
+    if version not in {0, 1}:
+        raise FormatError(f"version {version} of reference sets is not known", where=where)
+    refs, given = document.get("refs", {}), document.get("templates") or {}
+    if not isinstance(refs, Mapping) or not isinstance(given, Mapping):
+        raise FormatError("refs and templates must be objects", where=where)
+    templates = {**given, **overrides}
+    if not all(isinstance(text, str) for text in templates.values()):
+        raise FormatError("templates must be text", where=where)
+    expanded = dict(refs)
+    if templates:
+        _fill_urls(where, expanded, templates)
+    for number, generator in enumerate(document.get("gen") or []):
+        _generate(where, f"gen[{number}]", generator, templates, expanded)
+    return expanded
+
+
+def _fill_urls(where: str, refs: dict[str, Any], templates: Mapping[str, str]) -> None:
+    known: dict[str, str] = {}
+    for key, value in refs.items():
+        if isinstance(value, list) and value and isinstance(value[0], str) and "{{" in value[0]:
+            url = known.get(value[0])
+            if url is None:
+                try:
+                    url = known[value[0]] = expand_template(value[0], templates)
+                except TemplateError as error:
+                    raise wrong(where, key, str(error)) from error
+            refs[key] = [url, *value[1:]]
+
+
+def _generate(
+    where: str, name: str, generator: Any, templates: Mapping[str, str], refs: dict[str, Any]
+) -> None:
+    if not isinstance(generator, Mapping):
+        raise wrong(where, name, f"expected an object, found {type(generator).__name__}")
+    try:
+        keys, urls, offsets, lengths = expand_generator(generator, templates)
+    except TemplateError as error:
+        raise wrong(where, name, str(error)) from error
+    if offsets is None or lengths is None:
+        refs.update(zip(keys, ([url] for url in urls), strict=True))
+    else:
+        refs.update(zip(keys, map(list, zip(urls, offsets, lengths, strict=True)), strict=True))
+
+
+def _document(where: str, key: str, value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str | bytes):
+        try:
+            value = json.loads(inline_bytes(where, key, value))
+        except (ValueError, RecursionError) as error:
+            raise wrong(where, key, f"not JSON: {error}") from error
+    if not isinstance(value, Mapping):
+        raise wrong(where, key, f"expected an object, found {type(value).__name__}")
+    return value
+
+
+def _consolidated(where: str, refs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Metadata that is only in `.zmetadata`, which is otherwise a copy."""
+    if CONSOLIDATED_2 not in refs:
+        return {}
+    metadata = _document(where, CONSOLIDATED_2, refs[CONSOLIDATED_2]).get("metadata")
+    if not isinstance(metadata, Mapping):
+        raise wrong(where, CONSOLIDATED_2, "no object `metadata` in it")
+    return {key: _document(where, key, value) for key, value in metadata.items()}
+
+
+def _chunks(
+    where: str, refs: Mapping[str, Any], documents: Mapping[str, Mapping[str, Any]]
+) -> dict[str, ChunkColumns]:
+    arrays = set(array_paths(documents))
+    keys: dict[str, list[str]] = {path: [] for path in arrays}
+    for key in refs:
+        path, name = split_document_key(key)
+        if name in DOCUMENTS or name == CONSOLIDATED_2:
+            continue
+        while path not in arrays:  # indices separated by slashes
+            if not path and "" not in arrays:
+                raise wrong(where, key, "belongs to no array")
+            path = path.rpartition("/")[0]
+        keys[path].append(key)
+    return {path: _columns(where, path, keys[path], refs, documents) for path in sorted(arrays)}
+
+
+def _columns(
+    where: str,
+    path: str,
+    keys: Sequence[str],
+    refs: Mapping[str, Any],
+    documents: Mapping[str, Mapping[str, Any]],
+) -> ChunkColumns:
+    prefix = f"{path}/" if path else ""
+    named = next(prefix + name for name in (ARRAY_2, NODE_3) if prefix + name in documents)
+    grid = grid_of(where, named, documents[named])
+    index = parse_chunk_keys(where, path, [key[len(prefix) :] for key in keys], grid)
+    values = [refs[key] for key in keys]
+    is_part = np.fromiter((isinstance(value, list | tuple) for value in values), bool, len(values))
+    parts = [value for value in values if isinstance(value, list | tuple)]
+    _require_parts(where, [key for key, part in zip(keys, is_part, strict=True) if part], parts)
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    urls = texts.coded([part[0] for part in parts])
+    inline = [
+        inline_bytes(where, key, value)
+        for key, value, part in zip(keys, values, is_part, strict=True)
+        if not part
+    ]
+    length = _spread([part[2] if len(part) == 3 else 0 for part in parts], is_part)
+    length[~is_part] = list(map(len, inline))
+    return ChunkColumns(
+        index=index,
+        location=StringColumn(_codes(is_part, urls.codes), urls.strings),
+        offset=_spread([part[1] if len(part) == 3 else 0 for part in parts], is_part),
+        length=length,
+        whole=_spread(sizes == 1, is_part).astype(np.bool_),
+        inline=StringColumn(
+            _codes(~is_part, np.arange(len(inline), dtype=np.int64)), Strings.from_list(inline)
+        ),
+    )
+
+
+def _require_parts(where: str, keys: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
+    for key, part in zip(keys, parts, strict=True):
+        match part:
+            case [str()] | (str(),):
+                continue
+            case [str(), int() as offset, int() as length] if (
+                0 <= offset < 2**63 and 0 < length < 2**63
+            ):
+                continue
+            case _:
+                raise wrong(
+                    where, key, f"is {list(part)!r}, expected [url] or [url, offset, length]"
+                )
+
+
+def inline_bytes(where: str, key: str, value: Any) -> bytes:
+    """Bytes that are in the set itself."""
+    match value:
+        case bytes():
+            data = value if not value.startswith(_BASE64.encode()) else _decoded(where, key, value)
+        case str() if value.startswith(_BASE64):
+            data = _decoded(where, key, value.encode())
+        case str():
+            data = value.encode()
+        case Mapping():
+            data = json.dumps(value).encode()
+        case _:
+            raise wrong(where, key, f"is {value!r}, expected text, an object or a list")
+    if not data:
+        raise wrong(where, key, "has no bytes")
+    return data
+
+
+def _decoded(where: str, key: str, value: bytes) -> bytes:
+    try:
+        return b64decode(value[len(_BASE64) :], validate=True)
+    except Base64Error as error:
+        raise wrong(where, key, f"is not base64: {error}") from error
+
+
+def _codes(rows: npt.NDArray[np.bool_], codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    spread = np.full(len(rows), -1, np.int64)
+    spread[rows] = codes
+    return spread
+
+
+def _spread(values: Any, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
+    """The values in these rows, 0 in the others."""
+    spread = np.zeros(len(rows), np.uint64)
+    spread[rows] = values
+    return spread
