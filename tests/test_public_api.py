@@ -39,9 +39,10 @@ NOT_YET_METHODS = {
 OURS = {
     "Repository": {
         "engine", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
-        "merge_async", "squash", "squash_async",
+        "merge_async", "squash", "squash_async", "virtual_chunks", "virtual_chunks_async",
+        "virtual_containers",
     },
-    "Session": {"engine"},
+    "Session": {"engine", "virtual_chunks", "virtual_chunks_async"},
     "IcechunkStore": {"get_sync", "set_sync", "delete_sync", "read_only"},
     "Storage": set(),
 }  # fmt: skip

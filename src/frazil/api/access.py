@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from frazil.api.storage import Storage
 from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
 from frazil.assets.virtual.home import home_of
+from frazil.format.storage_config import ObjectStoreConfig
 from frazil.objectstore.credentials import AnyCredential
+from frazil.repo import repository as engine
 
 type GivenAccess = Mapping[str, AnyCredential | None] | VirtualChunkAccess | None
 
@@ -35,6 +37,31 @@ def access_of(given: GivenAccess, storage: Storage) -> VirtualChunkAccess:
         if credentials is None:
             _warn(prefix)
     return replace(access, home=home_of(storage.store)) if access.default_containers else access
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerAccess:
+    """A virtual chunk container and what it needs to be read: an entry of `credentials`."""
+
+    name: str | None
+    url_prefix: str
+    store: ObjectStoreConfig
+    authorized: bool
+    is_default: bool = False
+
+
+def container_access(repository: engine.Repository) -> list[ContainerAccess]:
+    """Of the configuration first, then of those that are there by default."""
+    access = repository.virtual
+    granted = {grant.container.url_prefix for grant in access.grants}
+    listed = [(each, False) for each in access.containers.listed]
+    listed += [(each, True) for each in access.fallbacks.listed]
+    return [
+        ContainerAccess(
+            each.name, each.url_prefix, each.store, each.url_prefix in granted, is_default
+        )
+        for each, is_default in listed
+    ]
 
 
 def _warn(prefix: str) -> None:

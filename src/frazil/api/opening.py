@@ -3,7 +3,7 @@
 import asyncio
 from typing import Self
 
-from frazil.api.access import GivenAccess, access_of
+from frazil.api.access import ContainerAccess, GivenAccess, access_of, container_access
 from frazil.api.attribution import Attribution
 from frazil.api.editing import EditedRepository
 from frazil.api.storage import Storage
@@ -152,6 +152,10 @@ class OpenedRepository(EditedRepository):
     def authorized_virtual_container_prefixes(self) -> set[str]:
         """The url prefixes that were given when it was opened, whether or not there are such."""
         return set(self._engine.access.credentials)
+
+    def virtual_containers(self) -> list[ContainerAccess]:
+        """Where virtual chunks may be, and whether they can be read from there."""
+        return container_access(self._engine)
 
     @staticmethod
     def exists(storage: Storage) -> bool:

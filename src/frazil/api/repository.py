@@ -16,6 +16,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.version import resolve
 from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
+from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 _BATCH = 1000  # entries of a history that are worked out at once
 
@@ -71,6 +72,37 @@ class Repository(OpenedRepository):
 
     async def rearrange_session_async(self, branch: str) -> Session:
         return await asyncio.to_thread(self.rearrange_session, branch)
+
+    def virtual_chunks(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        prefix: str | None = None,
+        path: str = "/",
+    ) -> VirtualChunkTable:
+        """Where the virtual chunks of one version are; see `Session.virtual_chunks`."""
+        session = self.readonly_session(branch, tag=tag, snapshot_id=snapshot_id)
+        return session.virtual_chunks(prefix=prefix, path=path)
+
+    async def virtual_chunks_async(
+        self,
+        branch: str | None = None,
+        *,
+        tag: str | None = None,
+        snapshot_id: str | None = None,
+        prefix: str | None = None,
+        path: str = "/",
+    ) -> VirtualChunkTable:
+        return await asyncio.to_thread(
+            self.virtual_chunks,
+            branch,
+            tag=tag,
+            snapshot_id=snapshot_id,
+            prefix=prefix,
+            path=path,
+        )
 
     @contextmanager
     def transaction(

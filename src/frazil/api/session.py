@@ -21,6 +21,10 @@ from frazil.zarrstore.references import (
     ChunkType,
     chunk_batches,
     chunk_type,
+)
+from frazil.zarrstore.virtual_listing import (
+    VirtualChunkTable,
+    virtual_chunks,
     virtual_locations,
 )
 
@@ -173,8 +177,20 @@ class Session(Transactions, Displayed):
         return AsyncCloseableIterator(map(tuple, batch[0].tolist()) for batch in batches)
 
     def all_virtual_chunk_locations(self) -> list[str]:
-        """One per virtual chunk."""
+        """One per virtual chunk, those of one file as often as it has chunks."""
         return virtual_locations(self._engine)
+
+    def virtual_chunks(self, *, prefix: str | None = None, path: str = "/") -> VirtualChunkTable:
+        """Where virtual chunks are, as columns: array, index, location, offset, length, checksum.
+
+        Only those in files whose location begins with `prefix`, of arrays at or below `path`.
+        """
+        return virtual_chunks(self._engine, prefix=prefix, path=NodePath(path))
+
+    async def virtual_chunks_async(
+        self, *, prefix: str | None = None, path: str = "/"
+    ) -> VirtualChunkTable:
+        return await asyncio.to_thread(self.virtual_chunks, prefix=prefix, path=path)
 
     async def all_virtual_chunk_locations_async(self) -> list[str]:
         return await asyncio.to_thread(self.all_virtual_chunk_locations)

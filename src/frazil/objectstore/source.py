@@ -37,3 +37,7 @@ class SourceStore(Protocol):
         ObjectChangedError if the object is not the one that is expected.
         """
         ...
+
+    def size_bytes(self, key: str) -> int:
+        """Of a whole object. Raises ObjectNotFoundError."""
+        ...

@@ -9,7 +9,7 @@ from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
-from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
+from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -66,6 +66,11 @@ class Repository:
         make = partial(type(self), spec_version=self.spec_version, access=self.access)
         state = {"default_commit_metadata": self.default_commit_metadata}
         return make, (self.store, self.config, self.clock), state
+
+    @property
+    def virtual(self) -> VirtualAccess:
+        """Which virtual chunks may be read here."""
+        return self._files.settings.virtual
 
     # Opening
 

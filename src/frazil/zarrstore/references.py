@@ -6,11 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.containers import Containers
 from frazil.format.enums import NamedIntEnum
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.ids import format_ids
 from frazil.paths import NodePath
 from frazil.repo.session import Session
+from frazil.zarrstore.virtual_listing import completed
 
 
 class ChunkType(NamedIntEnum):
@@ -64,26 +66,16 @@ def chunk_batches(session: Session, path: NodePath, *, batch_size: int) -> Itera
     node = session.find_node(path)
     if node is None or node.array is None:
         return
+    containers = session.files.settings.virtual.all_containers()
     for refs in session.chunk_refs(path):
         for start in range(0, len(refs), batch_size):
-            yield _batch(refs.take(slice(start, start + batch_size)))
+            yield _batch(refs.take(slice(start, start + batch_size)), containers)
 
 
-def virtual_locations(session: Session) -> list[str]:
-    """Where each virtual chunk of the session is, one entry per chunk."""
-    arrays = [node.path for node in session.nodes() if node.array is not None]
-    return [
-        text
-        for path in arrays
-        for refs in session.chunk_refs(path)
-        for text in refs.location.to_texts()
-        if text is not None
-    ]
-
-
-def _batch(refs: ChunkRefs) -> ChunkBatch:
-    # Pruned, or every batch would turn the locations of all batches into text.
-    places = [text or "" for text in refs.location.pruned().to_texts()]
+def _batch(refs: ChunkRefs, containers: Containers) -> ChunkBatch:
+    # Of this batch only, or every one would turn the locations of all into text.
+    locations = completed(refs.location, containers, strict=True)
+    places = [text or "" for text in locations.to_texts()]
     native = np.flatnonzero(refs.kind == RefKind.NATIVE)
     for row, name in zip(native.tolist(), format_ids(refs.chunk_id[native]), strict=True):
         places[row] = name

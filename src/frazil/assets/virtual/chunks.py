@@ -14,7 +14,7 @@ import numpy.typing as npt
 from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import Grant, VirtualAccess
 from frazil.assets.virtual.clients import SourceClients
-from frazil.assets.virtual.opening import open_source_of, size_bytes
+from frazil.assets.virtual.opening import open_source_of
 from frazil.errors import (
     IcechunkError,
     InvalidInputError,
@@ -139,7 +139,7 @@ class VirtualChunks:
         """Of the whole file that a location names."""
         source = self.resolve(location)
         try:
-            return size_bytes(self._client(source), source.place.key)
+            return self._client(source).size_bytes(source.place.key)
         except ObjectNotFoundError as error:
             raise ObjectNotFoundError(source.location) from error
 

@@ -5,15 +5,7 @@ from frazil.assets.virtual.access import Grant, VirtualAccess
 from frazil.format.storage_config import LocalStoreConfig
 from frazil.format.urls import place_of, regular
 from frazil.objectstore.local_source import LocalSource
-from frazil.objectstore.remote_source import RemoteSource
 from frazil.objectstore.source import SourceStore
-
-
-def size_bytes(source: SourceStore, key: str) -> int:
-    """Of an object of one of the stores that are opened here."""
-    if isinstance(source, LocalSource | RemoteSource):
-        return source.size_bytes(key)
-    raise TypeError(f"{source!r} does not say how large an object is")
 
 
 def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> SourceStore:
