@@ -87,6 +87,14 @@ class ConflictType(IntEnum):
     DeleteOfUpdatedGroup = 10
     MoveOperationCannotBeRebased = 11
 
+    def __str__(self) -> str:
+        """The name in words."""
+        words = "".join(f" {one.lower()}" if one.isupper() else one for one in self.name)
+        return words.strip().capitalize()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:

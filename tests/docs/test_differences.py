@@ -246,10 +246,12 @@ def test_a_graph_has_columns_only_where_there_are_commits(repo: frazil.Repositor
     assert str(repo.ancestry_graph(tag="v1", plain=True)) == expected
 
 
-def test_a_configuration_prints_what_was_set() -> None:
-    lines = str(frazil.CachingConfig(num_chunk_refs=3)).splitlines()
-    assert "num_chunk_refs: 3" in lines
-    assert "num_bytes_chunks: default" in lines
+def test_a_configuration_prints_what_is_known_without_the_storage() -> None:
+    lines = str(frazil.RepositoryConfig(inline_chunk_threshold_bytes=7)).splitlines()
+    assert "inline_chunk_threshold_bytes: 7" in lines
+    assert "    level: 3 (default)" in lines
+    assert "        max_tries: 100" in lines
+    assert "storage: default" in lines
 
 
 # Forks and merges

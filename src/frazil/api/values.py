@@ -164,10 +164,12 @@ class Diff(Displayed):
             "Chunks updated": _format_chunks(self.updated_chunks),
             "Nodes moved/renamed": [f"{start} -> {end}" for start, end in self.moved_nodes],
         }
-        return "\n".join(
-            f"{title}:\n" + "".join(f"    {line}\n" for line in lines)
+        return "".join(
+            f"{title}:\n" + "".join(f"    {line}\n" for line in lines) + end
             for title, lines in sections.items()
             if lines
+            # as the reference prints it, to the last line
+            for end in ("" if title == "Chunks updated" else "\n",)
         )
 
 

@@ -1,7 +1,4 @@
-"""A configuration with every blank filled in: the one place where the engine's defaults stand.
-
-A field of RepositoryConfig that is None means "the default"; these are they.
-"""
+"""A configuration with every blank filled in, and in the terms of the engine."""
 
 from dataclasses import dataclass, field
 
@@ -18,6 +15,7 @@ from frazil.format.config import (
     StorageRetriesSettings,
 )
 from frazil.format.locations import LocationCompression
+from frazil.format.records import given
 
 # Of zstd. Configurations may ask for more, which then means as much as there is.
 _MIN_LEVEL, _MAX_LEVEL = -131_072, 22
@@ -56,24 +54,25 @@ class Settings:
         manifest = config.manifest or ManifestConfig()
         updates = config.repo_update_retries or RepoUpdateRetryConfig()
         retries = updates.default or StorageRetriesSettings()
-        requests = _given(config.max_concurrent_requests, 256)
+        usual = given(RepoUpdateRetryConfig(), "default")
+        requests = given(config, "max_concurrent_requests")
         if requests < 1:
             raise InvalidInputError(
                 "max_concurrent_requests is 0: no request could ever be made",
                 kind="storage-config",
             )
         return cls(
-            inline_threshold_bytes=_given(config.inline_chunk_threshold_bytes, 512),
+            inline_threshold_bytes=given(config, "inline_chunk_threshold_bytes"),
             io_threads=min(requests, _MAX_THREADS),
-            compression_level=min(_given(compression.level, 3), _MAX_LEVEL),
-            cached_nodes=_given(caching.num_snapshot_nodes, 500_000),
-            cached_refs=_given(caching.num_chunk_refs, 15_000_000),
-            cached_changes=_given(caching.num_transaction_changes, 0),
-            cached_chunk_bytes=_given(caching.num_bytes_chunks, 0),
-            update_tries=max(1, _given(retries.max_tries, 100)),
-            update_backoff_s=_given(retries.initial_backoff_ms, 50) / 1000,
-            update_backoff_cap_s=_given(retries.max_backoff_ms, 30_000) / 1000,
-            updates_per_file=max(1, _given(config.num_updates_per_repo_info_file, 1000)),
+            compression_level=min(given(compression, "level"), _MAX_LEVEL),
+            cached_nodes=given(caching, "num_snapshot_nodes"),
+            cached_refs=given(caching, "num_chunk_refs"),
+            cached_changes=given(caching, "num_transaction_changes"),
+            cached_chunk_bytes=given(caching, "num_bytes_chunks"),
+            update_tries=max(1, _given(retries.max_tries, usual.max_tries)),
+            update_backoff_s=_given(retries.initial_backoff_ms, usual.initial_backoff_ms) / 1000,
+            update_backoff_cap_s=_given(retries.max_backoff_ms, usual.max_backoff_ms) / 1000,
+            updates_per_file=max(1, given(config, "num_updates_per_repo_info_file")),
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
             preload=PreloadRules.of(manifest.preload),
@@ -86,14 +85,14 @@ class Settings:
 
 def _location_compression(manifest: ManifestConfig) -> LocationCompression | None:
     """None unless asked for: the manifest is compressed as a whole, sooner and smaller."""
-    given = manifest.virtual_chunk_location_compression
-    if given is None:
+    wanted = manifest.virtual_chunk_location_compression
+    if wanted is None:
         return None
     return LocationCompression(
-        min_num_chunks=_given(given.min_num_chunks, 1000),
-        max_samples=_given(given.dictionary_max_training_samples, 100),
-        max_dictionary_bytes=_given(given.dictionary_max_size_bytes, 2048),
-        level=min(max(_given(given.compression_level, 3), _MIN_LEVEL), _MAX_LEVEL),
+        min_num_chunks=given(wanted, "min_num_chunks"),
+        max_samples=given(wanted, "dictionary_max_training_samples"),
+        max_dictionary_bytes=given(wanted, "dictionary_max_size_bytes"),
+        level=min(max(given(wanted, "compression_level"), _MIN_LEVEL), _MAX_LEVEL),
     )
 
 

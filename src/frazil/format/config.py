@@ -1,8 +1,8 @@
 """The configuration of a repository: a value that users build, change and store.
 
 Names, parameters and their order are those of the `icechunk` package. A field that is None means
-"the default"; what the defaults are is known to the layer that acts on them. Like there, these are
-plain mutable records. How they are stored is in config_codec.py.
+"the default", which stands beside it unless it depends on the storage. Like there, these are plain
+mutable records. How they are stored is in config_codec.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from frazil.format.conditions import (
 )
 from frazil.format.containers import require_container
 from frazil.format.enums import NamedIntEnum
-from frazil.format.records import I32, U8, U16, U32, U64, Record
+from frazil.format.records import I32, U8, U16, U32, U64, Record, unless_set
 from frazil.format.storage_config import (
     ChecksumAlgorithm,
     ObjectStoreConfig,
@@ -67,8 +67,10 @@ class CompressionAlgorithm(NamedIntEnum):
 class CompressionConfig(Record):
     """Of metadata files; chunks are compressed by Zarr's codecs."""
 
-    algorithm: CompressionAlgorithm | None = None
-    level: int | None = field(default=None, metadata=U8)
+    algorithm: CompressionAlgorithm | None = field(
+        default=None, metadata=unless_set(CompressionAlgorithm.Zstd)
+    )
+    level: int | None = field(default=None, metadata=unless_set(3, U8))
 
     @staticmethod
     def default() -> "CompressionConfig":
@@ -79,11 +81,11 @@ class CompressionConfig(Record):
 class CachingConfig(Record):
     """How much of what has been read is kept."""
 
-    num_snapshot_nodes: int | None = field(default=None, metadata=U64)
-    num_chunk_refs: int | None = field(default=None, metadata=U64)
-    num_transaction_changes: int | None = field(default=None, metadata=U64)
-    num_bytes_attributes: int | None = field(default=None, metadata=U64)
-    num_bytes_chunks: int | None = field(default=None, metadata=U64)
+    num_snapshot_nodes: int | None = field(default=None, metadata=unless_set(500_000, U64))
+    num_chunk_refs: int | None = field(default=None, metadata=unless_set(15_000_000, U64))
+    num_transaction_changes: int | None = field(default=None, metadata=unless_set(0, U64))
+    num_bytes_attributes: int | None = field(default=None, metadata=unless_set(0, U64))
+    num_bytes_chunks: int | None = field(default=None, metadata=unless_set(0, U64))
 
     @staticmethod
     def default() -> "CachingConfig":
@@ -92,9 +94,9 @@ class CachingConfig(Record):
 
 @dataclass(slots=True)
 class ManifestPreloadConfig(Record):
-    max_total_refs: int | None = field(default=None, metadata=U32)
+    max_total_refs: int | None = field(default=None, metadata=unless_set(10_000, U32))
     preload_if: ManifestPreloadCondition | None = None
-    max_arrays_to_scan: int | None = field(default=None, metadata=U32)
+    max_arrays_to_scan: int | None = field(default=None, metadata=unless_set(50, U32))
 
 
 @dataclass(slots=True)
@@ -126,37 +128,51 @@ class ManifestSplittingConfig(Record):
 
 @dataclass(slots=True)
 class ManifestVirtualChunkLocationCompressionConfig(Record):
-    min_num_chunks: int | None = field(default=None, metadata=U16)
-    dictionary_max_training_samples: int | None = field(default=None, kw_only=True, metadata=U16)
-    dictionary_max_size_bytes: int | None = field(default=None, kw_only=True, metadata=U32)
-    compression_level: int | None = field(default=None, kw_only=True, metadata=I32)
+    min_num_chunks: int | None = field(default=None, metadata=unless_set(1000, U16))
+    dictionary_max_training_samples: int | None = field(
+        default=None, kw_only=True, metadata=unless_set(100, U16)
+    )
+    dictionary_max_size_bytes: int | None = field(
+        default=None, kw_only=True, metadata=unless_set(2048, U32)
+    )
+    compression_level: int | None = field(default=None, kw_only=True, metadata=unless_set(3, I32))
 
 
 @dataclass(slots=True)
 class ManifestConfig(Record):
-    preload: ManifestPreloadConfig | None = None
+    preload: ManifestPreloadConfig | None = field(
+        default=None, metadata=unless_set(ManifestPreloadConfig())
+    )
     splitting: ManifestSplittingConfig | None = None
     virtual_chunk_location_compression: ManifestVirtualChunkLocationCompressionConfig | None = None
-    max_concurrent_manifest_fetches_during_commit: int | None = field(default=None, metadata=U16)
+    max_concurrent_manifest_fetches_during_commit: int | None = field(
+        default=None, metadata=unless_set(1, U16)
+    )
 
 
 @dataclass(slots=True)
 class RepoUpdateRetryConfig(Record):
-    default: StorageRetriesSettings | None = None
+    default: StorageRetriesSettings | None = field(
+        default=None, metadata=unless_set(StorageRetriesSettings(100, 50, 30_000))
+    )
 
 
 @dataclass(slots=True)
 class RepositoryConfig(Record):
-    inline_chunk_threshold_bytes: int | None = field(default=None, metadata=U16)
-    get_partial_values_concurrency: int | None = field(default=None, metadata=U16)
-    compression: CompressionConfig | None = None
-    max_concurrent_requests: int | None = field(default=None, metadata=U16)
-    caching: CachingConfig | None = None
+    inline_chunk_threshold_bytes: int | None = field(default=None, metadata=unless_set(512, U16))
+    get_partial_values_concurrency: int | None = field(default=None, metadata=unless_set(10, U16))
+    compression: CompressionConfig | None = field(
+        default=None, metadata=unless_set(CompressionConfig())
+    )
+    max_concurrent_requests: int | None = field(default=None, metadata=unless_set(256, U16))
+    caching: CachingConfig | None = field(default=None, metadata=unless_set(CachingConfig()))
     storage: StorageSettings | None = None
     virtual_chunk_containers: dict[str, VirtualChunkContainer] | None = None
-    manifest: ManifestConfig | None = None
-    repo_update_retries: RepoUpdateRetryConfig | None = None
-    num_updates_per_repo_info_file: int | None = field(default=None, metadata=U16)
+    manifest: ManifestConfig | None = field(default=None, metadata=unless_set(ManifestConfig()))
+    repo_update_retries: RepoUpdateRetryConfig | None = field(
+        default=None, metadata=unless_set(RepoUpdateRetryConfig())
+    )
+    num_updates_per_repo_info_file: int | None = field(default=None, metadata=unless_set(1000, U16))
     max_concurrent_decodes: int | None = field(default=None, metadata=U16)
     # Stored, and of no use any more.
     previous_file: str | None = field(default=None, init=False, repr=False)

@@ -43,18 +43,43 @@ NONZERO_U16: Mapping[str, Limit] = {"limit": Limit(0, 2**16 - 1, nonzero=True)}
 NONZERO_U64: Mapping[str, Limit] = {"limit": Limit(0, 2**64 - 1, nonzero=True)}
 
 
+def unless_set(default: object, limit: Mapping[str, Limit] | None = None) -> dict[str, object]:
+    """For `metadata` of a field: what None means."""
+    return {**(limit or {}), "default": default}
+
+
+def given(record: Any, name: str) -> Any:
+    """The value of a field, or its default."""
+    value = getattr(record, name)
+    if value is not None:
+        return value
+    return next(each.metadata["default"] for each in fields(record) if each.name == name)
+
+
 class Record(Displayed):
     """Base of the dataclasses that a configuration is made of."""
 
     __slots__ = ()
 
     def __view__(self) -> View:
-        return fields_of(self, absent="default")
+        record: Any = self
+        defaults = {each.name: each.metadata.get("default") for each in fields(record)}
+        view = fields_of(self, absent="default")
+        shown = [
+            (name, _default_view(defaults[name]) if value is None else value)
+            for name, value in view.fields
+        ]
+        return View(view.title, shown, view.absent)
 
     def __setattr__(self, name: str, value: Any) -> None:
         record: Any = type(self)
         check = _checks(record).get(name)
         super().__setattr__(name, value if check is None else check(value))
+
+
+def _default_view(default: object) -> object:
+    """None if it is not known here: it may depend on the storage."""
+    return default if default is None or isinstance(default, Record) else f"{default} (default)"
 
 
 @cache
