@@ -16,6 +16,10 @@ from typing import Any
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore
 
+from frazil.objectstore.credentials import AzureAccessKey, AzureFixedCredentials
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_azure import AzurePlace
+from frazil.objectstore.remote_settings import RemoteSettings
 from tests.servers import process
 
 # The account that every emulator has, with the key that Microsoft publishes for it.
@@ -59,6 +63,17 @@ class AzureServer:
             "config": {"azure_storage_endpoint": self.endpoint, "azure_allow_http": "true"},
         }
         return engine.azure_storage(**{**given, **options})
+
+    def store(self, prefix: str, settings: RemoteSettings | None = None) -> RemoteStore:
+        """frazil's own client, without the rest of frazil."""
+        place = AzurePlace(
+            account=self.account,
+            container=self.container,
+            prefix=prefix,
+            credentials=AzureFixedCredentials(AzureAccessKey(self.access_key)),
+            config=(("azure_storage_endpoint", self.endpoint), ("azure_allow_http", "true")),
+        )
+        return RemoteStore(place, settings)
 
     def raw(self, prefix: str | None = None, **options: Any) -> AzureStore:
         """obstore's own client, which does not retry."""

@@ -16,6 +16,10 @@ from typing import Any
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
+from frazil.objectstore.credentials import S3FixedCredentials, S3StaticCredentials
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote_settings import RemoteSettings
 from tests.servers import process
 
 REGION = "us-east-1"
@@ -56,6 +60,19 @@ class S3Server:
             "secret_access_key": self.secret_key,
         }
         return engine.s3_storage(**{**given, **options})
+
+    def store(self, prefix: str, settings: RemoteSettings | None = None) -> RemoteStore:
+        """frazil's own client, without the rest of frazil."""
+        static = S3StaticCredentials(self.access_key, self.secret_key)
+        place = S3Place(
+            bucket=self.bucket,
+            prefix=prefix,
+            credentials=S3FixedCredentials(static),
+            region=self.region,
+            endpoint_url=self.endpoint,
+            force_path_style=True,
+        )
+        return RemoteStore(place, settings)
 
     def raw(self, prefix: str | None = None, **options: Any) -> S3Store:
         """obstore's own client, which does not retry."""

@@ -335,34 +335,39 @@ class ConditionContract:
 class RaceContract:
     """Conditional writes, many at a time."""
 
+    # Fewer where losing a race takes its time.
+    WRITERS: ClassVar[int] = THREADS
+    RACES: ClassVar[int] = 20
+    INCREMENTS: ClassVar[int] = 25  # of each writer
+
     def test_of_many_creators_one_wins(self, store: ObjectStore) -> None:
-        for number in range(20):
+        for number in range(self.RACES):
             key = f"race/{number}"
             won = at_once(
                 lambda thread, key=key: wins(  # type: ignore[misc]  # the loop's variable, bound now
                     lambda: store.put(key, b"%d" % thread * 1000, when=Absent())
-                )
+                ),
+                self.WRITERS,
             )
             assert won.count(True) == 1
             assert content(store, key) == b"%d" % won.index(True) * 1000
 
     def test_no_increment_of_a_counter_is_lost(self, store: ObjectStore) -> None:
         store.put("counter", b"0", when=Absent())
-        each = 25
 
         def increment(_: int) -> None:
             done = 0
-            while done < each:
+            while done < self.INCREMENTS:
                 found = store.get("counter")
                 new = b"%d" % (int(bytes(found.data)) + 1)
                 version = found.version
                 done += wins(lambda: store.put("counter", new, when=Matches(version)))  # noqa: B023 - called at once
 
-        at_once(increment)
-        assert content(store, "counter") == b"%d" % (each * THREADS)
+        at_once(increment, self.WRITERS)
+        assert content(store, "counter") == b"%d" % (self.INCREMENTS * self.WRITERS)
 
     def test_a_deleted_object_is_not_brought_back_by_an_update(self, store: ObjectStore) -> None:
-        for number in range(30):
+        for number in range(self.RACES):
             key = f"gone/{number}"
             version = store.put(key, b"old", when=Absent())
 
