@@ -13,14 +13,12 @@ from frazil.assets.background import Background
 from frazil.assets.cache import WeighedCache
 from frazil.assets.chunks import ChunkPart
 from frazil.assets.flights import Flights
-from frazil.assets.preload_rules import PreloadRules
+from frazil.assets.preload_rules import PreloadPlan
 from frazil.assets.settings import Settings
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, SnapshotId
-
-type PreloadPlan = tuple[ManifestId, ...]
 
 _REMEMBERED_PLANS = 10_000  # manifests in them
 
@@ -34,8 +32,8 @@ class Caches:
     manifests: WeighedCache[ManifestId, Manifest]
     logs: WeighedCache[SnapshotId, TransactionLog]
     chunks: WeighedCache[ChunkPart, bytes]
-    plans: WeighedCache[tuple[SnapshotId, PreloadRules], PreloadPlan] = field(
-        default_factory=lambda: WeighedCache(_REMEMBERED_PLANS, len)
+    plans: WeighedCache[SnapshotId, PreloadPlan] = field(
+        default_factory=lambda: WeighedCache(_REMEMBERED_PLANS, lambda plan: len(plan.manifests))
     )
     loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
     background: Background = field(default_factory=Background)

@@ -1,12 +1,11 @@
 """Manifests fetched before they are asked for, while nobody waits."""
 
-from collections.abc import Sequence
 from functools import partial
 from weakref import ReferenceType, ref
 
 from frazil.assets.background import BETWEEN_FORKS
 from frazil.assets.files import Files
-from frazil.assets.preload_rules import plan_preload
+from frazil.assets.preload_rules import PreloadPlan, plan_preload
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId
 
@@ -21,8 +20,8 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
     if rules.are_void or not snapshot.manifest_files:
         return
     kept, wanted_by = ref(files), ref(reader)
-    plan = files.caches.plans.find((snapshot.id, rules))
-    if plan is not None:
+    plan = files.caches.plans.find(snapshot.id)
+    if plan is not None and plan.rules == rules:
         _submit(files, plan, wanted_by)
         return
 
@@ -30,13 +29,13 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
         if (files := kept()) is not None and wanted_by() is not None:
             plan = plan_preload(snapshot, rules)
             with BETWEEN_FORKS:
-                files.caches.plans.remember((snapshot.id, rules), plan)
+                files.caches.plans.remember(snapshot.id, plan)
             _submit(files, plan, wanted_by)
 
     files.caches.background.submit(begin)
 
 
-def _submit(files: Files, plan: Sequence[ManifestId], wanted_by: ReferenceType[object]) -> None:
+def _submit(files: Files, plan: PreloadPlan, wanted_by: ReferenceType[object]) -> None:
     kept = ref(files)
 
     def fetch(manifest: ManifestId) -> None:
@@ -44,6 +43,6 @@ def _submit(files: Files, plan: Sequence[ManifestId], wanted_by: ReferenceType[o
             files.preload_manifest(manifest)
 
     with BETWEEN_FORKS:
-        missing = [manifest for manifest in plan if files.find_manifest(manifest) is None]
+        missing = [manifest for manifest in plan.manifests if files.find_manifest(manifest) is None]
     for manifest in missing:
         files.caches.background.submit(partial(fetch, manifest))

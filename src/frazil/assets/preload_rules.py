@@ -69,7 +69,13 @@ class PreloadRules:
         return nothing or isinstance(self.condition, PreloadFalse)
 
 
-def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> tuple[ManifestId, ...]:
+@dataclass(frozen=True, slots=True)
+class PreloadPlan:
+    rules: PreloadRules
+    manifests: tuple[ManifestId, ...]
+
+
+def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> PreloadPlan:
     """Manifests to fetch, each once, in the order of the paths of their arrays.
 
     Of the first arrays by path, those that fit; one that would exceed the total is left out, and
@@ -87,7 +93,7 @@ def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> tuple[ManifestId, .
             if fits(rules.condition, node.path.text, num_refs):
                 chosen[ref.id] = num_refs
                 left -= num_refs
-    return tuple(chosen)
+    return PreloadPlan(rules, tuple(chosen))
 
 
 def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -> bool:
@@ -111,8 +117,13 @@ def _possible_arrays(nodes: Nodes, rules: PreloadRules) -> Iterator[Node]:
     """Only these are decoded: a hierarchy may have thousands of others."""
     arrays = np.flatnonzero(nodes.table.union("node_data").types == NODE_ARRAY)
     for row in islice(arrays.tolist(), rules.max_arrays):
-        if fits(rules.condition, nodes.path_text(row), None):
+        if _may_fit(rules.condition, nodes.path_text(row)):
             yield nodes.node(row)
+
+
+@lru_cache(maxsize=4096)  # sessions of one repository ask about the same arrays again and again
+def _may_fit(condition: ManifestPreloadCondition, path: str) -> bool:
+    return fits(condition, path, None)
 
 
 def _above(bound: Bound | None, number: int) -> bool:
@@ -123,7 +134,6 @@ def _below(bound: Bound | None, number: int) -> bool:
     return bound is None or number < bound.value or (bound.included and number == bound.value)
 
 
-@lru_cache(maxsize=4096)  # sessions of one repository ask about the same names again and again
 def _found(regex: str, text: str) -> bool:
     """Unanchored; what is not a regular expression matches nothing, as in the reference."""
     try:

@@ -81,7 +81,7 @@ def test_transaction_logs_are_kept_by_their_changes(
     assert store.count("get", "transactions/") == requests
 
 
-@pytest.mark.parametrize(("size", "requests"), [(0, 8), (3999, 8), (4000, 4), (10_000, 4)])
+@pytest.mark.parametrize(("size", "requests"), [(0, 8), (999, 8), (4000, 4), (10_000, 4)])
 @pytest.mark.parametrize("in_bulk", [False, True])
 def test_chunks_are_kept_by_their_bytes(
     store: Counting, size: int, requests: int, *, in_bulk: bool

@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 from frazil.assets.background import BETWEEN_FORKS, Background
 from frazil.assets.flights import Flights
 from frazil.assets.layout import manifest_key
-from frazil.assets.preload_rules import DEFAULT_CONDITION, PreloadRules, fits, plan_preload
+from frazil.assets.preload_rules import (
+    DEFAULT_CONDITION,
+    PreloadPlan,
+    PreloadRules,
+    fits,
+    plan_preload,
+)
 from frazil.errors import StorageError
 from frazil.format.conditions import Bound, ManifestPreloadCondition, PreloadNumRefs
 from frazil.format.config import ManifestConfig, ManifestPreloadConfig, RepositoryConfig
@@ -56,11 +62,10 @@ def filled(store: ObjectStore, sizes: dict[str, int]) -> Snapshot:
     return session.base
 
 
-def names_of(snapshot: Snapshot, wanted: object) -> list[str]:
+def names_of(snapshot: Snapshot, plan: PreloadPlan) -> list[str]:
     """Arrays whose manifests these are."""
-    assert isinstance(wanted, tuple)
     name = {ref.id: node.path.name for node in snapshot.nodes for ref in node.array.manifests}  # type: ignore[union-attr]  # only arrays
-    return [name[manifest] for manifest in wanted]
+    return [name[manifest] for manifest in plan.manifests]
 
 
 def config(preload: ManifestPreloadConfig | None) -> RepositoryConfig:
@@ -109,11 +114,11 @@ def test_a_manifest_of_two_arrays_is_chosen_once(snapshot: Snapshot) -> None:
     ]
     nodes = snapshot.nodes.patched(remove=[], put=[first, *shared])
     plan = plan_preload(replace(snapshot, nodes=nodes), PreloadRules(ANY))
-    assert plan == (first.array.manifests[0].id,)
+    assert plan.manifests == (first.array.manifests[0].id,)
 
 
 def test_a_manifest_that_the_snapshot_does_not_list_is_not_chosen(snapshot: Snapshot) -> None:
-    assert plan_preload(replace(snapshot, manifest_files=()), PreloadRules(ANY)) == ()
+    assert plan_preload(replace(snapshot, manifest_files=()), PreloadRules(ANY)).manifests == ()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +178,7 @@ def test_reading_what_was_preloaded_makes_no_request_for_manifests(
     session = open_session(repository, "main")
     wait_until(lambda: store.count("get", "manifests/") == 3 and idle(repository))
     fetched = {one.key for one in store.requests if one.key.startswith("manifests/")}
-    assert fetched == {manifest_key(one) for one in plan_preload(base, PreloadRules())}
+    assert fetched == {manifest_key(one) for one in plan_preload(base, PreloadRules()).manifests}
     store.clear()
     for name in ("lat", "lon", "time"):
         assert session.fetch_chunk(NodePath(f"/{name}"), (0,)) == b"chunk"
