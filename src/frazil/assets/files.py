@@ -1,6 +1,6 @@
 """The files of one repository: fetched, decoded, remembered; encoded and put."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ from frazil.format.snapshot import (
     encode_snapshot,
 )
 from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
+from frazil.format.txlog_batch import decode_txlogs
 from frazil.ids import ManifestId, SnapshotId
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
@@ -132,6 +133,21 @@ class Files:
 
     def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self.caches.logs.fetch(snapshot, self._load_log)
+
+    def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
+        """All at once."""
+        cache = self.caches.logs
+        known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
+        missing = [each for each in snapshots if each not in known]
+        data = self.pool.map(lambda each: self.store.get(transaction_key(each)).data, missing)
+        try:
+            logs = decode_txlogs(data)
+        except FormatError:
+            logs = [self.fetch_log(each) for each in missing]  # says which file is damaged
+        for each, log in zip(missing, logs, strict=True):
+            cache.remember(each, log)
+            known[each] = log
+        return [known[each] for each in snapshots]
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
         key = snapshot_key(snapshot.id)

@@ -90,11 +90,12 @@ class TransactionLog:
 def decode_txlog(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> TransactionLog:
     envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
     root = decode(envelope.data, TRANSACTION_LOG)
+    arrays = root.tables("updated_chunks").rows
     return TransactionLog(
         id=SnapshotId(root.struct("id").values[0].tobytes()),
         **{name: root.vector(name).values for name in NODE_LISTS},
-        updated_chunks=_decode_chunks(root.tables("updated_chunks").rows),
-        moved=_decode_moves(root.tables("moved_nodes").rows),
+        updated_chunks=decode_chunks(arrays, range(len(arrays))),
+        moved=decode_moves(root.tables("moved_nodes").rows),
     )
 
 
@@ -125,17 +126,19 @@ def _encode_ids(ids: npt.NDArray[np.uint8]) -> VectorColumn:
     return VectorColumn.of(ordered, np.array([0, len(ids)], dtype=np.int64))
 
 
-def _decode_chunks(arrays: Table) -> dict[NodeId, npt.NDArray[np.uint32]]:
+def decode_chunks(arrays: Table, rows: range) -> dict[NodeId, npt.NDArray[np.uint32]]:
+    """Of those rows of ARRAY_UPDATED_CHUNKS that are of one log."""
     chunks = arrays.tables("chunks")
     coords = chunks.rows.vector("coords")
+    node_ids = arrays.struct("node_id").values
     found: dict[NodeId, npt.NDArray[np.uint32]] = {}
-    for row, raw in enumerate(arrays.struct("node_id").values):
+    for row in rows:
         splits = coords.splits[int(chunks.splits[row]) : int(chunks.splits[row + 1]) + 1]
         ndim = even_length(splits)
         if ndim is None:
             raise FormatError("chunk indices of one array differ in length")
         values = coords.values[int(splits[0]) : int(splits[-1])].reshape(len(splits) - 1, ndim)
-        node = NodeId(raw.tobytes())
+        node = NodeId(node_ids[row].tobytes())
         if node in found:
             raise FormatError(f"chunks of node {node} are listed twice")
         found[node] = values
@@ -160,7 +163,7 @@ def _encode_chunks(updated: Mapping[NodeId, npt.NDArray[np.uint32]]) -> Table:
     )
 
 
-def _decode_moves(moves: Table) -> tuple[Move, ...]:
+def decode_moves(moves: Table) -> tuple[Move, ...]:
     sources, targets = moves.string("from").to_texts(), moves.string("to").to_texts()
     ids, types = moves.struct("node_id").values, moves.scalar("node_type").values.tolist()
     try:

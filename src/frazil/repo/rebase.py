@@ -163,7 +163,7 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
     """Where the changes are after all these commits, None unless none of them matters."""
     try:
-        logs = files.pool.map(files.fetch_log, [log for step in steps for log in step.logs])
+        logs = files.fetch_logs([log for step in steps for log in step.logs])
     except ObjectNotFoundError:
         return None  # the step that needs it will say so
     ours, last = position.changes, steps[-1].snapshot
@@ -195,7 +195,7 @@ def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: P
 
 def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:
     try:
-        return files.pool.map(files.fetch_log, step.logs)
+        return files.fetch_logs(step.logs)
     except ObjectNotFoundError as error:
         if error.key == transaction_key(step.snapshot):
             raise

@@ -127,7 +127,7 @@ def _squashed(
             message=request.message,
             metadata=with_notes(metadata, notes),
         ),
-        log=united(new_id, files.pool.map(files.fetch_log, logs)),
+        log=united(new_id, files.fetch_logs(logs)),
         pruned_logs=info.snapshots.pruned_logs(rows[0]),
     )
 
