@@ -280,7 +280,7 @@ class Repository:
         logs = history.log_ids_between(info, first, last)
         before, after = self._files.fetch_snapshot(start), self._files.fetch_snapshot(end)
         path_of = paths_in(after.nodes, before.nodes)
-        return summarise(self._files.pool.map(self._files.fetch_log, logs), path_of)
+        return summarise(self._files.fetch_logs(logs), path_of)
 
     # Shared parts
 
