@@ -21,6 +21,7 @@ AT_ONCE = frozenset(  # there as attributes as soon as the package is imported
     {
         "config",
         "conflicts",
+        "credentials",
         "ops",
         "repository",
         "session",
@@ -31,7 +32,7 @@ AT_ONCE = frozenset(  # there as attributes as soon as the package is imported
         "virtual",
     }
 )
-SUBMODULES = AT_ONCE | {"credentials", "dask", "distributed", "xarray"}
+SUBMODULES = AT_ONCE | {"dask", "distributed", "xarray"}
 
 
 def install_as_icechunk() -> None:

@@ -1,6 +1,7 @@
 """Where repositories are kept, under the name it has in Icechunk."""
 
 from frazil.api import (
+    AnyObjectStoreConfig,
     ChecksumAlgorithm,
     ChunkType,
     ObjectStoreConfig,
@@ -10,11 +11,26 @@ from frazil.api import (
     StorageRetriesSettings,
     StorageSettings,
     StorageTimeoutSettings,
+    azure_storage,
+    azure_store,
+    gcs_storage,
+    gcs_store,
+    hf_storage,
+    http_storage,
+    http_store,
     in_memory_storage,
     local_filesystem_storage,
+    local_filesystem_store,
+    r2_storage,
+    redirect_storage,
+    s3_storage,
+    s3_store,
+    tigris_storage,
 )
+from frazil.api.storage_functions import s3_object_store_storage
 
 __all__ = [
+    "AnyObjectStoreConfig",
     "ChecksumAlgorithm",
     "ChunkType",
     "ObjectStoreConfig",
@@ -24,6 +40,20 @@ __all__ = [
     "StorageRetriesSettings",
     "StorageSettings",
     "StorageTimeoutSettings",
+    "azure_storage",
+    "azure_store",
+    "gcs_storage",
+    "gcs_store",
+    "hf_storage",
+    "http_storage",
+    "http_store",
     "in_memory_storage",
     "local_filesystem_storage",
+    "local_filesystem_store",
+    "r2_storage",
+    "redirect_storage",
+    "s3_object_store_storage",
+    "s3_storage",
+    "s3_store",
+    "tigris_storage",
 ]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import zarr
 
 from frazil.api.repository import Repository
-from frazil.api.storage import local_filesystem_storage
+from frazil.api.storage_functions import local_filesystem_storage
 
 TIMES = 48
 LATITUDES = np.linspace(90, -90, 19)

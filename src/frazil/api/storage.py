@@ -1,14 +1,59 @@
-"""Where repositories are kept."""
+"""Where repositories are kept: the class. Functions that make one are in storage_functions.py.
+
+Names and parameters are those of the `icechunk` package.
+"""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
+from frazil.api.headers import merged_headers
+from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
+from frazil.errors import InvalidInputError, StorageError
+from frazil.format.storage_config import (
+    S3Options,
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+)
+from frazil.objectstore.credentials import (
+    AzureCredentials,
+    AzureFromEnvCredentials,
+    GcsCredentials,
+    GcsFromEnvCredentials,
+    S3AnonymousCredentials,
+    S3Credentials,
+    S3FromEnvCredentials,
+)
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.redirect import RedirectedStore
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_azure import AzurePlace
+from frazil.objectstore.remote_gcs import GcsPlace
+from frazil.objectstore.remote_http import HttpPlace
+from frazil.objectstore.remote_place import clean_prefix
+from frazil.objectstore.remote_s3 import S3Place
+
+type Headers = Mapping[str, str] | None
+
+_TIGRIS_HOSTS = ("t3.storage.dev", "fly.storage.tigris.dev", "t3.tigrisfiles.io")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageObjectInfo:
+    """An object, by its key below the storage's prefix."""
+
+    key: str
+    size_bytes: int
+    created_at: datetime
 
 
 class Storage:
-    """A place for one repository. Made by the functions below, or around any ObjectStore."""
+    """A place for one repository. Made by `s3_storage` and the like, or around any ObjectStore."""
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
@@ -22,6 +67,46 @@ class Storage:
             case store:
                 return f"Storage({store!r})"
 
+    # What is there
+
+    def default_settings(self) -> StorageSettings:
+        """What differs from what a field that is None stands for."""
+        match self.store:
+            case MemoryStore():
+                request_bytes = 1
+            case LocalStore():
+                request_bytes = 4096
+            case _:
+                return StorageSettings()
+        return StorageSettings(
+            concurrency=StorageConcurrencySettings(5, request_bytes),
+            retries=StorageRetriesSettings(1, 0, 0),
+        )
+
+    def list_objects(
+        self, settings: StorageSettings | None = None, prefix: str | None = None
+    ) -> list[tuple[str, int]]:
+        """Keys and sizes; `list_objects_metadata` tells more."""
+        found = self.list_objects_metadata(settings, prefix)
+        return [(info.key, info.size_bytes) for info in found]
+
+    def list_objects_metadata(
+        self, settings: StorageSettings | None = None, prefix: str | None = None
+    ) -> list[StorageObjectInfo]:
+        """Objects in the directory `prefix`, by their keys below it."""
+        directory = clean_prefix(prefix)
+        start = f"{directory}/" if directory else ""
+        return [
+            StorageObjectInfo(
+                info.key.removeprefix(start),
+                info.size_bytes,
+                datetime.fromtimestamp(info.modified_at_us / 1e6, UTC),
+            )
+            for info in with_settings(self.store, settings).list(start)
+        ]
+
+    # Kinds of places
+
     @classmethod
     def new_in_memory(cls) -> "Storage":
         return cls(MemoryStore())
@@ -30,15 +115,260 @@ class Storage:
     def new_local_filesystem(cls, path: str | os.PathLike[str]) -> "Storage":
         return cls(LocalStore(path))
 
+    @classmethod
+    def new_s3(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        credentials: S3Credentials | None = None,
+        legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        if _is_tigris(config.endpoint_url):
+            raise StorageError(
+                "Tigris Storage is not S3 compatible, use the Tigris specific constructor instead",
+                kind="storage-other",
+            )
+        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
+        place = _s3(config, bucket, prefix, credentials)
+        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
 
-def in_memory_storage() -> Storage:
-    """A new, empty place in the memory of this process."""
-    return Storage.new_in_memory()
+    @classmethod
+    def new_s3_object_store(
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        credentials: S3Credentials | None = None,
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        """The same as `new_s3` here: there is one way to S3."""
+        place = _s3(config, bucket, prefix, credentials)
+        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+
+    @classmethod
+    def new_tigris(  # noqa: PLR0917 -- as in the reference
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        use_weak_consistency: bool,  # noqa: FBT001 -- as in the reference
+        credentials: S3Credentials | None = None,
+        legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- same
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        if config.region is None and not use_weak_consistency:
+            raise StorageError(
+                "Tigris storage requires a region to provide full consistency. Either set the"
+                " region for the bucket or use the read-only, eventually consistent storage by"
+                " passing `use_weak_consistency=True` (experts only)",
+                kind="storage-other",
+            )
+        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
+        place = replace(
+            _s3(config, bucket, prefix, credentials),
+            endpoint_url=config.endpoint_url or TIGRIS_ENDPOINT,
+            region=config.region or "auto",
+            writable=not use_weak_consistency,
+            scheme="tigris",
+        )
+        # The nearest copy may be old: conditions and reads are to be settled in one region.
+        settled: Headers = None
+        if config.region is not None and not use_weak_consistency:
+            settled = {
+                "X-Tigris-Regions": config.region,
+                "X-Tigris-Consistent": "true",
+                "Cache-Control": "no-cache",
+            }
+        everywhere = {**(settled or {}), **(headers or {})}
+        return cls(RemoteStore(with_headers(place, everywhere, read_headers, write_headers)))
+
+    @classmethod
+    def new_r2(  # noqa: PLR0917 -- as in the reference
+        cls,
+        config: S3Options,
+        bucket: str | None = None,
+        prefix: str | None = None,
+        account_id: str | None = None,
+        credentials: S3Credentials | None = None,
+        legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        if bucket is None:
+            if not clean_prefix(prefix):
+                raise _incomplete("Either bucket or prefix must be provided.")
+            bucket, _, prefix = clean_prefix(prefix).partition("/")
+        endpoint = config.endpoint_url
+        if endpoint is None:
+            if account_id is None:
+                raise _incomplete("Either endpoint_url or account_id must be provided.")
+            endpoint = f"https://{account_id}.r2.cloudflarestorage.com"
+        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
+        place = replace(
+            _s3(config, bucket, prefix, credentials),
+            endpoint_url=endpoint,
+            region=config.region or "auto",
+            force_path_style=True,
+            scheme="r2",
+        )
+        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+
+    @classmethod
+    def new_hf(  # noqa: PLR0917 -- as in the reference
+        cls,
+        config: S3Options,
+        bucket: str,
+        prefix: str | None,
+        namespace: str,
+        credentials: S3Credentials | None = None,
+        legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
+        *,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        """Hugging Face, which keeps no metadata of objects."""
+        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
+        place = replace(
+            _s3(config, bucket, prefix, credentials),
+            endpoint_url=f"https://s3.hf.co/{namespace}",
+            region="us-east-1",
+            force_path_style=True,
+            keeps_metadata=False,
+        )
+        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+
+    @classmethod
+    def new_gcs(
+        cls,
+        bucket: str,
+        prefix: str | None,
+        credentials: GcsCredentials | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        read_headers: Headers = None,
+        write_headers: Headers = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        place = GcsPlace(
+            bucket=bucket,
+            prefix=clean_prefix(prefix),
+            credentials=credentials or GcsFromEnvCredentials(),
+            config=pairs(config),
+            read_headers=merged_headers(headers, read_headers),
+            write_headers=merged_headers(headers, write_headers),
+        )
+        return cls(RemoteStore(place))
+
+    @classmethod
+    def new_azure_blob(
+        cls,
+        account: str,
+        container: str,
+        prefix: str | None,
+        credentials: AzureCredentials | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+    ) -> "Storage":
+        place = AzurePlace(
+            account=account,
+            container=container,
+            prefix=clean_prefix(prefix),
+            credentials=credentials or AzureFromEnvCredentials(),
+            config=pairs(config),
+        )
+        return cls(RemoteStore(place))
+
+    @classmethod
+    def new_http(
+        cls,
+        base_url: str,
+        config: Mapping[str, str] | None = None,
+        headers: Headers = None,
+    ) -> "Storage":
+        """Read-only."""
+        _require_url(base_url)
+        place = HttpPlace(
+            base_url=base_url, options=pairs(config), headers=merged_headers(headers, None)
+        )
+        return cls(RemoteStore(place))
+
+    @classmethod
+    def new_redirect(cls, base_url: str) -> "Storage":
+        """Read-only: what the address redirects to when it is first used."""
+        _require_url(base_url)
+        return cls(RedirectedStore(base_url))
 
 
-def local_filesystem_storage(path: str | os.PathLike[str]) -> Storage:
-    """The directory `path`, made when something is written to it.
+def require_room(storage: Storage) -> None:
+    """Raises InvalidInputError if no repository can be created there."""
+    if isinstance(storage.store, RemoteStore) and not storage.store.place.prefix:
+        if not storage.store.writable:
+            return  # refused for that reason, later
+        raise InvalidInputError(
+            "creating a repository at an empty prefix (the object store bucket root) is not"
+            " supported since Icechunk v2.1.0; use a non-empty prefix. Existing empty-prefix"
+            " repositories can still be opened and updated.",
+            kind="empty-prefix-creation",
+        )
 
-    Any number of threads and processes may commit to it at once.
-    """
-    return Storage.new_local_filesystem(path)
+
+def require_modern_keys(prefix: str | None, *, legacy_rooted_keys: bool | None) -> None:
+    """Keys that begin with a slash, as early releases wrote them into the root of a bucket."""
+    if not legacy_rooted_keys:
+        return
+    if clean_prefix(prefix):
+        raise StorageError(
+            "legacy_rooted_keys is only valid with an empty prefix", kind="storage-other"
+        )
+    raise StorageError(
+        "legacy_rooted_keys: keys that begin with a slash cannot be used; copy the objects to keys"
+        " without it, or open the repository with the icechunk package",
+        kind="unimplemented",
+    )
+
+
+def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -> S3Place:
+    """Raises ValueError for what is no header."""
+    return replace(
+        place,
+        read_headers=merged_headers(both, read),
+        write_headers=merged_headers(both, write),
+    )
+
+
+def _s3(
+    config: S3Options, bucket: str, prefix: str | None, credentials: S3Credentials | None
+) -> S3Place:
+    default = S3AnonymousCredentials() if config.anonymous else S3FromEnvCredentials()
+    return s3_place(
+        config, bucket=bucket, credentials=credentials or default, prefix=clean_prefix(prefix)
+    )
+
+
+def _is_tigris(endpoint_url: str | None) -> bool:
+    return urlsplit(endpoint_url or "").hostname in _TIGRIS_HOSTS
+
+
+def _incomplete(message: str) -> StorageError:
+    return StorageError(f"storage configuration error: {message}", kind="storage-config")
+
+
+def _require_url(url: str) -> None:
+    if "://" not in url:
+        raise StorageError(
+            f"error parsing URL: {url!r}: relative URL without a base", kind="cannot-parse-url"
+        )

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # By the names that a configuration has for them; obstore computes no others.
 _CHECKSUMS = {"sha256": "SHA256", "crc64_nvme": "CRC64NVME"}
-_HABITS = Habits(bulk_deletes=True)
-_READ_ONLY_HABITS = Habits(bulk_deletes=True, writable=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +41,7 @@ class S3Place:
     read_headers: Headers = field(default=(), repr=False)
     write_headers: Headers = field(default=(), repr=False)
     writable: bool = True
+    keeps_metadata: bool = True
     scheme: str = "s3"
 
     @property
@@ -51,7 +50,7 @@ class S3Place:
 
     @property
     def habits(self) -> Habits:
-        return _HABITS if self.writable else _READ_ONLY_HABITS
+        return Habits(bulk_deletes=True, writable=self.writable, keeps_metadata=self.keeps_metadata)
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import S3Store  # noqa: PLC0415 - `import frazil` stays light

@@ -1,0 +1,212 @@
+"""A web address that says where objects are: by a redirect to a bucket.
+
+    GET https://example.org/data        302  Location: s3://bucket/prefix?region=us-east-1
+
+Redirects to other web addresses are followed first. What is found is read without credentials,
+and asked for once in each process.
+"""
+
+import http.client
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from threading import Lock
+from typing import NoReturn
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, parse_qs, urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from frazil.errors import ReadOnlyError, StorageError
+from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
+from frazil.objectstore.protocol import ALWAYS, Blob, DataList, ObjectInfo, Precondition
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_gcs import GcsPlace
+from frazil.objectstore.remote_http import HttpPlace
+from frazil.objectstore.remote_place import Place, clean_prefix
+from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.ranges import ByteRange, Range
+
+_MOST_REDIRECTS = 10
+_TIMEOUT_S = 30
+_WEB = {"http", "https"}
+_MARKED_WEB = {f"{scheme}+{mark}": scheme for scheme in _WEB for mark in ("icechunk", "ic")}
+
+
+class RedirectedStore:
+    """The objects at the place that a web address redirects to. Read-only."""
+
+    def __init__(self, url: str, settings: RemoteSettings | None = None) -> None:
+        self._url = url
+        self._settings = settings or RemoteSettings()
+        self._lock = Lock()
+        self._found: RemoteStore | None = None
+
+    @property
+    def writable(self) -> bool:
+        return False
+
+    @property
+    def settings(self) -> RemoteSettings:
+        return self._settings
+
+    @property
+    def target(self) -> RemoteStore:
+        """Raises StorageError if the address leads nowhere."""
+        with self._lock:
+            if self._found is None:
+                self._found = RemoteStore(find_target(self._url), self._settings)
+            return self._found
+
+    def with_settings(self, settings: RemoteSettings) -> "RedirectedStore":
+        return self if settings == self._settings else RedirectedStore(self._url, settings)
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        return self.target.get(key, byte_range)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        return self.target.get_ranges(key, ranges)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.target.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.target.list(prefix)
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        del data, when
+        self._refuse("write", key)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        self._refuse("delete", ", ".join(keys))
+
+    def copy(self, source: str, target: str) -> None:
+        self._refuse("copy", f"{source} to {target}")
+
+    def sync(self) -> None:
+        """Nothing is ever written here."""
+
+    def _refuse(self, doing: str, what: str) -> NoReturn:
+        raise ReadOnlyError(
+            f"cannot {doing} {what}: what {_shown(self._url)} leads to can only be read",
+            kind="read-only-storage",
+        )
+
+    def __repr__(self) -> str:
+        return f"RedirectedStore({_shown(self._url)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RedirectedStore, (self._url, self._settings)
+
+
+def find_target(url: str) -> Place:
+    """Raises StorageError if there is no redirect to a kind of store that we know."""
+    here = url
+    for _ in range(_MOST_REDIRECTS):
+        location = _ask(here, url)
+        here = urljoin(here, location)
+        if urlsplit(here).scheme not in _WEB:
+            return _place_at(here)
+    raise _bad(f"{_shown(url)} redirects more than {_MOST_REDIRECTS} times, or in a circle")
+
+
+class _Unfollowed(HTTPRedirectHandler):
+    def redirect_request(self, *_args: object, **_options: object) -> None:
+        """Redirects arrive as HTTPError."""
+
+
+def _ask(here: str, first: str) -> str:
+    request = Request(here, headers={"User-Agent": "frazil"})  # noqa: S310 - http or https: checked
+    try:
+        with build_opener(_Unfollowed).open(request, timeout=_TIMEOUT_S) as answer:
+            headers = answer.headers
+    except HTTPError as error:
+        headers = error.headers
+        error.close()
+    except (URLError, OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise _bad(f"request to {_shown(here)} failed: {reason}") from error
+    location = headers.get("Location")
+    if not location:
+        raise _bad(f"the answer to {_shown(first)} must be a redirect, and has no location")
+    return str(location)
+
+
+def _place_at(url: str) -> Place:
+    parts = urlsplit(url)
+    if (web := _MARKED_WEB.get(parts.scheme)) is not None:
+        return HttpPlace(base_url=parts._replace(scheme=web).geturl())
+    if parts.scheme not in _KINDS:
+        raise _bad(f"unknown scheme: {_shown(url)}")
+    if not parts.netloc:
+        raise _bad(f"no host that names the bucket: {_shown(url)}")
+    return _KINDS[parts.scheme](parts)
+
+
+def _s3(parts: SplitResult) -> Place:
+    region = _required(parts, "region")
+    return S3Place(
+        bucket=parts.netloc,
+        prefix=clean_prefix(parts.path),
+        credentials=S3AnonymousCredentials(),
+        region=region,
+        endpoint_url=_query(parts, "endpoint_url"),
+        force_path_style=_query(parts, "endpoint_url") is not None,
+        writable=False,
+    )
+
+
+def _r2(parts: SplitResult) -> Place:
+    account = _required(parts, "account_id")
+    return S3Place(
+        bucket=parts.netloc,
+        prefix=clean_prefix(parts.path),
+        credentials=S3AnonymousCredentials(),
+        region=_query(parts, "region") or "auto",
+        endpoint_url=f"https://{account}.r2.cloudflarestorage.com",
+        force_path_style=True,
+        writable=False,
+        scheme="r2",
+    )
+
+
+def _tigris(parts: SplitResult) -> Place:
+    return S3Place(
+        bucket=parts.netloc,
+        prefix=clean_prefix(parts.path),
+        credentials=S3AnonymousCredentials(),
+        region=_query(parts, "region") or "auto",
+        endpoint_url="https://t3.storage.dev",
+        writable=False,
+        scheme="tigris",
+    )
+
+
+def _gcs(parts: SplitResult) -> Place:
+    return GcsPlace(
+        bucket=parts.netloc,
+        prefix=clean_prefix(parts.path),
+        credentials=GcsAnonymousCredentials(),
+    )
+
+
+_KINDS = {"s3": _s3, "r2": _r2, "tigris": _tigris, "gs": _gcs, "gcs": _gcs}
+
+
+def _query(parts: SplitResult, name: str) -> str | None:
+    return next(iter(parse_qs(parts.query).get(name, [])), None)
+
+
+def _required(parts: SplitResult, name: str) -> str:
+    found = _query(parts, name)
+    if found is None:
+        raise _bad(f"there must be a parameter {name!r} in the query: {_shown(parts.geturl())}")
+    return found
+
+
+def _bad(message: str) -> StorageError:
+    return StorageError(f"Redirect Storage error: {message}", kind="bad-redirect")
+
+
+def _shown(url: str) -> str:
+    """Without a name and password, or a query."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
