@@ -235,6 +235,35 @@ def test_a_session_that_rearranges_is_forked_but_takes_nothing(
     assert caught.value.kind == "rearrange-session-only"
 
 
+@ENGINES
+def test_a_fork_from_before_a_rebase(engine: Engine, tmp_path: Path) -> None:
+    """Merged after it, the reference overwrites what others committed; frazil refuses.
+
+    Merged first, both find the conflict.
+    """
+    repo = start(engine, tmp_path)
+    session, early = repo.writable_session("main"), repo.writable_session("main")
+    forks = [each.fork() for each in (session, early)]
+    for fork in forks:
+        write("a", 0, 1)(fork)
+    other = repo.writable_session("main")
+    write("a", 0, 2)(other)
+    other.commit("theirs")
+    early.merge(forks[1])
+    with pytest.raises(engine.module.RebaseFailedError):
+        early.rebase(engine.module.ConflictDetector())
+    session.rebase(engine.module.ConflictDetector())
+    if engine is REFERENCE:
+        session.merge(forks[0])
+        session.commit("lost")
+        assert values(repo.readonly_session("main"), "a") == [1, 1, 9, 9, 9, 9, 0, 0]
+    else:
+        with pytest.raises(engine.module.SessionStateError, match="before rebasing") as caught:
+            session.merge(forks[0])
+        assert caught.value.kind == "merge-failed"
+        assert not session.has_uncommitted_changes
+
+
 def test_forking_with_changes_pending_stores_nothing_here(tmp_path: Path) -> None:
     session = start(OURS, tmp_path).writable_session("main")
     write("a", 0)(session)

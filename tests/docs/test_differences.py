@@ -320,6 +320,18 @@ def test_only_forks_of_the_same_snapshot_are_merged(
     assert caught.value.kind == "merge-not-allowed"
 
 
+def test_a_fork_of_another_new_repository_is_not_merged() -> None:
+    first, second = (
+        frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
+        for _ in range(2)
+    )
+    fork = first.fork()
+    zarr.create_group(fork.store)
+    assert "another repository" in refused(second, fork)
+    first.merge(fork)
+    assert first.has_uncommitted_changes
+
+
 def test_a_fork_stores_nothing_and_is_writable(tmp_path: Path) -> None:
     storage = frazil.local_filesystem_storage(str(tmp_path / "repo"))
     session = frazil.Repository.create(storage).writable_session("main")

@@ -183,6 +183,12 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
             f" session is at {session.snapshot_id}; merge forks before rebasing",
             kind="merge-failed",
         )
+    # Every repository begins with a snapshot of the same id; its time tells them apart.
+    if other.base.flushed_at_us != session.base.flushed_at_us:
+        raise SessionStateError(
+            "failed to merge sessions: the fork was made in another repository",
+            kind="merge-failed",
+        )
     return other
 
 
