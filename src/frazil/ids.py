@@ -17,11 +17,15 @@ from frazil.errors import InvalidInputError
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)} | {"I": 1, "L": 1, "O": 0}
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]  # of ten bits
 _BIT_WEIGHTS = np.array([16, 8, 4, 2, 1], dtype=np.uint8)
 
 
 def format_base32(raw: bytes) -> str:
-    return format_ids(np.frombuffer(raw, dtype=np.uint8).reshape(1, -1))[0]
+    bits, pairs = 8 * len(raw), -(-8 * len(raw) // 10)
+    number = int.from_bytes(raw, "big") << (10 * pairs - bits)
+    text = "".join([_PAIRS[number >> shift & 1023] for shift in range(10 * pairs - 10, -1, -10)])
+    return text[: -(-bits // 5)]
 
 
 def format_ids(raw: npt.NDArray[np.uint8]) -> list[str]:

@@ -1,24 +1,24 @@
 """A repository, with Icechunk's names and signatures."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import repeat
 from typing import Any
 
 from frazil.api.conflicts import ConflictSolver
 from frazil.api.opening import OpenedRepository
 from frazil.api.session import IcechunkStore, Session
-from frazil.api.updates import Update
+from frazil.api.updates import Update, entries
 from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo
 from frazil.api.versions import require_version
 from frazil.ids import SnapshotId
 from frazil.repo import history
+from frazil.repo.ancestry import SnapshotBlock, SnapshotList
 from frazil.repo.version import resolve
-from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
+from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
-
-_BATCH = 1000  # entries of a history that are worked out at once
 
 
 class Repository(OpenedRepository):
@@ -192,7 +192,8 @@ class Repository(OpenedRepository):
     # History
 
     def lookup_snapshot(self, snapshot_id: str) -> SnapshotInfo:
-        return SnapshotInfo.of(self._engine.lookup_snapshot(SnapshotId.parse(snapshot_id)))
+        found = self._engine.lookup_snapshot(SnapshotId.parse(snapshot_id))
+        return SnapshotInfo(SnapshotList.of(found), 0)
 
     async def lookup_snapshot_async(self, snapshot_id: str) -> SnapshotInfo:
         return await asyncio.to_thread(self.lookup_snapshot, snapshot_id)
@@ -206,7 +207,7 @@ class Repository(OpenedRepository):
     ) -> AsyncCloseableIterator[SnapshotInfo]:
         """The snapshot and those before it, newest first, for `for` or `async for`."""
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
-        return _in_batches(self._engine.ancestry(version), SnapshotInfo.of)
+        return _snapshots(self._engine.ancestry_blocks(version))
 
     def async_ancestry(
         self,
@@ -217,15 +218,15 @@ class Repository(OpenedRepository):
     ) -> AsyncCloseableIterator[SnapshotInfo]:
         """As `ancestry`, with nothing read before the first snapshot is asked for."""
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
-        return _in_batches(_later(lambda: self._engine.ancestry(version)), SnapshotInfo.of)
+        return _snapshots(_later(lambda: self._engine.ancestry_blocks(version)))
 
     def ops_log(self) -> AsyncCloseableIterator[Update]:
         """Everything that was done to the repository, newest first, for `for` or `async for`."""
-        return _in_batches(self._engine.ops_log(), Update.of)
+        return AsyncCloseableIterator(map(entries, self._engine.ops_log_pages()))
 
     def ops_log_async(self) -> AsyncCloseableIterator[Update]:
         """As `ops_log`, with nothing read before the first entry is asked for."""
-        return _in_batches(_later(self._engine.ops_log), Update.of)
+        return AsyncCloseableIterator(map(entries, _later(self._engine.ops_log_pages)))
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         found = self._engine.manifest_files(SnapshotId.parse(snapshot_id))
@@ -272,9 +273,13 @@ class Repository(OpenedRepository):
         )
 
 
+def _snapshots(
+    blocks: Iterable[tuple[SnapshotBlock, int]],
+) -> AsyncCloseableIterator[SnapshotInfo]:
+    return AsyncCloseableIterator(
+        map(SnapshotInfo, repeat(block), range(size)) for block, size in blocks
+    )
+
+
 def _later[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
     yield from work()
-
-
-def _in_batches[T, R](items: Iterator[T], convert: Callable[[T], R]) -> AsyncCloseableIterator[R]:
-    return AsyncCloseableIterator(batched(map(convert, items), _BATCH))

@@ -1,13 +1,14 @@
 """Entries of the ops log, with Icechunk's names."""
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
 
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import to_datetime
-from frazil.format import updates
 from frazil.format.display import Displayed
+from frazil.format.update_log import UpdateLog
+from frazil.ids import format_ids
 
 
 class UpdateType:
@@ -134,44 +135,29 @@ class Update(Displayed):
     updated_at: datetime
     backup_path: str | None
 
-    @classmethod
-    def of(cls, update: updates.Update) -> "Update":
-        return cls(_kind(update.kind), to_datetime(update.updated_at_us), update.backup_path)
+
+# By the numbers of the format
+_KINDS: Mapping[int, Callable[..., AnyUpdateType]] = {
+    1: UpdateType.RepoInitialized,
+    2: lambda old, new: UpdateType.RepoMigrated(SpecVersion(old), SpecVersion(new)),
+    3: UpdateType.ConfigChanged,
+    4: UpdateType.MetadataChanged,
+    5: UpdateType.TagCreated,
+    6: UpdateType.TagDeleted,
+    7: UpdateType.BranchCreated,
+    8: UpdateType.BranchDeleted,
+    9: UpdateType.BranchReset,
+    10: UpdateType.NewCommit,
+    11: UpdateType.CommitAmended,
+    12: UpdateType.NewDetachedSnapshot,
+    13: UpdateType.GCRan,
+    14: UpdateType.ExpirationRan,
+    15: UpdateType.FeatureFlagChanged,
+    16: lambda status: UpdateType.RepoStatusChanged(RepoStatus.of(status)),
+}
 
 
-def _kind(kind: updates.UpdateKind) -> AnyUpdateType:  # noqa: C901, PLR0911, PLR0912 -- a table
-    match kind:
-        case updates.RepoInitialized():
-            return UpdateType.RepoInitialized()
-        case updates.RepoMigrated(old, new):
-            return UpdateType.RepoMigrated(SpecVersion(old), SpecVersion(new))
-        case updates.RepoStatusChanged(status):
-            return UpdateType.RepoStatusChanged(RepoStatus.of(status))
-        case updates.ConfigChanged():
-            return UpdateType.ConfigChanged()
-        case updates.MetadataChanged():
-            return UpdateType.MetadataChanged()
-        case updates.TagCreated(name):
-            return UpdateType.TagCreated(name)
-        case updates.TagDeleted(name, previous):
-            return UpdateType.TagDeleted(name, str(previous))
-        case updates.BranchCreated(name):
-            return UpdateType.BranchCreated(name)
-        case updates.BranchDeleted(name, previous):
-            return UpdateType.BranchDeleted(name, str(previous))
-        case updates.BranchReset(name, previous):
-            return UpdateType.BranchReset(name, str(previous))
-        case updates.NewCommit(branch, new):
-            return UpdateType.NewCommit(branch, str(new))
-        case updates.CommitAmended(branch, previous, new):
-            return UpdateType.CommitAmended(branch, str(previous), str(new))
-        case updates.NewDetachedSnapshot(new):
-            return UpdateType.NewDetachedSnapshot(str(new))
-        case updates.GCRan():
-            return UpdateType.GCRan()
-        case updates.ExpirationRan():
-            return UpdateType.ExpirationRan()
-        case updates.FeatureFlagChanged(flag, new_value):
-            return UpdateType.FeatureFlagChanged(flag, new_value)
-        case _:
-            assert_never(kind)
+def entries(page: UpdateLog) -> Iterator[Update]:
+    """A page of the ops log, straight from its columns: there may be thousands of entries."""
+    for kind, time_us, backup in page.entries(_KINDS, format_ids):
+        yield Update(kind, to_datetime(time_us), backup)

@@ -9,7 +9,8 @@ from frazil.format import updates
 from frazil.format.display import Displayed, View, fields_of
 from frazil.format.enums import NamedIntEnum
 from frazil.format.snapshot import ManifestFile
-from frazil.repo import diff, history, session
+from frazil.repo import diff, session
+from frazil.repo.ancestry import SnapshotBlock, SnapshotList
 from frazil.repo.flags import Flag
 
 _CHUNKS_SHOWN = 10  # of each array, when a diff is printed
@@ -94,23 +95,65 @@ class FeatureFlag(Displayed):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotInfo(Displayed):
-    id: str
-    parent_id: str | None
-    written_at: datetime
-    message: str
-    metadata: dict[str, Any]
+    """One snapshot of a history.
 
-    @classmethod
-    def of(cls, record: history.SnapshotRecord) -> "SnapshotInfo":
-        return cls(
-            id=str(record.id),
-            parent_id=None if record.parent_id is None else str(record.parent_id),
-            written_at=to_datetime(record.flushed_at_us),
-            message=record.message,
-            metadata=record.metadata,
+    What it says is read when somebody asks, together with that of its neighbours: a history has
+    many snapshots, and most are passed by.
+    """
+
+    __slots__ = ("_at", "_block")
+
+    def __init__(self, block: SnapshotBlock, at: int) -> None:
+        self._block = block
+        self._at = at
+
+    @property
+    def id(self) -> str:
+        return self._block.ids[self._at]
+
+    @property
+    def parent_id(self) -> str | None:
+        return self._block.parent_ids[self._at]
+
+    @property
+    def written_at(self) -> datetime:
+        return to_datetime(self._block.flushed_at_us[self._at])
+
+    @property
+    def message(self) -> str:
+        return self._block.messages[self._at]
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self._block.metadata[self._at]
+
+    def __view__(self) -> View:
+        names = ("id", "parent_id", "written_at", "message", "metadata")
+        return View("frazil.SnapshotInfo", [(name, getattr(self, name)) for name in names])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__view__().fields)
+        return f"SnapshotInfo({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SnapshotInfo):
+            return NotImplemented
+        return self.__view__().fields == other.__view__().fields
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce__(self) -> tuple[object, ...]:  # alone, without its neighbours
+        block, at = self._block, slice(self._at, self._at + 1)
+        alone = SnapshotList(
+            ids=block.ids[at],
+            parent_ids=block.parent_ids[at],
+            flushed_at_us=block.flushed_at_us[at],
+            messages=block.messages[at],
+            metadata=block.metadata[at],
         )
+        return SnapshotInfo, (alone, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,13 @@ from frazil.assets.settings import Settings
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.repo_info import (
+    LogPage,
+    RepoInfo,
+    decode_log_page,
+    decode_repo_info,
+    encode_repo_info,
+)
 from frazil.format.snapshot import (
     ManifestFile,
     Snapshot,
@@ -84,11 +90,11 @@ class Files:
         self._newest = stored
         return stored
 
-    def fetch_backup(self, name: str) -> RepoInfo:
-        """An earlier version, by the name the ops log gives."""
+    def fetch_log_page(self, name: str) -> LogPage:
+        """The ops log of an earlier version, by the name the ops log gives."""
         key = OVERWRITTEN + name
         with naming(key):
-            return decode_repo_info(self.store.get(key).data)
+            return decode_log_page(self.store.get(key).data)
 
     def create_repo_info(self, info: RepoInfo) -> None:
         self.store.put(REPO_INFO, self._encode_repo_info(info), when=Absent())

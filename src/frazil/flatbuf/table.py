@@ -24,6 +24,7 @@ from frazil.flatbuf.columns import (
 from frazil.flatbuf.ragged import Bools, Ints, all_within, run_index, splits_of
 from frazil.flatbuf.schema import (
     Bytes,
+    Field,
     Kind,
     Scalar,
     ScalarVector,
@@ -52,21 +53,14 @@ class Table:
     @classmethod
     def build(cls, schema: TableSchema, count: int, /, **columns: "Column") -> Self:
         """A table of these columns. Fields not given are absent in every row, unless required."""
-        unknown = columns.keys() - {field.name for field in schema.fields}
-        if unknown:
-            raise InvalidInputError(f"{schema.name} has no field {min(unknown)!r}")
+        _require_fit(schema, count, columns)
         complete: dict[str, Column] = {}
         for field in schema.fields:
-            where = f"{schema.name}.{field.name}"
             column = columns.get(field.name)
             if column is None:
+                if field.required and count:
+                    raise InvalidInputError(_missing(schema, field))
                 column = absent(field.kind, count)
-            elif len(column) != count:
-                raise InvalidInputError(f"{where} has {len(column)} rows, expected {count}")
-            elif problem := mismatch(field.kind, column):
-                raise InvalidInputError(f"{where} is {problem}")
-            if field.required and not column.present.all():
-                raise InvalidInputError(f"{where} is required and missing in some row")
             complete[field.name] = column
         return cls(schema, count, MappingProxyType(complete))
 
@@ -139,7 +133,8 @@ class Table:
 
     def replace(self, **columns: "Column") -> Self:
         """The same rows with other columns in place of those named."""
-        return type(self).build(self.schema, self.count, **{**self.columns, **columns})
+        _require_fit(self.schema, self.count, columns)  # the others do already
+        return type(self)(self.schema, self.count, MappingProxyType({**self.columns, **columns}))
 
     def equals(self, other: "Table") -> bool:
         return (
@@ -402,6 +397,26 @@ def mismatch(kind: Kind, column: Column) -> str | None:
             return None if known else "of a type that the union does not know"
         case _:
             return None
+
+
+def _require_fit(schema: TableSchema, count: int, columns: Mapping[str, Column]) -> None:
+    """Raises InvalidInputError unless these can be columns of `count` rows of the schema."""
+    fields = {field.name: field for field in schema.fields}
+    for name, column in columns.items():
+        if name not in fields:
+            raise InvalidInputError(f"{schema.name} has no field {name!r}")
+        if len(column) != count:
+            raise InvalidInputError(
+                f"{schema.name}.{name} has {len(column)} rows, expected {count}"
+            )
+        if problem := mismatch(fields[name].kind, column):
+            raise InvalidInputError(f"{schema.name}.{name} is {problem}")
+        if fields[name].required and not column.present.all():
+            raise InvalidInputError(_missing(schema, fields[name]))
+
+
+def _missing(schema: TableSchema, field: Field) -> str:
+    return f"{schema.name}.{field.name} is required and missing in some row"
 
 
 def _wrong_values(kind: Kind, values: npt.NDArray[Any]) -> str | None:

@@ -4,7 +4,8 @@ The value's encoding follows the version of the file it is in: FlexBuffers in ve
 MessagePack in version 1. A migrated repository has both, in different files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +15,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.strings import Strings
-from frazil.flatbuf.table import Table
+from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.schemas import METADATA_ITEM
 
 
@@ -24,6 +25,30 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
     values = items.string("value").to_list()
     decode = decode_flexbuffer if spec_version >= 2 else _decode_msgpack
     return {name: decode(value or b"") for name, value in zip(names, values, strict=True)}
+
+
+def decode_metadata_of(rows: TableVectorColumn) -> list[dict[str, Json]]:
+    """Of many snapshots in a file of version 2, together."""
+    names = [name or "" for name in rows.rows.string("name").to_texts()]
+    values = _decode_values(rows.rows.string("value").to_list())
+    return [
+        {names[at]: values[at] for at in range(start, stop)}
+        for start, stop in pairwise(rows.splits.tolist())
+    ]
+
+
+def _decode_values(items: Sequence[bytes | None]) -> list[Json]:
+    """Of equal ones only the first is decoded: many commits have the same author.
+
+    Lists and objects are made anew each time, for whoever gets one may change it.
+    """
+    known = {item: decode_flexbuffer(item or b"") for item in set(items)}
+    values = [known[item] for item in items]
+    if any(isinstance(value, list | dict) for value in known.values()):
+        for at, value in enumerate(values):
+            if isinstance(value, list | dict):
+                values[at] = decode_flexbuffer(items[at] or b"")
+    return values
 
 
 def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> Table:

@@ -22,17 +22,19 @@ from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import id_column
-from frazil.format.schemas import IDENTIFIER, REF, REPO, SNAPSHOT_INFO
+from frazil.format.schemas import IDENTIFIER, REF, REPO, REPO_LOG, SNAPSHOT_INFO
 from frazil.format.update_log import UpdateLog, decode_status, encode_status
 from frazil.format.updates import Availability, RepoStatus, Update
 from frazil.ids import SnapshotId
 
 __all__ = [
     "Availability",
+    "LogPage",
     "RepoInfo",
     "RepoStatus",
     "SnapshotInfos",
     "Update",
+    "decode_log_page",
     "decode_repo_info",
     "encode_repo_info",
 ]
@@ -100,7 +102,7 @@ class SnapshotInfos:
         parents = self.parents
         for _ in range(len(parents)):
             yield row
-            row = int(parents[row])
+            row = parents.item(row)
             if row < 0:
                 return
         raise FormatError("the parents of a snapshot form a cycle", where="repo")
@@ -214,6 +216,14 @@ class RepoInfo:
         return row
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LogPage:
+    """What one file holds of the ops log, newest first, and the file that goes on with it."""
+
+    updates: UpdateLog
+    before_updates: str | None
+
+
 def _without(refs: dict[str, int], name: str) -> dict[str, int]:
     return {other: row for other, row in refs.items() if other != name}
 
@@ -237,6 +247,16 @@ def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Repo
         config=None if config is None else decode_flexbuffer(config),
         enabled_flags=tuple(root.vector("enabled_feature_flags").values.tolist()),
         disabled_flags=tuple(root.vector("disabled_feature_flags").values.tolist()),
+    )
+
+
+def decode_log_page(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> LogPage:
+    """As much of a repo info as a walk through the ops log needs."""
+    envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
+    root = decode(envelope.data, REPO_LOG)
+    return LogPage(
+        updates=UpdateLog(root.tables("latest_updates").rows),
+        before_updates=root.string("repo_before_updates").text(0),
     )
 
 

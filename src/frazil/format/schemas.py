@@ -242,3 +242,6 @@ REPO = TableSchema(
         _field(11, "disabled_feature_flags", ScalarVector("u2")),
     ),
 )
+# Enough for a page of the ops log: neither the snapshots nor the refs are decoded
+_LOG = {"latest_updates", "repo_before_updates"}
+REPO_LOG = TableSchema("Repo", tuple(field for field in REPO.fields if field.name in _LOG))

@@ -1,10 +1,11 @@
 """The ops log as it is stored: a table of updates, newest first, decoded when looked at."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
@@ -35,7 +36,7 @@ from frazil.format.updates import (
 from frazil.ids import SnapshotId
 
 # Numbers in the union `UpdateType`, in the order of the schema's union, not of its tables.
-KINDS: dict[int, type[UpdateKind]] = {
+KINDS: Mapping[int, Callable[..., UpdateKind]] = {
     1: RepoInitialized,
     2: RepoMigrated,
     3: ConfigChanged,
@@ -53,7 +54,9 @@ KINDS: dict[int, type[UpdateKind]] = {
     15: FeatureFlagChanged,
     16: RepoStatusChanged,
 }
-_NUMBERS = {kind: number for number, kind in KINDS.items()}
+type Ids = Callable[[npt.NDArray[np.uint8]], Sequence[object]]  # of (n, 12) raw ones
+type Entries[K] = Iterator[tuple[K, int, str | None]]
+_NUMBERS: dict[object, int] = {kind: number for number, kind in KINDS.items()}
 _NONE = {number: Table.empty(UPDATE_KINDS[number]) for number in KINDS}
 
 
@@ -78,7 +81,7 @@ class UpdateLog(Sequence[Update]):
         rows = np.arange(len(self), dtype=np.int64)[place]
         if isinstance(place, slice):
             return UpdateLog(self.table.take(rows))
-        return decode_update(self.table, int(rows))
+        return next(iter(UpdateLog(self.table.take(rows.reshape(1)))))
 
     @property
     def newest_us(self) -> int:
@@ -87,12 +90,14 @@ class UpdateLog(Sequence[Update]):
 
     def recorded(self, update: Update, *, backup: str) -> "UpdateLog":
         """One more entry in front. The one before it is the newest in the file `backup`."""
+        return UpdateLog(Table.concat([encode_updates([update]), self.found_in(backup).table]))
+
+    def found_in(self, backup: str) -> "UpdateLog":
+        """The same entries, of which the newest is the newest in the file `backup`."""
         paths = self.table.string("backup_path")
         older = paths.take(np.arange(1, len(self), dtype=np.int64))
-        cited = StringColumn.concat([StringColumn.from_list([backup]), older])
-        return UpdateLog(
-            Table.concat([encode_updates([update]), self.table.replace(backup_path=cited)])
-        )
+        cited = StringColumn.concat([StringColumn.from_list([backup][: len(self)]), older])
+        return UpdateLog(self.table.replace(backup_path=cited))
 
     def first_page(self, size: int) -> tuple["UpdateLog", str | None]:
         """At most `size` entries, and the backup that holds those left out, None if none are.
@@ -107,24 +112,32 @@ class UpdateLog(Sequence[Update]):
         return self[:stop], paths.text(stop)
 
     def __iter__(self) -> Iterator[Update]:
-        return (decode_update(self.table, row) for row in range(len(self)))
+        for kind, time_us, backup in self.entries(KINDS, _snapshot_ids):
+            yield Update(kind, time_us, backup)
+
+    def entries[K](self, kinds: Mapping[int, Callable[..., K]], ids: Ids) -> Entries[K]:
+        """Kind, time and backup of each entry, with kinds and snapshot ids of the caller's making.
+
+        `kinds` are called with the fields of the kinds in KINDS. Entries of one are read together.
+        """
+        column = self.table.union("update_type")
+        times = self.table.scalar("updated_at").values.tolist()
+        backups = self.table.string("backup_path").to_texts()
+        read: dict[int, list[K]] = {}
+        rows = zip(column.types.tolist(), column.index.tolist(), times, backups, strict=True)
+        for number, at, time_us, backup in rows:
+            if number not in read:
+                if number not in KINDS:
+                    raise FormatError(f"ops log has an update of unknown type {number}")
+                table, make = column.variants[number], kinds[number]
+                fields = list(_fields(number, table, ids))
+                read[number] = list(map(make, *fields)) if fields else [make()] * len(table)
+            yield read[number][at], time_us, backup
 
 
 def number_of(kind: UpdateKind) -> int:
     """Its number in the union."""
     return _NUMBERS[type(kind)]
-
-
-def decode_update(table: Table, row: int) -> Update:
-    kinds = table.union("update_type")
-    number, at = int(kinds.types[row]), int(kinds.index[row])
-    if number not in KINDS:
-        raise FormatError(f"ops log has an update of unknown type {number}")
-    return Update(
-        kind=_READERS[number](kinds.variants[number], at),
-        updated_at_us=int(table.scalar("updated_at").values[row]),
-        backup_path=table.string("backup_path").text(row),
-    )
 
 
 def encode_updates(updates: Sequence[Update]) -> Table:
@@ -174,50 +187,33 @@ def encode_status(statuses: Sequence[RepoStatus]) -> Table:
 # ---- one kind at a time ----------------------------------------------------------------------
 
 
-def _text(table: Table, name: str, row: int) -> str:
-    return table.string(name).text(row) or ""
+def _fields(number: int, table: Table, ids: Ids) -> Iterator[Sequence[object]]:
+    """What the kind of this number is made of, field by field."""
+    for field in UPDATE_KINDS[number].fields:
+        match table[field.name]:
+            case StringColumn() as texts:
+                yield [text or "" for text in texts.to_texts()]
+            case StructColumn(raw):
+                yield ids(raw)
+            case SubTableColumn(rows, index):
+                yield [_status(rows, at) for at in index.tolist()]
+            case ScalarColumn(values) if field.name == "new_value":
+                is_set = table.scalar("is_set").values
+                yield [bool(v) if s else None for v, s in zip(values, is_set, strict=True)]
+            case ScalarColumn(values) if field.name != "is_set":
+                yield values.tolist()
 
 
-def _id(table: Table, name: str, row: int) -> SnapshotId:
-    return SnapshotId(table.struct(name).values[row].tobytes())
-
-
-def _number(table: Table, name: str, row: int) -> int:
-    return int(table.scalar(name).values[row])
-
-
-def _read_flag(table: Table, row: int) -> FeatureFlagChanged:
-    is_set, value = _number(table, "is_set", row), _number(table, "new_value", row)
-    return FeatureFlagChanged(_number(table, "id", row), bool(value) if is_set else None)
-
-
-def _read_status(table: Table, row: int) -> RepoStatusChanged:
-    status = table.subtable("status")
-    at = int(status.index[row])
-    if at < 0:
+def _status(table: Table, row: int) -> RepoStatus:
+    if row < 0:
         raise FormatError("ops log has a change of status without the status")
-    return RepoStatusChanged(decode_status(status.rows, at))
+    return decode_status(table, row)
 
 
-_PREVIOUS, _NEW = "previous_snap_id", "new_snap_id"
-_READERS: dict[int, Callable[[Table, int], UpdateKind]] = {
-    1: lambda _, __: RepoInitialized(),
-    2: lambda t, r: RepoMigrated(_number(t, "from_version", r), _number(t, "to_version", r)),
-    3: lambda _, __: ConfigChanged(),
-    4: lambda _, __: MetadataChanged(),
-    5: lambda t, r: TagCreated(_text(t, "name", r)),
-    6: lambda t, r: TagDeleted(_text(t, "name", r), _id(t, _PREVIOUS, r)),
-    7: lambda t, r: BranchCreated(_text(t, "name", r)),
-    8: lambda t, r: BranchDeleted(_text(t, "name", r), _id(t, _PREVIOUS, r)),
-    9: lambda t, r: BranchReset(_text(t, "name", r), _id(t, _PREVIOUS, r)),
-    10: lambda t, r: NewCommit(_text(t, "branch", r), _id(t, _NEW, r)),
-    11: lambda t, r: CommitAmended(_text(t, "branch", r), _id(t, _PREVIOUS, r), _id(t, _NEW, r)),
-    12: lambda t, r: NewDetachedSnapshot(_id(t, _NEW, r)),
-    13: lambda _, __: GCRan(),
-    14: lambda _, __: ExpirationRan(),
-    15: _read_flag,
-    16: _read_status,
-}
+def _snapshot_ids(raw: npt.NDArray[np.uint8]) -> list[SnapshotId]:
+    return [SnapshotId(row.tobytes()) for row in raw]
+
+
 # Our attribute and the column's dtype (or what it holds), by the schema's name of the field.
 _FIELDS = {
     "name": ("name", "text"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from frazil.errors import ObjectNotFoundError
-from frazil.format.repo_info import RepoInfo
+from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.update_log import UpdateLog
 from frazil.format.updates import Update, UpdateKind
 
@@ -27,18 +27,16 @@ def record(
     return replace(info, updates=page, before_updates=dropped or info.before_updates)
 
 
-def read(info: RepoInfo, fetch_backup: Callable[[str], RepoInfo]) -> Iterator[Update]:
+def pages(info: RepoInfo, fetch_page: Callable[[str], LogPage]) -> Iterator[UpdateLog]:
     """All entries, newest first. A missing backup ends the log, as for other clients."""
-    yield from info.updates
+    yield UpdateLog.of(info.updates)
     seen = set[str]()
     name = info.before_updates
     while name is not None and name not in seen:  # a damaged chain may bite its own tail
         seen.add(name)
         try:
-            page = fetch_backup(name)
+            page = fetch_page(name)
         except ObjectNotFoundError:
             return
-        newest, *older = page.updates
-        yield replace(newest, backup_path=name)
-        yield from older
+        yield page.updates.found_in(name)
         name = page.before_updates

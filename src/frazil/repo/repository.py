@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from frazil.assets.caches import Caches
@@ -20,10 +21,12 @@ from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
 from frazil.format.repo_info import RepoInfo, RepoStatus
 from frazil.format.snapshot import ManifestFile
+from frazil.format.update_log import UpdateLog
 from frazil.format.updates import ConfigChanged, Update
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import admin, flags, history, ops_log, refs
+from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
@@ -262,12 +265,20 @@ class Repository:
     def ancestry(self, version: Version) -> Iterator[SnapshotRecord]:
         """The snapshot, its parent, and so on to the root, as of this moment."""
         info = self._entry.fetch()
-        rows = history.ancestor_rows(info, resolve(info, version))
-        return (history.record_at(info, row) for row in rows)
+        return ancestors(info, resolve(info, version))
+
+    def ancestry_blocks(self, version: Version) -> Iterator[tuple[SnapshotBlock, int]]:
+        """The same in blocks of columns, with the size of each."""
+        info = self._entry.fetch()
+        return ancestor_blocks(info, resolve(info, version))
 
     def ops_log(self) -> Iterator[Update]:
         """Every change of the repository, newest first."""
-        return ops_log.read(self.info_of_version_2(), self._files.fetch_backup)
+        return chain.from_iterable(self.ops_log_pages())
+
+    def ops_log_pages(self) -> Iterator[UpdateLog]:
+        """The same, as the tables that the files hold."""
+        return ops_log.pages(self.info_of_version_2(), self._files.fetch_log_page)
 
     def manifest_files(self, snapshot: SnapshotId) -> tuple[ManifestFile, ...]:
         history.require_row(self._entry.fetch(), snapshot)

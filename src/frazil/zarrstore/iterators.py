@@ -66,14 +66,3 @@ class AsyncCloseableIterator[T](AsyncIterator[T]):
             self._current = iter(())
             if isinstance(batches, Generator):
                 batches.close()
-
-
-def batched[T](items: Iterable[T], size: int) -> Iterator[list[T]]:
-    batch: list[T] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from frazil.zarrstore.iterators import AsyncCloseableIterator, batched
+from frazil.zarrstore.iterators import AsyncCloseableIterator
 
 
 def batches(made: list[int]) -> Iterator[list[int]]:
@@ -66,11 +66,6 @@ async def test_other_tasks_run_while_a_batch_is_made() -> None:
     await asyncio.sleep(0)
     running.set()
     assert await reading == 1
-
-
-def test_batches_have_the_size_asked_for_but_the_last() -> None:
-    assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
-    assert list(batched([], 2)) == []
 
 
 async def test_closing_ends_what_produces_the_batches() -> None:
