@@ -19,9 +19,10 @@ from frazil.paths import NodePath
 from frazil.repo import version as versions
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
+from frazil.spark.access import NO_ACCESS, AccessText, format_access, parse_access
 from frazil.spark.cf import Values, decode
 from frazil.spark.description import ArrayDescription, GroupDescription
-from frazil.spark.options import Version
+from frazil.spark.options import ReadOptions, Version
 from frazil.spark.plan import Axis, Box, Run, runs
 from frazil.spark.schema import ColumnPlan
 from frazil.zarrstore.arrays import open_array, read_region
@@ -46,6 +47,15 @@ class Pinned:
 
     path: str
     snapshot: str
+    access: AccessText = NO_ACCESS
+
+
+def access_to(repository: RepositoryLike) -> AccessText:
+    """What whoever opened it allowed, if it is open."""
+    if isinstance(repository, str | os.PathLike):
+        return NO_ACCESS
+    opened = repository if isinstance(repository, Repository) else repository.engine
+    return format_access(opened.access)
 
 
 def path_of(repository: RepositoryLike) -> str:
@@ -62,10 +72,11 @@ def path_of(repository: RepositoryLike) -> str:
     )
 
 
-def pin(path: str, version: Version) -> Pinned:
-    """What `version` is now. Raises the error of the tree that says what is missing."""
-    session = _open_repository(path).readonly_session(_engine_version(version))
-    return Pinned(path, str(session.snapshot_id))
+def pin(options: ReadOptions) -> Pinned:
+    """What the version is now. Raises the error of the tree that says what is missing."""
+    repository = _open_repository(options.path, options.access)
+    session = repository.readonly_session(_engine_version(options.version))
+    return Pinned(options.path, str(session.snapshot_id), options.access)
 
 
 def _engine_version(version: Version) -> versions.Version:
@@ -79,11 +90,12 @@ def _engine_version(version: Version) -> versions.Version:
     return versions.Branch(branch)
 
 
-def _open_repository(path: str) -> Repository:
+def _open_repository(path: str, access: AccessText) -> Repository:
     parts = urlsplit(path)
     if "://" in path and parts.scheme != "file":
         raise InvalidInputError(f"no storage for {parts.scheme}:// in {path!r}: expected a folder")
-    return Repository.open(LocalStore(unquote(parts.path) if "://" in path else path))
+    store = LocalStore(unquote(parts.path) if "://" in path else path)
+    return Repository.open(store, access=parse_access(access))
 
 
 class Opened:
@@ -153,7 +165,8 @@ type _ReadRegion = Callable[[tuple[slice, ...]], npt.NDArray[Any]]
 
 def open_pinned(pinned: Pinned) -> Opened:
     version = versions.Exactly(SnapshotId.parse(pinned.snapshot))
-    return Opened(_open_repository(pinned.path).readonly_session(version))
+    repository = _open_repository(pinned.path, pinned.access)
+    return Opened(repository.readonly_session(version))
 
 
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from frazil.errors import InvalidInputError
+from frazil.spark.access import NO_ACCESS, AccessText
 from frazil.spark.selection import EVERYTHING, Selection, format_selection, parse_selection
 from frazil.spark.timetext import find_instants, format_micros
 
@@ -49,6 +50,7 @@ class ReadOptions:
     decode_cf: bool = True
     partition_bytes: int = DEFAULT_PARTITION_BYTES
     batch_rows: int = DEFAULT_BATCH_ROWS
+    access: AccessText = NO_ACCESS
 
 
 OPTIONS = {
@@ -64,6 +66,8 @@ OPTIONS = {
     "decodeCf": "true or false: whether attributes are used to decode times, scales and fills",
     "partitionBytes": f"size of a task, {DEFAULT_PARTITION_BYTES} by default",
     "batchRows": f"rows handed to Spark at once, {DEFAULT_BATCH_ROWS} by default",
+    "authorize": "where virtual chunks may be read: JSON object of url prefixes to words",
+    "secretAccess": "as `authorize`, with secrets; only frazil.spark.read writes it",
 }
 
 
@@ -93,7 +97,8 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         for name, (attribute, read) in readers.items()
         if name.lower() in given
     }
-    return ReadOptions(path=given["path"], version=_version(given), **parsed)
+    access = AccessText(given.get("authorize", ""), given.get("secretaccess", ""))
+    return ReadOptions(path=given["path"], version=_version(given), access=access, **parsed)
 
 
 def format_options(options: ReadOptions) -> dict[str, str]:
@@ -109,6 +114,8 @@ def format_options(options: ReadOptions) -> dict[str, str]:
         "snapshot": version.snapshot,
         "asOf": None if micros is None else format_micros(micros) + "Z",
         "decodeCf": None if options.decode_cf else "false",
+        "authorize": options.access.plain or None,
+        "secretAccess": options.access.secret or None,
     }
     return {
         "path": options.path,

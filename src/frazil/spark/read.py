@@ -15,7 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError
-from frazil.spark.opened import Opened, Pinned, RepositoryLike, open_pinned, path_of, pin
+from frazil.spark.opened import (
+    Opened,
+    Pinned,
+    RepositoryLike,
+    access_to,
+    open_pinned,
+    path_of,
+    pin,
+)
 from frazil.spark.options import (
     DEFAULT_PARTITION_BYTES,
     ReadOptions,
@@ -141,6 +149,7 @@ def plan_read(
         version=version or Version(),
         decode_cf=decode_cf,
         partition_bytes=partition_bytes,
+        access=access_to(repository),
     )
     opened, options = open_options(options)
     table = plan_table(opened, options)
@@ -167,7 +176,7 @@ def _quoted(name: str) -> str:
 
 def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
     """The version that `options` mean, open, and the same options pinned to it."""
-    pinned: Pinned = pin(options.path, options.version)
+    pinned: Pinned = pin(options)
     return open_pinned(pinned), replace(options, version=Version(snapshot=pinned.snapshot))
 
 

@@ -51,7 +51,7 @@ class IcechunkSource(DataSource):
     def _pin(self, options: ReadOptions) -> Pinned:
         # also from reader(): with a schema given by the user, Spark never calls schema()
         if self._pinned is None:
-            self._pinned = pin(options.path, options.version)
+            self._pinned = pin(options)
         return self._pinned
 
 

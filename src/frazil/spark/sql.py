@@ -26,7 +26,7 @@ from sqlglot.errors import SqlglotError
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.paths import NodePath
 from frazil.spark.description import GroupDescription
-from frazil.spark.opened import Opened, RepositoryLike, path_of
+from frazil.spark.opened import Opened, RepositoryLike, access_to, path_of
 from frazil.spark.options import ReadOptions, Version, parse_as_of
 from frazil.spark.read import (
     ReadPlan,
@@ -140,7 +140,7 @@ def _require_lasting(parsed: exp.Expr, references: Sequence[Reference]) -> None:
 
 def _table_options(name: str, spec: TableSpec) -> ReadOptions:
     if not isinstance(spec, Mapping):
-        return ReadOptions(path=path_of(spec))
+        return ReadOptions(path=path_of(spec), access=access_to(spec))
     given: dict[str, Any] = {_key(name, key): value for key, value in spec.items()}
     if "path" not in given:
         raise InvalidInputError(f"table {name!r} has no path")
@@ -153,6 +153,7 @@ def _table_options(name: str, spec: TableSpec) -> ReadOptions:
         selection=to_selection(given.get("sel", {})),
         version=make_version(**version),
         decode_cf=bool(given.get("decode_cf", True)),
+        access=access_to(given["path"]),
     )
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
+from frazil.spark.access import AccessText
 from frazil.spark.options import ReadOptions, Version, format_options, parse_options
 from frazil.spark.selection import Between, Selection
 
@@ -25,6 +26,7 @@ options = st.builds(
     version=versions,
     decode_cf=st.booleans(),
     partition_bytes=st.integers(1, 2**40),
+    access=st.sampled_from([AccessText(), AccessText("{}"), AccessText(secret="c2VjcmV0")]),
 )
 
 

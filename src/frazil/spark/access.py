@@ -1,0 +1,100 @@
+"""Leave to read virtual chunks, as text: options are all that Spark hands to its workers.
+
+authorize       {"file:///data/": "local", "s3://bucket/": "environment"}
+secretAccess    anything else, pickled; the name makes Spark hide it from its pages and plans
+"""
+
+import base64
+import json
+import pickle
+from dataclasses import dataclass, field
+
+from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
+from frazil.errors import InvalidInputError
+from frazil.objectstore.credentials import (
+    AnyCredential,
+    AzureAnonymousCredentials,
+    AzureFromEnvCredentials,
+    CredentialsForAzure,
+    CredentialsForGcs,
+    CredentialsForS3,
+    GcsAnonymousCredentials,
+    GcsFromEnvCredentials,
+    HttpAccess,
+    LocalFileSystemAccess,
+    S3AnonymousCredentials,
+    S3FromEnvCredentials,
+)
+
+_S3: dict[str, AnyCredential] = {
+    "anonymous": CredentialsForS3(S3AnonymousCredentials()),
+    "environment": CredentialsForS3(S3FromEnvCredentials()),
+}
+_GCS: dict[str, AnyCredential] = {
+    "anonymous": CredentialsForGcs(GcsAnonymousCredentials()),
+    "environment": CredentialsForGcs(GcsFromEnvCredentials()),
+}
+_AZURE: dict[str, AnyCredential] = {
+    "anonymous": CredentialsForAzure(AzureAnonymousCredentials()),
+    "environment": CredentialsForAzure(AzureFromEnvCredentials()),
+}
+_WEB: dict[str, AnyCredential] = {"http": HttpAccess()}
+_LOCAL: dict[str, AnyCredential] = {"local": LocalFileSystemAccess()}
+_WORDS = {
+    "file": _LOCAL,
+    "http": _WEB, "https": _WEB,
+    "s3": _S3, "tigris": _S3,
+    "gs": _GCS, "gcs": _GCS,
+    "az": _AZURE, "azure": _AZURE, "abfs": _AZURE,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AccessText:
+    """At most one of the two options."""
+
+    plain: str = ""
+    secret: str = field(default="", repr=False)
+
+
+NO_ACCESS = AccessText()
+
+
+def format_access(access: VirtualChunkAccess) -> AccessText:
+    words: dict[str, str] = {}
+    for prefix, credentials in access.credentials.items():
+        known = _known(prefix)
+        fitting = [word for word in known if known[word] == credentials]
+        words.update((prefix, word) for word in fitting)
+    if access == VirtualChunkAccess({prefix: access.credentials[prefix] for prefix in words}):
+        return AccessText(plain=json.dumps(words)) if words else NO_ACCESS
+    return AccessText(secret=base64.b64encode(pickle.dumps(access)).decode())
+
+
+def parse_access(text: AccessText) -> VirtualChunkAccess:
+    if text.secret:
+        found = pickle.loads(base64.b64decode(text.secret))  # noqa: S301 -- written by `format_access`
+        if not isinstance(found, VirtualChunkAccess):
+            raise InvalidInputError("option 'secretAccess' is not what frazil wrote there")
+        return found
+    if not text.plain:
+        return NOBODY
+    try:
+        given = json.loads(text.plain)
+        return VirtualChunkAccess({prefix: _credentials(prefix, given[prefix]) for prefix in given})
+    except (ValueError, TypeError) as error:
+        raise InvalidInputError(
+            f"option 'authorize' is {text.plain!r}, expected a JSON object of url prefixes: {error}"
+        ) from error
+
+
+def _credentials(prefix: str, word: str) -> AnyCredential:
+    known = _known(prefix)
+    if word not in known:
+        expected = " or ".join(map(repr, known)) or "another url prefix"
+        raise ValueError(f"{prefix!r} is given {word!r}, expected {expected}")
+    return known[word]
+
+
+def _known(prefix: str) -> dict[str, AnyCredential]:
+    return _WORDS.get(prefix.partition(":")[0].lower(), {})
