@@ -51,6 +51,7 @@ class AzureServer:
 
     @property
     def host(self) -> str:
+        """Where a proxy has to turn to."""
         return self.endpoint.removesuffix(f"/{self.account}")
 
     def storage(self, engine: Any, prefix: str, **options: Any) -> Any:

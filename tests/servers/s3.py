@@ -47,6 +47,11 @@ class S3Server:
         """The same server, reached by another way: through a proxy."""
         return replace(self, endpoint=endpoint)
 
+    @property
+    def host(self) -> str:
+        """Where a proxy has to turn to."""
+        return self.endpoint
+
     def storage(self, engine: Any, prefix: str, **options: Any) -> Any:
         """`s3_storage` of frazil or of icechunk; options replace what is given here."""
         given = {
