@@ -106,6 +106,8 @@ class Containers:
         name = container_name(location)
         if name is None:
             return location
+        if location == VCC + name:  # without a slash it names nothing in there
+            raise unknown_name(name)
         return self.named(name).url_prefix + location[len(f"{VCC}{name}/") :]
 
     def find(self, location: str) -> VirtualChunkContainer | None:

@@ -56,8 +56,10 @@ def regular(text: str) -> str:
 
 
 def place_of(location: str) -> Place:
-    """Of a regular location that is not relative to a container."""
+    """Of a regular location that is not relative to a container. Raises InvalidInputError."""
     scheme, _, rest = location.partition("://")
+    if not _SCHEME.fullmatch(scheme + ":"):
+        raise _without_base(location)
     authority = _authority(rest)
     path = _PATH.match(rest, len(authority))
     key = unquote(path[0] if path else "", errors="surrogateescape")
@@ -107,11 +109,7 @@ def _standard(text: str) -> str:
     cleaned = text.strip(_BLANKS).translate(_DROPPED)
     scheme = _SCHEME.match(cleaned)
     if scheme is None:
-        raise InvalidInputError(
-            f"error parsing virtual ref URL: {json.dumps(text, ensure_ascii=False)}:"
-            " relative URL without a base",
-            kind="invalid-virtual-ref",
-        )
+        raise _without_base(text)
     rest = cleaned[scheme.end() :]
     match scheme[1].lower():
         case "file":
@@ -125,6 +123,14 @@ def _standard(text: str) -> str:
             raise InvalidInputError(
                 f"virtual reference has no path segments {text}", kind="invalid-virtual-ref"
             )
+
+
+def _without_base(text: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"error parsing virtual ref URL: {json.dumps(text, ensure_ascii=False)}:"
+        " relative URL without a base",
+        kind="invalid-virtual-ref",
+    )
 
 
 def _no_bucket(text: str) -> InvalidInputError:

@@ -26,7 +26,7 @@ options = st.builds(
     version=versions,
     decode_cf=st.booleans(),
     partition_bytes=st.integers(1, 2**40),
-    access=st.sampled_from([AccessText(), AccessText("{}"), AccessText(secret="c2VjcmV0")]),
+    access=st.sampled_from([AccessText(), AccessText("{}"), AccessText("", "c2VjcmV0")]),
 )
 
 

@@ -131,7 +131,7 @@ class VirtualChunks:
     def resolve(self, location: str) -> Source:
         """The file that a stored location names. Raises InvalidInputError if it may not be read."""
         complete = regular(self.access.all_containers().complete(location))
-        grant, place = self.access.grant_for(complete), place_of(complete)
+        place, grant = place_of(complete), self.access.grant_for(complete)
         require_addressable(grant.container.store, place.key)
         return Source(complete, place, grant)
 
