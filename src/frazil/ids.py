@@ -44,6 +44,8 @@ def parse_base32(text: str, size: int) -> bytes:
 
     Spare bits of the last character are ignored, as by the reference.
     """
+    if not isinstance(text, str):
+        raise TypeError(f"{type(text).__name__!r} object is not a str")
     width = -(-size * 8 // 5)
     try:
         values = [_VALUES[letter] for letter in text.upper()]
@@ -102,6 +104,13 @@ class ManifestId(ObjectId):
     """A manifest file."""
 
     __slots__ = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        try:
+            return cls(parse_base32(text, cls.size))
+        except ValueError as error:
+            raise InvalidInputError(f"invalid manifest id: {error}", kind="invalid-key") from error
 
 
 class ChunkId(ObjectId):

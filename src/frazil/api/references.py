@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import SessionStateError
+from frazil.errors import InvalidInputError, SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.containers import Containers
 from frazil.paths import NodePath
@@ -93,9 +93,10 @@ class ReferencingStore(SessionStore):
         self._check_writable()
         path = NodePath.from_key_prefix(array_path)
         array = self.engine.node(path).array
-        ndim = 0 if array is None else len(array.shape)
+        if array is None:
+            raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
         containers = self._containers(checked=validate_containers)
-        checked = refs_of_specs(chunks, ndim=ndim, containers=containers)
+        checked = refs_of_specs(chunks, ndim=len(array.shape), containers=containers)
         self.engine.set_chunk_refs(path, checked.refs)
         return checked.refused or None
 

@@ -21,6 +21,7 @@ from frazil.zarrstore.references import (
     ChunkType,
     chunk_batches,
     chunk_type,
+    index_batches,
 )
 from frazil.zarrstore.virtual_listing import (
     VirtualChunkTable,
@@ -173,8 +174,10 @@ class Session(Transactions, Displayed):
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
         """Index of every chunk there is, each once."""
-        batches = chunk_batches(self._engine, NodePath(array_path), batch_size=batch_size)
-        return AsyncCloseableIterator(map(tuple, batch[0].tolist()) for batch in batches)
+        return AsyncCloseableIterator(
+            map(tuple, batch.tolist())
+            for batch in index_batches(self._engine, NodePath(array_path), batch_size=batch_size)
+        )
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """One per virtual chunk, those of one file as often as it has chunks."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from frazil.api.conflicts import ConflictSolver, policy_of, rebasing_of
 from frazil.repo import session as engine
+from frazil.repo.commit_metadata import require_message
 
 
 class Transactions:
@@ -26,6 +27,7 @@ class Transactions:
         If the branch has moved, the changes are rebased by `rebase_with`, up to `rebase_tries`
         times; without it ConflictError is raised. If it comes to that the changes are kept.
         """
+        require_message(message)
         rebasing = rebasing_of(rebase_with, rebase_tries)
         return str(
             self._engine.commit(message, metadata, allow_empty=allow_empty, rebasing=rebasing)
@@ -61,6 +63,7 @@ class Transactions:
         Message and metadata are those given here. The first snapshot of a repository cannot be
         amended, and a branch that has moved cannot either: ConflictError.
         """
+        require_message(message)
         return str(self._engine.amend(message, metadata, allow_empty=allow_empty))
 
     async def amend_async(
@@ -76,6 +79,7 @@ class Transactions:
 
     def flush(self, message: str, *, metadata: dict[str, Any] | None = None) -> str:
         """Id of a new snapshot that no branch leads to: tag it, or it will be collected."""
+        require_message(message)
         return str(self._engine.flush(message, metadata))
 
     async def flush_async(self, message: str, *, metadata: dict[str, Any] | None = None) -> str:

@@ -45,3 +45,8 @@ def _value(value: Any, where: str) -> Json:
 
 def _refused(value: float, where: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"metadata {where!r} is {value!r}: {reason}", kind="bad-metadata")
+
+
+def require_message(message: object) -> None:
+    if not isinstance(message, str):
+        raise TypeError(f"{type(message).__name__!r} object is not a str")

@@ -110,5 +110,7 @@ def delete_tag(info: RepoInfo, name: str) -> Step:
 
 def _require_name(name: str) -> None:
     """The format would take anything; names nobody could type or see are refused."""
+    if not isinstance(name, str):
+        raise TypeError(f"{type(name).__name__!r} object is not a str")
     if not name.strip() or not name.isprintable():
         raise InvalidInputError(f"invalid ref name `{name}`", kind="invalid-ref-name")

@@ -34,8 +34,8 @@ def parse_node_metadata(user_data: bytes, *, only_regular: bool = False) -> Node
     Version 1 of the format has only regular grids.
     """
     try:
-        document = json.loads(user_data)
-    except (ValueError, UnicodeDecodeError, RecursionError) as error:
+        document = json.loads(user_data.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
         raise _bad(f"not JSON: {error}") from error
     if not isinstance(document, dict):
         raise _bad(f"expected a JSON object, found {type(document).__name__}")
@@ -46,6 +46,11 @@ def parse_node_metadata(user_data: bytes, *, only_regular: bool = False) -> Node
             return _parse_array(document, only_regular=only_regular)
         case other:
             raise _bad(f"node_type is {other!r}, expected 'array' or 'group'")
+
+
+def _refuse(constant: str) -> None:
+    """NaN and infinities are not JSON, and readers that are stricter than Python's stop at them."""
+    raise ValueError(f"{constant} is not a value")
 
 
 def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMetadata:

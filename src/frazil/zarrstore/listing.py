@@ -109,7 +109,7 @@ def delete_below(session: Session, prefix: str) -> None:
     # The directory itself need not be a node: then its topmost nodes go, each with its subtree.
     for node in list(session.nodes(directory.node)):
         session.delete_node(node.path)
-    for chunks in _leading_chunks(session, directory):
+    for chunks in _leading_chunks(session, directory, or_one=True):
         session.delete_chunks_under(chunks.path, chunks.index)
 
 
@@ -117,12 +117,20 @@ def _all_chunks(nodes: list[Node]) -> Iterator[_Chunks]:
     return (_Chunks(node.path, ()) for node in nodes if node.array is not None)
 
 
-def _leading_chunks(session: Session, directory: Directory) -> Iterator[_Chunks]:
-    """The second reading of a directory, if there is such an array and it has enough dimensions."""
+def _leading_chunks(
+    session: Session, directory: Directory, *, or_one: bool = False
+) -> Iterator[_Chunks]:
+    """The second reading of a directory, if there is such an array and it has enough dimensions.
+
+    With `or_one` it may be a chunk, which is no directory.
+    """
     if directory.chunks is not None:
         path, index = directory.chunks.path, directory.chunks.index
         node = session.find_node(path)
-        if node is not None and node.array is not None and len(index) < len(node.array.shape):
+        if node is not None and node.array is not None:
+            missing = len(node.array.shape) - len(index)
+            if missing < 0 or (missing == 0 and not or_one):
+                return
             yield _Chunks(path, index)
 
 

@@ -72,6 +72,17 @@ def chunk_batches(session: Session, path: NodePath, *, batch_size: int) -> Itera
             yield _batch(refs.take(slice(start, start + batch_size)), containers)
 
 
+def index_batches(
+    session: Session, path: NodePath, *, batch_size: int
+) -> Iterator[npt.NDArray[np.uint32]]:
+    """Index of each chunk, (n, ndim). Raises if there is no array."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    for refs in session.chunk_refs(path):
+        for start in range(0, len(refs), batch_size):
+            yield refs.index[start : start + batch_size]
+
+
 def _batch(refs: ChunkRefs, containers: Containers) -> ChunkBatch:
     # Of this batch only, or every one would turn the locations of all into text.
     locations = completed(refs.location, containers, strict=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import prod
+from operator import index as as_int
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,8 @@ def parse_checksum(checksum: str | datetime | None) -> Checksum | None:
                     kind="invalid-virtual-ref",
                 )
             return LastModified(seconds)
+        case _:
+            raise TypeError(f"{type(checksum).__name__!r} object is neither a str nor a datetime")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,6 +80,7 @@ def virtual_payload(
     place = regular(location)
     if containers is not None:
         containers.require_covered(place)
+    offset, length = as_int(offset), as_int(length)
     if not (0 <= offset <= _MAX_U64 and 0 <= length <= _MAX_U64):
         raise OverflowError(f"offset {offset} or length {length} is not an unsigned 64 bit integer")
     if not length:
