@@ -9,12 +9,13 @@ import pytest
 from tests.cli.running import COMMAND, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "sql", "log", "ls", "diff", "ops", "dump", "branch", "tag"]
+COMMANDS += ["revert", "cherry-pick", "merge", "squash", "reset"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 
 def test_help_lists_every_command() -> None:
     commands = succeeds("--help").out.partition("Commands:")[2]
-    listed = re.findall(r"^  (\w+)  +\S", commands, re.MULTILINE)
+    listed = re.findall(r"^  ([\w-]+)  +\S", commands, re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
 
 

@@ -5,6 +5,7 @@
         1       it failed; one line on standard error says why
         2       the command line is wrong
         3       somebody else changed the repository first: look, then run it again
+        4       what is wanted contradicts what is on the branch; nothing was changed
        70       a bug in frazil
       130       interrupted
 
@@ -17,7 +18,23 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli import branch, diff, dump, ingest, init, log, ls, ops, sql, tag
+from frazil.cli import (
+    branch,
+    cherry_pick,
+    diff,
+    dump,
+    ingest,
+    init,
+    log,
+    ls,
+    merge,
+    ops,
+    reset,
+    revert,
+    sql,
+    squash,
+    tag,
+)
 from frazil.cli.failure import describe
 
 DEBUG = "--debug"
@@ -30,6 +47,11 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     diff.diff,
     ops.ops,
     dump.dump,
+    revert.revert,
+    cherry_pick.cherry_pick,
+    merge.merge,
+    squash.squash,
+    reset.reset,
 )
 
 app = typer.Typer(
