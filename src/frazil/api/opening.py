@@ -6,7 +6,8 @@ from typing import Self
 from frazil.api.access import ContainerAccess, GivenAccess, access_of, container_access
 from frazil.api.attribution import Attribution
 from frazil.api.editing import EditedRepository
-from frazil.api.storage import Storage
+from frazil.api.storage import Storage, require_room
+from frazil.api.user_agent import attributed
 from frazil.api.values import SpecVersion
 from frazil.api.versions import require_spec_version
 from frazil.errors import ConflictError, RepositoryNotFoundError
@@ -28,8 +29,9 @@ class OpenedRepository(EditedRepository):
         attribution: Attribution | None = None,
     ) -> Self:
         """A new repository, with one empty snapshot on branch `main`."""
+        require_room(storage)
         made = engine.Repository.create(
-            storage.store,
+            attributed(storage.store, attribution),
             config,
             spec_version=require_spec_version(spec_version),
             check_clean_root=check_clean_root,
@@ -71,7 +73,8 @@ class OpenedRepository(EditedRepository):
         by their url prefix, with the credentials that it gives; nothing of it is ever saved.
         """
         access = access_of(authorize_virtual_chunk_access, storage)
-        made = engine.Repository.open(storage.store, config, access=access)
+        store = attributed(storage.store, attribution)
+        made = engine.Repository.open(store, config, access=access)
         return cls(made, storage, attribution)
 
     @classmethod

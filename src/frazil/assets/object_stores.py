@@ -42,6 +42,7 @@ from frazil.objectstore.credentials import (
     S3FromEnvCredentials,
 )
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_azure import AzurePlace
 from frazil.objectstore.remote_gcs import GcsPlace
@@ -92,10 +93,33 @@ def _storage_classes(settings: StorageSettings) -> tuple[tuple[str, str], ...]:
     return tuple((start, name) for start, name in wanted if name is not None)
 
 
+def portable(stored: StorageSettings | None) -> StorageSettings | None:
+    """What a repository's saved settings say of the store that it is in now.
+
+    Not what a store can do: the repository may have come from another one. And the reference saves
+    the settings of a local directory, tiny requests and no retries, with every repository that it
+    makes in one.
+    """
+    if stored is None:
+        return None
+    said = replace(
+        stored,
+        unsafe_use_conditional_create=None,
+        unsafe_use_conditional_update=None,
+        unsafe_use_metadata=None,
+    )
+    if stored.concurrency == _OF_DIRECTORIES:
+        return replace(said, concurrency=None, retries=None)
+    return said
+
+
+_OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
+
+
 def with_settings(store: ObjectStore, settings: StorageSettings | None) -> ObjectStore:
     """The same store, working as a configuration says. Only remote ones listen."""
     match store:
-        case RemoteStore():
+        case RemoteStore() | RedirectedStore():
             return store.with_settings(remote_settings(settings, before=store.settings))
         case Counting() | Prefixed() | ReadOnly():
             inner = with_settings(store.inner, settings)

@@ -27,6 +27,7 @@ from frazil.format.repo_info import Availability, RepoInfo
 from frazil.format.updates import UpdateKind
 from frazil.repo import ops_log
 from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
+from frazil.repo.own_update import was_stored
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
@@ -119,8 +120,11 @@ class RepoInfoEntry:
 
     def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
         settings = self.files.settings
+        refused: tuple[RepoInfo, str] | None = None
         for _ in tries(settings):
             old = self._fetch_stored()
+            if refused is not None and self._was_done(old.info, refused[1]):
+                return refused[0]
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
             new, kind = change(old.info)
@@ -131,7 +135,17 @@ class RepoInfoEntry:
             )
             if self._swap(old, new, backup):
                 return new
+            refused = new, backup
+        if refused is not None and self._was_done(self.fetch(), refused[1]):
+            return refused[0]
         raise exhausted(settings)
+
+    def _was_done(self, info: RepoInfo, backup: str) -> bool:
+        """Whether a refused update is part of `info` all the same; if not, its backup goes."""
+        if was_stored(info, backup=backup):
+            return True
+        self.files.drop_backup(backup)
+        return False
 
     def _swap(self, old: StoredRepoInfo, new: RepoInfo, backup: str) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
@@ -141,7 +155,6 @@ class RepoInfoEntry:
         try:
             self.files.replace_repo_info(old, new)
         except PreconditionFailedError:
-            self.files.drop_backup(backup)  # ours alone: nothing cites it
             return False
         return True
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
+from frazil.assets.object_stores import portable, with_settings
 from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
@@ -100,6 +101,7 @@ class Repository:
                 kind="parent-directory-not-clean",
             )
         given = given_config(config)
+        store = with_settings(store, given.storage)
         repository = cls(store, given, clock, spec_version=spec_version, access=access)
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
@@ -116,9 +118,13 @@ class Repository:
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
+        store = with_settings(store, given.storage)
         spec_version, stored = stored_config(store, given, clock)
-        merged = given if stored is None else usable_config(decode_config(stored)).merge(given)
-        return cls(store, merged, clock, spec_version=spec_version, access=access)
+        if stored is None:
+            return cls(store, given, clock, spec_version=spec_version, access=access)
+        found = usable_config(decode_config(stored))
+        store = with_settings(with_settings(store, portable(found.storage)), given.storage)
+        return cls(store, found.merge(given), clock, spec_version=spec_version, access=access)
 
     def reopened(
         self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
@@ -127,9 +133,10 @@ class Repository:
 
         What was read is kept, as far as the sizes of the caches stay the same.
         """
+        given = given_config(config)
         again = type(self)(
-            self.store,
-            self.config.merge(given_config(config)),
+            with_settings(self.store, given.storage),
+            self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
             access=self.access if access is None else access,
