@@ -5,6 +5,7 @@ slash but for the root. Two orders are in use, and they differ (`/a/b` and `/a-b
 snapshots are sorted by the raw UTF-8 bytes of the path, moves in a transaction log by component.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -17,8 +18,9 @@ class NodePath:
     text: str
 
     def __post_init__(self) -> None:
-        problem = _problem(self.text)
-        if problem:
+        if self.text.isascii() and _CANONICAL.fullmatch(self.text):
+            return  # almost always; otherwise see what is wrong, if anything
+        if problem := _problem(self.text):
             raise InvalidInputError(
                 f"could not create path from {self.text!r}: {problem}", kind="invalid-path"
             )
@@ -72,6 +74,10 @@ class NodePath:
     def is_under(self, other: "NodePath") -> bool:
         """Whether this node is strictly below `other`."""
         return self != other and self.text.startswith(other.descendant_prefix)
+
+
+# A canonical path: segments that are not empty, `.` or `..`
+_CANONICAL = re.compile(r"/|(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
 
 
 def _problem(text: str) -> str | None:

@@ -30,12 +30,22 @@ from frazil.flatbuf.columns import (
 )
 from frazil.flatbuf.encode_row import encode_row
 from frazil.flatbuf.layout import Piece, lay_out, pieces_of, vtable_of
-from frazil.flatbuf.ragged import Array, Bools, Bytes1, Ints, even_step, run_index, run_mask
+from frazil.flatbuf.ragged import (
+    Array,
+    Bools,
+    Bytes1,
+    Ints,
+    are_long,
+    even_step,
+    run_index,
+    run_mask,
+)
 from frazil.flatbuf.schema import (
     Field,
     String,
     element_size,
 )
+from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
 from frazil.flatbuf.target import Target
 
@@ -244,8 +254,20 @@ def _encode_strings(target: Target, column: StringColumn, *, terminated: bool) -
     column = column.pruned()
     strings = column.strings
     vectors = _Vectors.reserve(target, strings.length, 1, 1, extra=int(terminated))
-    vectors.fill(np.dtype("u1"), strings.joined())
+    if are_long(strings.length):
+        _copy_long(strings, vectors)
+    else:
+        vectors.fill(np.dtype("u1"), strings.joined())
     return vectors.positions[column.codes]
+
+
+def _copy_long(strings: Strings, vectors: "_Vectors") -> None:
+    """Each string to its place, by itself: they are long, and need not be put together first."""
+    source, target = memoryview(np.ascontiguousarray(strings.heap)), memoryview(vectors.heap)
+    places = (vectors.positions - vectors.base + 4).tolist()
+    runs = zip(places, strings.start.tolist(), strings.length.tolist(), strict=True)
+    for place, start, length in runs:
+        target[place : place + length] = source[start : start + length]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ type Ints = npt.NDArray[np.int64]
 PIECE = 1 << 16
 # So many numbers are sooner compared one by one than by a call of numpy.
 FEW = 8
+# Bytes of a run from which on it is sooner copied by itself than marked in a mask.
+LONG = 128
 # Up to this length, runs of equal length are gathered one column at a time.
 FEW_COLUMNS = 16
 
@@ -98,11 +100,24 @@ def gather(source: Array, start: Ints, length: Ints) -> Array:
         return _gather_even(source, start, first)
     if bool((start[1:] == start[:-1] + length[:-1]).all()):
         return source[int(start[0]) : int(start[-1] + length[-1])]
+    if source.dtype == np.uint8 and source.ndim == 1 and are_long(length):
+        return _gather_long(np.ascontiguousarray(source), start, length)
     low, high = int(start[0]), int(start[-1] + length[-1])
     ascending = bool((start[1:] >= start[:-1] + length[:-1]).all())
     if ascending and high - low <= 4 * int(length.sum()):
         return source[low:high][run_mask(start - low, length, high - low)]
     return _gather_in_pieces(source, start, length)
+
+
+def are_long(length: Ints) -> bool:
+    """Whether a loop over the runs costs less than a mask over their bytes."""
+    return int(length.sum()) >= LONG * len(length)
+
+
+def _gather_long(source: Bytes1, start: Ints, length: Ints) -> Bytes1:
+    data, stop = memoryview(source), (start + length).tolist()
+    pieces = [data[first:last] for first, last in zip(start.tolist(), stop, strict=True)]
+    return np.frombuffer(b"".join(pieces), np.uint8)
 
 
 def _gather_even(source: Array, start: Ints, length: int) -> Array:

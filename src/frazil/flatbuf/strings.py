@@ -103,15 +103,27 @@ class Strings:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Strings of all parts in order. One heap stays as it is; others are copied together."""
+        """Strings of all parts in order. One heap stays as it is; others are copied together.
+
+        A heap that consists of little else than its strings is copied whole, the others without
+        what no string uses.
+        """
         if not parts:
             return cls.empty()
         start = [part.start for part in parts]
         length = np.concatenate([part.length for part in parts])
         if all(part.heap is parts[0].heap for part in parts):
             return cls(parts[0].heap, np.concatenate(start), length)
-        heap = np.concatenate([part.joined() for part in parts])
-        return cls(heap, splits_of(length)[:-1], length)
+        parts = [part if part.is_dense else part.compact() for part in parts]
+        shifts = splits_of(np.array([len(part.heap) for part in parts]))[:-1]
+        start = [part.start + shift for part, shift in zip(parts, shifts, strict=True)]
+        heap = np.concatenate([part.heap for part in parts])
+        return cls(heap, np.concatenate(start), length)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the heap is at most twice as large as the strings, seen apart, are."""
+        return len(self.heap) <= 2 * int(self.length.sum())
 
     def unique(self) -> tuple[Ints, Self]:
         """A code for each string, and the distinct strings so numbered, first seen first."""

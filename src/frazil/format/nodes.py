@@ -8,6 +8,7 @@ what is read is sorted again where needed.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import le
 
 import numpy as np
 import numpy.typing as npt
@@ -79,7 +80,8 @@ class Nodes:
     def from_nodes(cls, nodes: Iterable[Node]) -> "Nodes":
         """Nodes in any order; of two at one path the last."""
         by_path = {node.path.raw: node for node in nodes}
-        return cls(node_table([by_path[raw] for raw in sorted(by_path)]))
+        paths = sorted(by_path)
+        return cls(node_table([by_path[raw] for raw in paths]), [paths])
 
     def __len__(self) -> int:
         return len(self.table)
@@ -90,11 +92,22 @@ class Nodes:
     @property
     def paths(self) -> list[bytes]:
         if not self._paths:
-            self._paths.append([path or b"" for path in self.table.string("path").to_list()])
+            self._paths.append(raw_paths(self.table))
         return self._paths[0]
+
+    def find_ids(self) -> dict[bytes, int]:
+        """The row of every node, by its raw id."""
+        raw, size = self.table.struct("id").values.tobytes(), NodeId.size
+        return {raw[row * size : (row + 1) * size]: row for row in range(len(self))}
 
     def path_text(self, row: int) -> str:
         return self.table.string("path").text(row) or ""
+
+    def path(self, row: int) -> NodePath:
+        try:
+            return NodePath(self.paths[row].decode())
+        except (InvalidInputError, UnicodeDecodeError) as error:
+            raise FormatError(f"node path is not valid: {error}") from error
 
     def find(self, path: NodePath) -> int:
         """Row of the node, -1 if there is none."""
@@ -129,12 +142,15 @@ class Nodes:
         new = Nodes.from_nodes(put)
         gone = {path.raw for path in remove} | set(new.paths)
         rows = [row for row in map(self._find_raw, gone) if row >= 0]
-        kept = np.ones(len(self), dtype=np.bool_)
-        kept[rows] = False
-        if not len(new) and kept.all():
+        if not rows and not len(new):
             return self
-        table = Table.concat([self.table.take(kept), new.table])
-        return Nodes(in_path_order(table))
+        kept = np.delete(np.arange(len(self), dtype=np.int64), rows)
+        places = np.array([bisect_left(self.paths, path) for path in new.paths], dtype=np.int64)
+        added = np.arange(len(self), len(self) + len(new), dtype=np.int64)
+        order = np.insert(kept, np.searchsorted(kept, places), added)
+        paths = [*self.paths, *new.paths]
+        table = Table.concat([self.table, new.table]).take(order)
+        return Nodes(table, [[paths[row] for row in order.tolist()]])
 
     def _find_raw(self, raw: bytes) -> int:
         row = bisect_left(self.paths, raw)
@@ -146,20 +162,19 @@ class Nodes:
         return arrays.tables("manifests").rows.struct("object_id").values
 
 
-def in_path_order(table: Table) -> Table:
-    """Rows in ascending order of raw path."""
-    paths = table.string("path").to_list()
-    order = sorted(range(len(paths)), key=lambda row: paths[row] or b"")
-    if order == list(range(len(paths))):
-        return table
-    return table.take(np.array(order, dtype=np.int64))
+def raw_paths(table: Table) -> list[bytes]:
+    return [path or b"" for path in table.string("path").to_list()]
 
 
-def decode_node_table(table: Table) -> Table:
+def decode_nodes(table: Table) -> Nodes:
     """The rows of a snapshot file of either version, in the form and order of version 2."""
     if not np.isin(table.union("node_data").types, (NODE_ARRAY, NODE_GROUP)).all():
         raise FormatError("a node is neither an array nor a group")
-    return in_path_order(with_shapes_v2(table))
+    table, paths = with_shapes_v2(table), raw_paths(table)
+    if not all(map(le, paths, paths[1:])):
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        table, paths = table.take(np.array(order)), [paths[row] for row in order]
+    return Nodes(table, [paths])
 
 
 def decode_node(table: Table, row: int) -> Node:

@@ -21,7 +21,7 @@ from frazil.format.nodes import (
     ManifestRef,
     Node,
     Nodes,
-    decode_node_table,
+    decode_nodes,
     id_column,
 )
 from frazil.format.nodes_v1 import with_shapes_v1
@@ -102,7 +102,7 @@ def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snaps
         message=head.message,
         metadata=head.metadata,
         manifest_files=_decode_manifest_files(root),
-        nodes=Nodes(decode_node_table(root.tables("nodes").rows)),
+        nodes=decode_nodes(root.tables("nodes").rows),
     )
 
 

@@ -139,7 +139,7 @@ def _store_array(
 ) -> tuple[Node, list[ManifestFile]]:
     """The node with manifests that reflect the changes, and those of them that are new."""
     array = node.array
-    if array is None:
+    if array is None or (changes is None and not array.manifests):
         return node, []
     grid = array.num_chunks
     changes = changes or ChunkChanges.none(len(grid))
@@ -205,5 +205,5 @@ def require_sound_clock(files: Files, snapshot: Snapshot) -> None:
 
 def _id_column(ids: list[NodeId]) -> npt.NDArray[np.uint8]:
     """(n, 8), in ascending order."""
-    raw = b"".join(node_id.raw for node_id in sorted(ids))
+    raw = b"".join(sorted(node_id.raw for node_id in ids))
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, NodeId.size)

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.index_keys import distinct
-from frazil.format.snapshot import Node
+from frazil.format.snapshot import Node, Nodes
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
+from frazil.repo.logs import ids_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,9 +38,8 @@ def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
     logs = list(logs)
 
     def paths(column: str) -> frozenset[NodePath]:
-        rows = {raw.tobytes() for log in logs for raw in getattr(log, column)}
-        found = (path_of(NodeId(raw)) for raw in rows)
-        return frozenset(path for path in found if path is not None)
+        ids = ids_in(*(getattr(log, column) for log in logs))
+        return frozenset(path for path in map(path_of, ids) if path is not None)
 
     return Diff(
         new_groups=paths("new_groups"),
@@ -76,3 +76,17 @@ def paths_in(*listings: Iterable[Node]) -> Paths:
         for node in listing:
             known.setdefault(node.id, node.path)
     return known.get
+
+
+def paths_of(*snapshots: Nodes) -> Paths:
+    """The same, of whole snapshots: a node is looked at when somebody asks for it."""
+    listings = [(nodes, nodes.find_ids()) for nodes in snapshots]
+
+    def path_of(node_id: NodeId) -> NodePath | None:
+        for nodes, rows in listings:
+            row = rows.get(node_id.raw)
+            if row is not None:
+                return nodes.path(row)
+        return None
+
+    return path_of
