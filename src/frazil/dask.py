@@ -76,8 +76,8 @@ def session_merge_reduction(
         dask.array.reduction(  # type: ignore[no-untyped-call]  # not annotated by dask
             array,
             name="icechunk-sessions",
-            chunk=computing_meta(extract_session),
-            aggregate=computing_meta(_merge),
+            chunk=_extract_each,
+            aggregate=_merge_some,
             split_every=split_every,
             concatenate=False,
             dtype=object,
@@ -86,6 +86,18 @@ def session_merge_reduction(
     ]
     found = compute(*reduced, **store_kwargs)  # type: ignore[no-untyped-call]  # same
     return merge_sessions(*found)
+
+
+# Functions of a module, so that they are pickled by name: one that is made by another function
+# would travel with its code in every task.
+
+
+def _extract_each(*args: Any, **kwargs: Any) -> Any:
+    return computing_meta(extract_session)(*args, **kwargs)
+
+
+def _merge_some(*args: Any, **kwargs: Any) -> Any:
+    return computing_meta(_merge)(*args, **kwargs)
 
 
 def _merge(

@@ -1,8 +1,10 @@
 """A session and its store, with Icechunk's names and signatures."""
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
+from functools import lru_cache
 
 from frazil.api.display import session_view
 from frazil.api.references import ReferencingStore
@@ -39,6 +41,10 @@ class Session(Transactions, Displayed):
     def __init__(self, session: engine.Session, config: RepositoryConfig) -> None:
         self._engine = session
         self._config = config
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Bytes, because schedulers look at every object of every task that they pickle.
+        return _revive, (type(self), self._engine, pickle.dumps(self._config))
 
     def __repr__(self) -> str:
         return (
@@ -205,6 +211,17 @@ class ForkSession(Session):
     It belongs to no branch and cannot be committed: its changes reach the repository by way of
     `Session.merge`.
     """
+
+
+def _revive(kind: type[Session], session: engine.Session, config: bytes) -> Session:
+    return kind(session, _unpickled(config))
+
+
+@lru_cache(maxsize=16)
+def _unpickled(config: bytes) -> RepositoryConfig:
+    """Shared by all sessions that have the same: it is handed out as copies only."""
+    found: RepositoryConfig = pickle.loads(config)  # noqa: S301 -- from a pickle
+    return found
 
 
 def _require_session(other: object) -> Session:

@@ -63,6 +63,8 @@ def table(texts: Sequence[str]) -> Strings:
 
 def concat(parts: Sequence[StringColumn]) -> StringColumn:
     """Rows of all parts; texts that many rows share are shared across the parts too."""
+    if not any(len(part.strings) for part in parts):  # no texts at all, as of most native chunks
+        return StringColumn(np.concatenate([part.codes for part in parts]), parts[0].strings)
     column = StringColumn.concat(parts)
     if len(parts) == 1 or 4 * len(column.strings) > len(column):
         return column  # few rows share a text: looking for more is not worth a pass in Python

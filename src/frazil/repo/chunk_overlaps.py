@@ -39,6 +39,8 @@ def find_overlaps(parts: Sequence[ChunkChanges]) -> Overlaps:
     keys = Box.around(index).keys(index)
     order = np.argsort(keys, kind="stable")
     again = keys[order][1:] == keys[order][:-1]
+    if not again.any():  # as it should be: then there is nothing to compare
+        return Overlaps(differing=index[:0], doubtful=())
     left, right = order[:-1][again], order[1:][again]
     # The order is stable, so of two rows for a chunk one that deletes it comes last.
     refs = _Stack.of([part.refs for part in parts])

@@ -94,17 +94,42 @@ class ForkedSession(Session):
         self.inherited = tuple(inherited)
         self.inherited_chunks = inherited_chunks
         self._origin: bytes | None = None  # pickled once for all copies
+        self._own: tuple[int, bytes] | None = None  # pickled after so many edits
 
     def __reduce__(self) -> tuple[object, ...]:
-        own = Layer.of(self.copy_changes())
-        if own.chunks:
-            # Whoever unpickles it may commit references to what was stored here.
-            self.files.store.sync()
+        return _reopen, (self._pickled_origin(), self._pickled_own())
+
+    def _pickled_origin(self) -> bytes:
         if self._origin is None:
             files = self.files
             origin = (files.store, files.settings, self.clock, self.snapshot_id, self.inherited)
             self._origin = pickle.dumps(origin)
-        return _reopen, (self._origin, own)
+        return self._origin
+
+    def _pickled_own(self) -> bytes:
+        """As bytes, and kept while nothing changes: schedulers of tasks only pass forks on.
+
+        They also look at every object that they pickle, and there are dozens in a layer.
+        """
+        with self._state:
+            edits, known = self._edits, self._own
+            if known is not None and known[0] == edits:
+                return known[1]
+            changes = self._changes.copy()
+        own = Layer.of(changes)
+        if own.chunks:
+            # Whoever unpickles it may commit references to what was stored here.
+            self.files.store.sync()
+        data = pickle.dumps(own)
+        self._own = edits, data
+        return data
+
+    def take_over(self, own: bytes) -> None:
+        """The changes of a copy."""
+        layer: Layer = pickle.loads(own)  # noqa: S301 -- from a pickle
+        with self._writing:
+            self.revise(lambda changes: layer.changes_over(changes.base))
+            self._own = self._edits, own
 
     @property
     def read_only(self) -> bool:
@@ -192,13 +217,13 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
     return other
 
 
-def _reopen(origin: bytes, own: Layer) -> ForkedSession:
+def _reopen(origin: bytes, own: bytes) -> ForkedSession:
     """A fork as it was when it was pickled."""
     twin = _opened(origin, os.getpid())
     session = ForkedSession(
         twin.files, twin.clock, twin.base, twin.inherited, twin.inherited_chunks
     )
-    session.revise(lambda changes: own.changes_over(changes.base))
+    session.take_over(own)
     return session
 
 

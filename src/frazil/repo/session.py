@@ -253,6 +253,7 @@ class Session(SessionChunks):
     def _be_at(self, base: Snapshot, changes: ChangeSet) -> None:
         with self._state:
             self._base, self._changes = base, changes
+            self._edits += 1
 
 
 def reopen(store: ObjectStore, settings: Settings, clock: Clock, snapshot: SnapshotId) -> Session:

@@ -57,6 +57,7 @@ class SessionState:
         self._rearranges = rearranges
         self._default_metadata = dict(default_metadata or {})  # under that of each commit
         self._changes = ChangeSet(snapshot.nodes)
+        self._edits = 0  # grows with every change
         self._writing = RLock()
         self._state = RLock()
 
@@ -116,6 +117,7 @@ class SessionState:
         """The changes of a writable session, for edits in memory."""
         with self._writing, self._state:
             self._require_writable()
+            self._edits += 1
             yield self._changes
 
     def _find_array(self, path: NodePath) -> tuple[Node, ArrayData]:

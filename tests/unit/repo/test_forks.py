@@ -536,3 +536,25 @@ def test_a_merge_comes_to_what_all_did_or_is_refused(
         return
     merge(parent, workers)
     assert {i: parent.fetch_chunk(A, i) for i in INDICES} == dict.fromkeys(INDICES) | expected
+
+
+def test_a_fork_that_is_only_passed_on_is_not_pickled_anew(session: Session) -> None:
+    worker = fork(session)
+    worker.set_chunk(A, (0, 0), STORED)
+    passed_on = pickle.loads(pickle.dumps(worker))
+    state = passed_on.__reduce__()[1]
+    assert state[1] is passed_on.__reduce__()[1][1]
+    passed_on.delete_chunk(A, (0, 0))
+    assert passed_on.__reduce__()[1] != state
+    again = pickle.loads(pickle.dumps(passed_on))
+    assert again.fetch_chunk(A, (0, 0)) is None
+    assert worker.fetch_chunk(A, (0, 0)) == STORED
+
+
+def test_a_fork_is_pickled_as_few_objects(session: Session) -> None:
+    """Schedulers look at each of them, for every task."""
+    worker = fork(session)
+    worker.set_chunk(A, (0, 0), STORED)
+    state = worker.__reduce__()[1]
+    assert isinstance(state, tuple)
+    assert [type(each) for each in state] == [bytes, bytes]
