@@ -178,7 +178,9 @@ class ChunkRules(Machine):
         def turn(place: Any) -> Any:
             return [size - 1 - place[0]] if place[0] < size else None
 
-        if pair := self.pick(number, "writable", "fork"):
+        pair = self.pick(number, "writable", "fork")
+        # The reference moves chunks that were deleted in the same session, too.
+        if pair and (back or not pair.sessions[0].has_uncommitted_changes):
             functions = (turn, turn) if back else (turn,)
             self.in_session(pair, lambda _, s: s.reindex_array(path, *functions), "reindex")
 
