@@ -7,6 +7,10 @@
 
 To everybody else these look like a repo info: what it lists is read from the files, and what a
 step changes in it is written to the one file that the step is about.
+
+Stores delete unconditionally. A commit that was stored just before the branch is deleted goes with
+it, as in version 2, where the deletion is worked out anew on what the commit left; one that comes
+after is refused, and does not bring the branch back.
 """
 
 from collections.abc import Callable, Iterator

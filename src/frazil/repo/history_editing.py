@@ -9,7 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from frazil.errors import Conflict, InvalidInputError, RebaseFailedError, SessionStateError
+from frazil.errors import (
+    Conflict,
+    ConflictError,
+    InvalidInputError,
+    RebaseFailedError,
+    SessionStateError,
+)
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Nodes
@@ -53,21 +59,24 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
     """Undoes on the branch what one commit of its history did."""
     info = repository.repo_info()
     record, parent = _with_parent(info, snapshot)
-    tip = history.branch_row(info, edit.branch)
-    if info.snapshots.find(snapshot) not in reachable(info, tip):
+    row = history.branch_row(info, edit.branch)
+    if info.snapshots.find(snapshot) not in reachable(info, row):
         raise InvalidInputError(
             f"cannot revert {snapshot}: it is not in the history of branch `{edit.branch}`"
         )
     message = f"Revert {record.message!r} ({snapshot})"
+    tip = history.snapshot_id(info, row)
     source, notes = (snapshot, parent), {"reverted": str(snapshot)}
-    return _apply(repository, source, edit, message=message, notes=notes)
+    return _apply(repository, source, edit, tip=tip, message=message, notes=notes)
 
 
 def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
     """Does on the branch what a commit did elsewhere."""
-    record, parent = _with_parent(repository.repo_info(), snapshot)
+    info = repository.repo_info()
+    record, parent = _with_parent(info, snapshot)
+    tip = history.snapshot_id(info, history.branch_row(info, edit.branch))
     source, notes = (parent, snapshot), {"picked": str(snapshot)}
-    return _apply(repository, source, edit, message=record.message, notes=notes)
+    return _apply(repository, source, edit, tip=tip, message=record.message, notes=notes)
 
 
 def merge(repository: Repository, source: str, edit: Edit) -> Edited:
@@ -90,6 +99,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
         repository,
         (history.snapshot_id(info, base), other),
         edit,
+        tip=tip,
         message=f"Merge branch {source!r} into {edit.branch!r}",
         notes={MERGED: [str(other)], "branch": source},
         even_if_empty=True,
@@ -101,13 +111,23 @@ def _apply(
     source: tuple[SnapshotId, SnapshotId],
     edit: Edit,
     *,
+    tip: SnapshotId,
     message: str,
     notes: Mapping[str, Json],
     even_if_empty: bool = False,
 ) -> Edited:
-    """Applies what changed from the first source to the second to the tip of the branch."""
+    """Applies what changed from the first source to the second to the tip of the branch.
+
+    Raises ConflictError if the branch is no longer at `tip`, for which this was decided.
+    """
     metadata = with_notes(require_json(edit.metadata), notes)
     session = repository.writable_session(edit.branch)
+    if session.snapshot_id != tip:
+        raise ConflictError(
+            f"branch `{edit.branch}` is at {session.snapshot_id}, expected {tip}",
+            expected_parent=str(tip),
+            actual_parent=str(session.snapshot_id),
+        )
     before, after = (_nodes(session, each) for each in source)
     files = session.files
     outcome = three_way(
@@ -136,7 +156,13 @@ def _nodes(session: Session, snapshot: SnapshotId) -> Nodes:
 
 
 def _with_parent(info: RepoInfo, snapshot: SnapshotId) -> tuple[SnapshotRecord, SnapshotId]:
-    record = history.record_at(info, history.require_row(info, snapshot))
+    """A commit, and the snapshot that it alone changed."""
+    row = history.require_row(info, snapshot)
+    record = history.record_at(info, row)
     if record.parent_id is None:
         raise SessionStateError(f"snapshot {snapshot} is the first one and changed nothing")
+    if info.snapshots.pruned_logs(row):
+        raise SessionStateError(
+            f"what snapshot {snapshot} alone changed cannot be told: the one before it was expired"
+        )
     return record, record.parent_id

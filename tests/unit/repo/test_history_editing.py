@@ -17,8 +17,10 @@ from frazil.errors import (
 from frazil.format.payloads import Native
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import Blob
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
+from frazil.ranges import ByteRange
 from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
@@ -26,6 +28,7 @@ from frazil.repo.solver import Policy, VersionSelection
 from frazil.repo.squash import SquashRequest, squash
 from frazil.repo.version import Branch, Exactly
 from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.repo.test_rebase import expire_before_tip
 
 ROOT, A, B, G = NodePath("/"), NodePath("/a"), NodePath("/b"), NodePath("/g")
 CHILD = NodePath("/g/x")
@@ -557,6 +560,57 @@ def some_history_of(repository: Repository) -> list[SnapshotId]:
 
 
 # Where it cannot be done
+
+
+class Distracted(MemoryStore):
+    """Lets somebody do something right after the entry point was read."""
+
+    meanwhile: Callable[[], object] | None = None
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        found = super().get(key, byte_range)
+        if key == "repo" and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        return found
+
+
+def test_a_branch_that_is_reset_meanwhile_is_not_changed() -> None:
+    """What was decided for its old tip may not be right for the new one."""
+    store = Distracted()
+    repository = Repository.create(store)
+    start = commit(repository, update(A, array_metadata(8)))
+    repository.create_branch("side", start)
+    there = commit(repository, write(A, 1), branch="side")
+    here = commit(repository, write(A, 0))
+    other = Repository.open(store)
+    operations: list[Callable[[], object]] = [
+        lambda: merge(repository, "side", MAIN),
+        lambda: revert(repository, here, MAIN),
+        lambda: cherry_pick(repository, there, MAIN),
+    ]
+    for operation in operations:
+        other.reset_branch("main", here)
+        store.meanwhile = lambda: other.reset_branch("main", start)
+        with pytest.raises(ConflictError):
+            operation()
+        assert repository.lookup_branch("main") == start
+
+
+def test_a_commit_whose_parent_was_expired_is_not_taken_for_all_that_it_stands_for(
+    repository: Repository,
+) -> None:
+    commit(repository, write(A, 0))
+    commit(repository, write(A, 1))
+    new, _ = expire_before_tip(repository)
+    before = contents(repository, "main")
+    for operation in (revert, cherry_pick):
+        with pytest.raises(SessionStateError, match="was expired"):
+            operation(repository, new, MAIN)
+    assert contents(repository, "main") == before
+    commit(repository, write(A, 2), branch="side")
+    merge(repository, "side", MAIN)  # needs no single commit
+    assert chunks(repository, A) == [b"new", b"new", b"new", b"base"]
 
 
 def test_changes_are_applied_beside_a_move_on_the_branch(repository: Repository) -> None:

@@ -1,7 +1,7 @@
 """Repositories of version 1: a file for each ref, and a history that only the snapshots know."""
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Buffer, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,6 +24,7 @@ from frazil.format.envelope import decode_header
 from frazil.format.repo_info import Availability, RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import ALWAYS, Precondition
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.repo import flags
@@ -199,6 +200,30 @@ def test_branches_come_and_go(repository: Repository) -> None:
     repository.delete_branch("dev")
     assert repository.branches() == {"main": first}
     assert repository.lookup_snapshot(second).parent_id == first  # its file is still there
+
+
+class Ending(MemoryStore):
+    """Deletes a branch just before the next write to it."""
+
+    doomed: str | None = None
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        if self.doomed is not None and key == self.doomed:
+            self.delete([key])
+        return super().put(key, data, when=when)
+
+
+def test_a_commit_does_not_bring_a_deleted_branch_back() -> None:
+    store = Ending()
+    repository = Repository.create(store, spec_version=1)
+    repository.create_branch("dev", commit_group(repository, "/"))
+    session = repository.writable_session("dev")
+    session.set_node(NodePath("/a"), GROUP)
+    store.doomed = "refs/branch.dev/ref.json"
+    with pytest.raises(RefNotFoundError):
+        session.commit("too late")
+    assert list(repository.branches()) == ["main"]
+    assert session.has_uncommitted_changes
 
 
 def test_tags_leave_a_tombstone(repository: Repository, store: MemoryStore) -> None:
