@@ -81,11 +81,14 @@ def parse_chunk_keys(
             if key != grid.scalar_key():
                 raise wrong(where, f"{array}/{key}", "not the chunk of a scalar array")
         return np.zeros((len(keys), 0), np.int64)
+    if not keys:
+        return np.zeros((0, grid.ndim), np.int64)
     # All keys in one text: one match and one conversion in C.
     text = "\n".join(keys)
     number = rf"[0-9]{{1,10}}(?:{re.escape(grid.separator)}[0-9]{{1,10}}){{{grid.ndim - 1}}}"
     one = re.escape(grid.prefix) + number
-    if not re.fullmatch(rf"(?:{one}(?:\n(?!\Z)|\Z))*+", text):
+    whole = rf"(?:{one}(?:\n(?!\Z)|\Z))*+"
+    if text.count("\n") != len(keys) - 1 or not re.fullmatch(whole, text):
         bad = next((key for key in keys if not re.fullmatch(one, key)), keys[0])
         raise wrong(
             where,
