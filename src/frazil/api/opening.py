@@ -4,14 +4,15 @@ import asyncio
 from typing import Self
 
 from frazil.api.access import ContainerAccess, GivenAccess, access_of, container_access
+from frazil.api.asking import attributed
 from frazil.api.attribution import Attribution
 from frazil.api.editing import EditedRepository
 from frazil.api.storage import Storage, require_room
-from frazil.api.user_agent import attributed
 from frazil.api.values import SpecVersion
 from frazil.api.versions import require_spec_version
+from frazil.assets.object_stores import with_settings
 from frazil.errors import ConflictError, RepositoryNotFoundError
-from frazil.format.config import RepositoryConfig
+from frazil.format.config import RepositoryConfig, StorageSettings
 from frazil.repo import repository as engine
 
 
@@ -161,22 +162,31 @@ class OpenedRepository(EditedRepository):
         return container_access(self._engine)
 
     @staticmethod
-    def exists(storage: Storage) -> bool:
-        return engine.Repository.exists(storage.store)
+    def exists(storage: Storage, storage_settings: StorageSettings | None = None) -> bool:
+        return engine.Repository.exists(with_settings(storage.store, storage_settings))
 
     @staticmethod
-    async def exists_async(storage: Storage) -> bool:
-        return await asyncio.to_thread(OpenedRepository.exists, storage)
+    async def exists_async(
+        storage: Storage, storage_settings: StorageSettings | None = None
+    ) -> bool:
+        return await asyncio.to_thread(OpenedRepository.exists, storage, storage_settings)
 
     @staticmethod
-    def fetch_spec_version(storage: Storage) -> SpecVersion | None:
+    def fetch_spec_version(
+        storage: Storage, storage_settings: StorageSettings | None = None
+    ) -> SpecVersion | None:
         """None if there is no repository."""
-        found = engine.Repository.fetch_spec_version(storage.store)
+        store = with_settings(storage.store, storage_settings)
+        found = engine.Repository.fetch_spec_version(store)
         return None if found is None else SpecVersion(found)
 
     @staticmethod
-    async def fetch_spec_version_async(storage: Storage) -> SpecVersion | None:
-        return await asyncio.to_thread(OpenedRepository.fetch_spec_version, storage)
+    async def fetch_spec_version_async(
+        storage: Storage, storage_settings: StorageSettings | None = None
+    ) -> SpecVersion | None:
+        return await asyncio.to_thread(
+            OpenedRepository.fetch_spec_version, storage, storage_settings
+        )
 
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:

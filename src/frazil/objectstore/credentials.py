@@ -199,19 +199,19 @@ class AzureRefreshableCredential(Redacted):
 @dataclass(frozen=True, slots=True, repr=False)
 class AzureTimedAccessKey(AzureRefreshableCredential):
     key: str = _secret()
-    expires_after: datetime | None = field(default=None, kw_only=True)
+    expires_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AzureTimedSasToken(AzureRefreshableCredential):
     token: str = _secret()
-    expires_after: datetime | None = field(default=None, kw_only=True)
+    expires_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AzureTimedBearerToken(AzureRefreshableCredential):
     bearer: str = _secret()
-    expires_after: datetime | None = field(default=None, kw_only=True)
+    expires_after: datetime | None = None
 
 
 AzureRefreshableCredential.AccessKey = AzureTimedAccessKey
