@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from frazil.api.storage import Storage
 from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
@@ -13,7 +14,7 @@ from frazil.repo import repository as engine
 
 type GivenAccess = Mapping[str, AnyCredential | None] | VirtualChunkAccess | None
 
-_FRAMES_ABOVE = 3  # the warning is for who called Repository.open
+_OUR_CODE = str(Path(__file__).parents[1])  # a warning is for who called it
 _INSTEAD = {
     "s3": "Credentials.S3(S3Credentials.FromEnv())",
     "tigris": "Credentials.S3(S3Credentials.FromEnv())",
@@ -71,5 +72,5 @@ def _warn(prefix: str) -> None:
         " deprecated and will be unsupported in a future release; pass an explicit credential or"
         f" no-auth sentinel instead, for example {{{prefix!r}: {example}}}",
         DeprecationWarning,
-        stacklevel=_FRAMES_ABOVE,
+        skip_file_prefixes=(_OUR_CODE,),
     )
