@@ -15,6 +15,7 @@ from frazil.assets.chunks import ChunkPart
 from frazil.assets.flights import Flights
 from frazil.assets.preload_rules import PreloadPlan
 from frazil.assets.settings import Settings
+from frazil.assets.stored_info import Newest
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
@@ -38,6 +39,7 @@ class Caches:
     loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
     background: Background = field(default_factory=Background)
     v1_tags: dict[str, SnapshotId] = field(default_factory=dict)  # seen so far; they never move
+    newest: Newest = field(default_factory=Newest)
 
     @classmethod
     def of(cls, settings: Settings) -> "Caches":
@@ -62,6 +64,7 @@ class Caches:
             self.loading,
             self.background,
             self.v1_tags,
+            self.newest,
         )
 
 

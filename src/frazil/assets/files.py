@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from frazil.assets.background import BETWEEN_FORKS
 from frazil.assets.caches import Caches
@@ -16,6 +15,7 @@ from frazil.assets.layout import (
 )
 from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
+from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
@@ -38,14 +38,6 @@ from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.ids import ManifestId, SnapshotId
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredRepoInfo:
-    """A repo info file as it was read or written: what to compare with when replacing it."""
-
-    info: RepoInfo
-    blob: Blob
 
 
 @contextmanager
@@ -76,18 +68,18 @@ class Files:
         self.chunks = ChunkFiles(store, self.pool, self.caches.chunks)
         self.virtual = VirtualChunks(settings.virtual, self.pool)
         self.v1_tags = self.caches.v1_tags
-        self._newest: StoredRepoInfo | None = None  # as last fetched
+        self._newest = self.caches.newest
 
     # The entry point
 
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
-        blob, known = self.store.get(REPO_INFO), self._newest
+        blob, known = self.store.get(REPO_INFO), self._newest.stored
         if known is not None and known.blob.data == blob.data:
             return StoredRepoInfo(known.info, blob)  # the same bytes are not decoded again
         with naming(REPO_INFO):
             stored = StoredRepoInfo(decode_repo_info(blob.data), blob)
-        self._newest = stored
+        self._newest.stored = stored
         return stored
 
     def fetch_log_page(self, name: str) -> LogPage:
@@ -104,7 +96,7 @@ class Files:
         data = self._encode_repo_info(new)
         version = self.store.put(REPO_INFO, data, when=Matches(old.blob.version))
         # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
-        self._newest = StoredRepoInfo(new, Blob(data, version))
+        self._newest.stored = StoredRepoInfo(new, Blob(data, version))
 
     def back_up(self, old: StoredRepoInfo, name: str) -> None:
         self.store.put(OVERWRITTEN + name, old.blob.data)

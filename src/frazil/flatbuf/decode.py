@@ -70,6 +70,7 @@ from frazil.flatbuf.table import (
     absent,
     defaults,
 )
+from frazil.flatbuf.vtable import VTable
 
 MAX_SIZE = 2**31 - 1
 
@@ -163,10 +164,15 @@ class _Rows:
         vtables = places.minus(source.at("i4", places))
         source.check(vtables, 4, 2, f"vtable of {schema.name}")
         codes, vtables = vtables.distinct(2)
-        self.codes = codes if vtables.count > 1 else None  # (n,) into the vtables, if several
-        self._read_vtables(vtables.array())
+        self.codes: Ints | None = None  # (n,) into the vtables, if there are several
+        if vtables.count == 1:
+            self.vtable = VTable(source, vtables.first, schema.name)
+            self.vtable.require_inside(source, places.highest, schema.name)
+        else:
+            self.codes = codes
+            self._read_vtables(codes, vtables.array())
 
-    def _read_vtables(self, vtables: Ints) -> None:
+    def _read_vtables(self, codes: Ints, vtables: Ints) -> None:
         """Sets `sizes` (k,) and `places` (k, slots) of the k vtables."""
         name, units = self.schema.name, self.source.units("u2")
         words = vtables // 2
@@ -175,9 +181,7 @@ class _Rows:
         ends = vtables + lengths
         if bool((lengths < 4).any() | (lengths % 2).any()) or int(ends.max()) > self.source.size:
             raise FormatError(f"vtable of {name} has an impossible size")
-        end = self.starts.highest + int(self.sizes[0])
-        if self.codes is not None:
-            end = int((self.starts.array() + self.sizes[self.codes]).max())
+        end = int((self.starts.array() + self.sizes[codes]).max())
         if int(self.sizes.min()) < 4 or end > self.source.size:
             raise FormatError(f"{name} is outside the buffer of {self.source.size} bytes")
         self.places = np.zeros((len(vtables), self.schema.slot_count), np.uint16)
@@ -188,20 +192,25 @@ class _Rows:
     def cells(self, field: Field, slot: int, size: int, align: int) -> _Cells | None:
         """Where the rows keep the slot; None if none of them has it."""
         what = f"{self.schema.name}.{field.name}"
+        if self.codes is None:
+            place = self.vtable.place(slot, size, what)
+            cells = _Cells(self.starts.shifted(place), None) if place else None
+        else:
+            cells = self._varying_cells(self.codes, slot, size, what)
+        if cells is not None:
+            self.source.check(cells.places, size, align, what)
+        return cells
+
+    def _varying_cells(self, codes: Ints, slot: int, size: int, what: str) -> _Cells | None:
         places = self.places[:, slot].astype(np.int64)
         if bool(((places > 0) & ((places < 4) | (places + size > self.sizes))).any()):
             raise FormatError(f"{what} is outside its table")
         first = int(places[0])
         if bool((places == first).all()):
-            if first == 0:
-                return None
-            cells = _Cells(self.starts.shifted(first), None)
-        else:
-            by_row = places[self.codes]
-            rows = np.flatnonzero(by_row)
-            cells = _Cells(Places.of(self.starts.array()[rows] + by_row[rows]), rows)
-        self.source.check(cells.places, size, align, what)
-        return cells
+            return _Cells(self.starts.shifted(first), None) if first else None
+        by_row = places[codes]
+        rows = np.flatnonzero(by_row)
+        return _Cells(Places.of(self.starts.array()[rows] + by_row[rows]), rows)
 
     def targets(self, field: Field, cells: _Cells) -> Places:
         """Where the offsets in the cells point to; 4 bytes there can be read."""

@@ -50,13 +50,14 @@ from frazil.flatbuf.table import (
     UnionColumn,
     absent,
 )
+from frazil.flatbuf.vtable import VTable
 
 type DecodeRows = Callable[[Source, TableSchema, Places], Table]
 type DecodeStrings = Callable[[Source, str, Places], StringColumn]
 
 _HERE: Bools = readonly(np.ones(1, np.bool_))
 _FIRST: Ints = readonly(np.zeros(1, np.int64))
-_I4, _U2_U2, _U2 = Struct("<i"), Struct("<HH"), Struct("<H")
+_I4 = Struct("<i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,30 +94,19 @@ class _Row:
     """A table at this position, with what its vtable says."""
 
     def __init__(self, source: Source, schema: TableSchema, position: int) -> None:
-        name = schema.name
         source.spend(4)
-        source.check_one(position, 4, 4, name)
-        vtable = position - _I4.unpack_from(source.data, position)[0]
-        source.check_one(vtable, 4, 2, f"vtable of {name}")
-        length, self.size = _U2_U2.unpack_from(source.data, vtable)
-        if length < 4 or length % 2 or vtable + length > source.size:
-            raise FormatError(f"vtable of {name} has an impossible size")
-        if self.size < 4 or position + self.size > source.size:
-            raise FormatError(f"{name} is outside the buffer of {source.size} bytes")
+        source.check_one(position, 4, 4, schema.name)
+        back = _I4.unpack_from(source.data, position)[0]
+        self.vtable = VTable(source, position - back, schema.name)
+        self.vtable.require_inside(source, position, schema.name)
         self.source = source
         self.position = position
-        self._vtable = vtable
-        self._slots = (length - 4) // 2
 
     def cell(self, slot: int, size: int, align: int, what: str) -> int:
         """Where the slot is; 0 if the table does not have it."""
-        if slot >= self._slots:
-            return 0
-        place: int = _U2.unpack_from(self.source.data, self._vtable + 4 + 2 * slot)[0]
+        place = self.vtable.place(slot, size, what)
         if not place:
             return 0
-        if place < 4 or place + size > self.size:
-            raise FormatError(f"{what} is outside its table")
         cell = self.position + place
         self.source.check_one(cell, size, align, what)
         return cell

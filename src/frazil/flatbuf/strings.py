@@ -2,12 +2,22 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Self
 
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.flatbuf.ragged import FEW, Bytes1, Ints, gather, readonly, run_mask, splits_of
+from frazil.flatbuf.ragged import (
+    FEW,
+    Bytes1,
+    Ints,
+    are_long,
+    gather,
+    readonly,
+    run_mask,
+    splits_of,
+)
 
 # Strings of so many different lengths are compared one by one.
 MANY_LENGTHS: Final = 256
@@ -69,10 +79,12 @@ class Strings:
         return _text(self.item(index))
 
     def to_list(self) -> list[bytes]:
-        data = memoryview(self.heap)
-        stop = self.start + self.length
-        pairs = zip(self.start.tolist(), stop.tolist(), strict=True)
-        return [bytes(data[start:end]) for start, end in pairs]
+        if are_long(self.length):
+            data, start = memoryview(self.heap), self.start
+            pairs = zip(start.tolist(), (start + self.length).tolist(), strict=True)
+            return [bytes(data[first:last]) for first, last in pairs]
+        joined = self.joined().tobytes()  # a slice of bytes costs half of one of the heap
+        return [joined[first:last] for first, last in pairwise(splits_of(self.length).tolist())]
 
     def to_texts(self) -> list[str]:
         return [text for row in range(0, len(self), TOGETHER) for text in self._few_texts(row)]

@@ -27,12 +27,13 @@ def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
     """The contents of all frames of `body`, at most `max_size` bytes; FormatError otherwise."""
     view = memoryview(body).cast("B")
     bound = _content_bound(view)
+    decompressor = zstandard.ZstdDecompressor()
     try:
-        return (
-            zstandard.ZstdDecompressor().decompressobj(read_across_frames=True).decompress(view)
-            if bound <= min(max_size, 64 * len(view))
-            else _decompress_streamed(view, max_size)
-        )
+        if bound > min(max_size, 64 * len(view)):
+            return _decompress_streamed(view, max_size)
+        if _is_one_sized_frame(view, bound):
+            return decompressor.decompress(view)  # into memory of the right size, at once
+        return decompressor.decompressobj(read_across_frames=True).decompress(view)
     except zstandard.ZstdError as error:
         raise FormatError(f"cannot decompress payload: {error}") from error
 
@@ -66,6 +67,13 @@ def _content_bound(view: memoryview) -> int:
         at, held = _walk_blocks(view, at)
         bound += held
     return bound
+
+
+def _is_one_sized_frame(view: memoryview, bound: int) -> bool:
+    """Whether complete frames are but one, which claims to hold no more than it can."""
+    if int.from_bytes(view[:4], "little") != FRAME_MAGIC or _walk_blocks(view, 0)[0] != len(view):
+        return False
+    return 0 <= zstandard.frame_content_size(view) <= bound  # -1 where it does not say
 
 
 def _walk_blocks(view: memoryview, start: int) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Which entry point a repository has."""
 
+from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.layout import V1_MAIN_BRANCH
 from frazil.assets.settings import Settings
@@ -20,17 +21,18 @@ def entry_of(files: Files, clock: Clock) -> EntryPoint:
 
 def stored_config(
     store: ObjectStore, config: RepositoryConfig, clock: Clock
-) -> tuple[int, Json | None]:
-    """The version of the repository, and the configuration it stores.
+) -> tuple[int, Json | None, Caches]:
+    """The version of the repository, the configuration it stores, and what was read for that.
 
     One that is of both versions is half migrated, and of version 2.
     Raises RepositoryNotFoundError.
     """
+    files = Files(store, Settings.of(config))
     try:
-        return 2, RepoInfoEntry(Files(store, Settings.of(config)), clock).fetch_config()
+        return 2, RepoInfoEntry(files, clock).fetch_config(), files.caches
     except RepositoryNotFoundError:
         files = Files(store, Settings.of(config, spec_version=1))
-        return 1, RefFilesEntry(files, clock).fetch_config()
+        return 1, RefFilesEntry(files, clock).fetch_config(), files.caches
 
 
 def stored_version(store: ObjectStore) -> int | None:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from frazil.assets.files import Files, StoredRepoInfo
+from frazil.assets.files import Files
 from frazil.assets.layout import backup_name
 from frazil.assets.settings import Settings
+from frazil.assets.stored_info import StoredRepoInfo
 from frazil.clock import Clock, to_datetime
 from frazil.errors import (
     ConflictError,

@@ -119,12 +119,13 @@ class Repository:
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         store = with_settings(store, given.storage)
-        spec_version, stored = stored_config(store, given, clock)
-        if stored is None:
-            return cls(store, given, clock, spec_version=spec_version, access=access)
-        found = usable_config(decode_config(stored))
-        store = with_settings(with_settings(store, portable(found.storage)), given.storage)
-        return cls(store, found.merge(given), clock, spec_version=spec_version, access=access)
+        version, stored, caches = stored_config(store, given, clock)
+        merged = given
+        if stored is not None:
+            found = usable_config(decode_config(stored))
+            store = with_settings(with_settings(store, portable(found.storage)), given.storage)
+            merged = found.merge(given)
+        return cls(store, merged, clock, spec_version=version, access=access, caches=caches)
 
     def reopened(
         self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
@@ -157,7 +158,7 @@ class Repository:
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        _, stored = stored_config(store, RepositoryConfig(), system_clock)
+        _, stored, _ = stored_config(store, RepositoryConfig(), system_clock)
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
