@@ -152,7 +152,8 @@ class ChangeSet:
         if node.id in self.created:
             self.created.remove(node.id)
         else:
-            self.deleted[node.id] = node
+            move = self.moved.pop(node.id, None)  # it goes from where it was in the base
+            self.deleted[node.id] = node if move is None else replace(node, path=move.from_path)
         self._vacate(node.path)
 
     def _vacate(self, path: NodePath) -> None:

@@ -166,11 +166,12 @@ def fork(session: Session) -> ForkedSession:
             "cannot fork a read-only session: it can be pickled as it is",
             kind="cannot-fork-read-only-session",
         )
-    own = Layer.of(session.copy_changes())
+    snapshot, changes = session.moment()
+    own = Layer.of(changes)
     above = session.inherited if isinstance(session, ForkedSession) else ()
     layers = above if own.is_empty else (*above, own)
     # A fork's base has the nodes it inherited already; the layers go over what is stored.
-    stored = session.files.fetch_snapshot(session.snapshot_id)
+    stored = session.files.fetch_snapshot(snapshot)
     return _forked(session.files, session.clock, stored, layers)
 
 
@@ -184,11 +185,15 @@ def merge(session: Session, forks: Sequence[Session]) -> None:
     others = [_require_fork(session, other) for other in forks if other is not session]
     inherited = session.forked_changes().inherited if isinstance(session, ForkedSession) else {}
     found = [other.forked_changes() for other in others]
-    session.revise(
-        lambda changes: merge_changes(
+
+    def merged(changes: ChangeSet) -> ChangeSet:
+        for other in others:
+            _require_fork(session, other)  # again: now nobody else can rebase the session
+        return merge_changes(
             changes, inherited, found, same_bytes=lambda doubts: same_bytes(session.files, doubts)
         )
-    )
+
+    session.revise(merged)
 
 
 def _require_fork(session: Session, other: Session) -> ForkedSession:

@@ -4,10 +4,12 @@ Reading looks at the pending changes first and at the committed snapshot second.
 stored as they are written; everything else stays in memory until the commit.
 """
 
+import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 from frazil.assets.files import Files
-from frazil.assets.settings import Settings
 from frazil.clock import Clock
 from frazil.errors import (
     AlreadyExistsError,
@@ -18,7 +20,6 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.ids import NodeId, SnapshotId
-from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
 from frazil.repo.amend import amend, flush
 from frazil.repo.changes import ChangeSet
@@ -47,8 +48,13 @@ class Session(SessionChunks):
                 " Send a fork of it (Session.fork) and merge the fork that comes back"
                 " (Session.merge)"
             )
-        state = (self.files.store, self.files.settings, self._entry.clock, self.snapshot_id)
-        return reopen, state
+        if self._opening is None:
+            self._opening = pickle.dumps((self.files.store, self.files.settings, self.clock))
+        return reopen, (self._opening, self.snapshot_id)
+
+    def pickle_as(self, opening: bytes) -> None:
+        """The bytes it was unpickled from: equal ones are opened once."""
+        self._opening = opening
 
     # Nodes
 
@@ -190,8 +196,7 @@ class Session(SessionChunks):
 
     def status(self) -> Diff:
         """What a commit would record."""
-        with self._state:
-            snapshot, changes = self.snapshot_id, self.copy_changes()
+        snapshot, changes = self.moment()
         gone = changes.deleted.values()
         path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
         log = transaction_log(snapshot, changes)
@@ -256,10 +261,20 @@ class Session(SessionChunks):
             self._edits += 1
 
 
-def reopen(store: ObjectStore, settings: Settings, clock: Clock, snapshot: SnapshotId) -> Session:
+def reopen(opening: bytes, snapshot: SnapshotId) -> Session:
     """A read-only session, as it was before it was pickled."""
-    files = Files(store, settings)
-    return Session(files, clock, files.fetch_snapshot(snapshot))
+    files, clock = _opened(opening, os.getpid())
+    session = Session(files, clock, files.fetch_snapshot(snapshot))
+    session.pickle_as(opening)
+    return session
+
+
+@lru_cache(maxsize=4)
+def _opened(opening: bytes, process: int) -> tuple[Files, Clock]:
+    """Once in each process: a worker gets a copy of a session with every task."""
+    del process  # a forked child must not use its parent's threads, so it is part of the key
+    store, settings, clock = pickle.loads(opening)  # noqa: S301 -- from a pickle
+    return Files(store, settings), clock
 
 
 def _require_no_array_above(changes: ChangeSet, path: NodePath) -> None:

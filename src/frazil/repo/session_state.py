@@ -57,6 +57,7 @@ class SessionState:
         self._rearranges = rearranges
         self._default_metadata = dict(default_metadata or {})  # under that of each commit
         self._changes = ChangeSet(snapshot.nodes)
+        self._opening: bytes | None = None  # pickled once: what it takes to read the files
         self._edits = 0  # grows with every change
         self._writing = RLock()
         self._state = RLock()
@@ -94,8 +95,12 @@ class SessionState:
         return self._entry.clock
 
     def copy_changes(self) -> ChangeSet:
+        return self.moment()[1]
+
+    def moment(self) -> tuple[SnapshotId, ChangeSet]:
+        """The snapshot, and a copy of the changes relative to it."""
         with self._state:
-            return self._changes.copy()
+            return self._base.id, self._changes.copy()
 
     @contextmanager
     def unless_busy(self) -> Iterator[bool]:

@@ -1,7 +1,9 @@
 """One session on several threads: what is read and written while another one commits."""
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,13 @@ from frazil.errors import ReadOnlyError, StorageError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import CachingConfig, RepositoryConfig
 from frazil.format.payloads import Inline
+from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Blob
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
+from frazil.repo.changes import ChangeSet
 from frazil.repo.pending import UNTOUCHED, PendingChunks
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository
@@ -166,3 +170,33 @@ def test_reading_chunk_by_chunk_leaves_single_writes_unsorted() -> None:
     assert pending._block() is block
     assert pending.changes().refs.index.tolist() == [[0], [1]]
     assert pending.changes().deleted.tolist() == [[2], [3]]
+
+
+def test_copies_of_a_read_only_session_read_files_once(
+    tmp_path: Path, make_array: Callable[..., bytes]
+) -> None:
+    """A worker gets one with every task."""
+    made = Repository.create(Counting(LocalStore(tmp_path))).writable_session("main")
+    made.set_node(A, make_array(8))
+    made.set_chunk(A, (0,), b"chunk")
+    made.commit("first")
+    pickled = pickle.dumps(made)
+    copies = [pickle.loads(pickled) for _ in range(3)]
+    copies += [pickle.loads(pickle.dumps(copies[0]))]  # handed on
+    assert [one.fetch_chunk(A, (0,)) for one in copies] == [b"chunk"] * 4
+    store = copies[0].files.store
+    assert all(one.files.store is store for one in copies)
+    assert (store.count("get", "snapshots/"), store.count("get", "manifests/")) == (1, 1)
+
+
+def test_a_node_that_was_moved_and_deleted_is_deleted_from_where_it_was(
+    session: Session,
+) -> None:
+    session.commit("an array")
+    changes = ChangeSet(session.base.nodes)
+    node = session.node(A)
+    changes.relocate([(node, NodePath("/elsewhere"))])
+    changes.delete_nodes(NodePath("/elsewhere"))
+    assert changes.moved == {}
+    assert {one.path for one in changes.deleted.values()} == {A}
+    assert changes.vacated == [A]
