@@ -45,6 +45,12 @@ def set_status(side: Side, name: str) -> None:
     side.repo.set_status(module.RepoStatus(wanted, SET_AT, "because"))
 
 
+def has_deleted_chunks(session: Any, path: str) -> bool:
+    """Whether some were deleted in this session: the reference goes on to move these, too."""
+    changed = session.status().updated_chunks.get(path, ())
+    return any(int(session.chunk_type(path, index)) == 0 for index in changed)
+
+
 class SessionRules(Machine):
     """Beginning, editing and ending sessions."""
 
@@ -170,7 +176,8 @@ class ChunkRules(Machine):
 
     @step(number=NUMBERS, path=ARRAY_PATHS, by=st.integers(-3, 3))
     def shift(self, number: int, path: str, by: int) -> None:
-        if pair := self.pick(number):
+        pair = self.pick(number)
+        if pair and not has_deleted_chunks(pair.sessions[0], path):
             self.in_session(pair, lambda _, session: session.shift_array(path, (by,)), "shift")
 
     @step(number=NUMBERS, path=ARRAY_PATHS, size=st.integers(1, 6), back=st.booleans())
@@ -179,8 +186,7 @@ class ChunkRules(Machine):
             return [size - 1 - place[0]] if place[0] < size else None
 
         pair = self.pick(number, "writable", "fork")
-        # The reference moves chunks that were deleted in the same session, too.
-        if pair and (back or not pair.sessions[0].has_uncommitted_changes):
+        if pair and not has_deleted_chunks(pair.sessions[0], path):
             functions = (turn, turn) if back else (turn,)
             self.in_session(pair, lambda _, s: s.reindex_array(path, *functions), "reindex")
 
