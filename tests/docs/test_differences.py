@@ -2,6 +2,7 @@
 
 import math
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,23 @@ def test_repository_metadata_that_json_cannot_hold_is_refused(
 def test_default_commit_metadata_is_kept_when_reopening(repo: frazil.Repository) -> None:
     repo.set_default_commit_metadata({"who": "me"})
     assert repo.reopen().default_commit_metadata() == {"who": "me"}
+
+
+def test_a_cache_of_another_size_begins_empty_when_reopening(tmp_path: Path) -> None:
+    no_preload = frazil.ManifestConfig(preload=frazil.ManifestPreloadConfig(max_total_refs=0))
+    storage = frazil.local_filesystem_storage(tmp_path)
+    repo = frazil.Repository.create(storage, frazil.RepositoryConfig(manifest=no_preload))
+    with repo.transaction("main", message="an array") as store:
+        zarr.create_array(store, data=np.ones(2, "i4"), chunks=(1,), compressors=None)
+    shutil.rmtree(tmp_path / "manifests")
+
+    def read(config: frazil.RepositoryConfig | None) -> object:
+        session = repo.reopen(config).readonly_session("main")
+        return np.asarray(zarr.open_array(session.store, mode="r")[:]).tolist()
+
+    assert read(None) == [1, 1]
+    with pytest.raises(frazil.IcechunkError, match="manifests/"):
+        read(frazil.RepositoryConfig(caching=frazil.CachingConfig(num_chunk_refs=99)))
 
 
 def test_an_offline_repository_is_read_and_not_written(repo: frazil.Repository) -> None:
