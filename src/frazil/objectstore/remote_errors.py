@@ -56,9 +56,10 @@ class Failure:
         return type(self.error).__name__ == "PreconditionError"
 
     @property
-    def unsupported(self) -> bool:
+    def without_ranges(self) -> bool:
+        """The server sent the whole object though a part was asked for."""
         named = type(self.error).__name__ == "NotSupportedError"
-        return named or isinstance(self.error, NotImplementedError)
+        return named or "non-partial response" in self.text
 
     @property
     def unsettled(self) -> bool:

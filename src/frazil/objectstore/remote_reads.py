@@ -146,8 +146,8 @@ class Reader:
         wanted = [at for at, one in enumerate(ranges) if len_of(one) and one.start < _ENDLESS]
         if not wanted:
             return [b""] * len(ranges), self._head(path) if ranges else None
-        clipped = [Range(one.start, min(one.stop, _ENDLESS)) for one in ranges]
-        reads = merge_reads([clipped[at] for at in wanted], gap_bytes=gap_bytes, limit_bytes=limit)
+        clipped = [Range(ranges[at].start, min(ranges[at].stop, _ENDLESS)) for at in wanted]
+        reads = merge_reads(clipped, gap_bytes=gap_bytes, limit_bytes=limit)
         pieces = [split(read.span, limit) for read in reads]
         try:
             parts = iter(self._fetch_all(path, [one for each in pieces for one in each]))
@@ -184,7 +184,7 @@ class Reader:
             failure = failure_of(error)
             if wanted is not None and failure.beyond_end:
                 return Part(b"", None)
-            if wanted is not None and failure.unsupported:
+            if wanted is not None and failure.without_ranges:
                 raise _NoRangesError from error
             raise
 

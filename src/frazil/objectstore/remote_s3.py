@@ -116,14 +116,16 @@ def _cannot_have_subdomains(host: str) -> bool:
 
 
 def credential_provider(credentials: S3Credentials) -> Any:
-    """For obstore: None to let it look around in the environment, or not sign at all.
+    """For obstore: None to let it look around in the environment.
 
-    Static ones come through a function too, or obstore would mix them with what it finds in the
-    environment.
+    All others come through a function, even none at all, or obstore would mix them with what it
+    finds in the environment.
     """
     match credentials:
-        case S3FromEnvCredentials() | S3AnonymousCredentials():
+        case S3FromEnvCredentials():
             return None
+        case S3AnonymousCredentials():
+            return lambda: _as_obstore(S3StaticCredentials("anonymous", "anonymous"))
         case S3FixedCredentials(static):
             return lambda: _as_obstore(static)
         case S3RefreshableCredentials(current=current):

@@ -127,12 +127,13 @@ class Writer:
             attempt += 1
             try:
                 with self.requests.one():
-                    return self._send(write, attributes, mode=mode, use_multipart=False)
+                    version = self._send(write, attributes, mode=mode, use_multipart=False)
+                return version or self._version_of_own(write)
             except foreign_errors() as error:
                 failure = failure_of(error)
-                version = self._outcome(write, failure)
-                if version is not None:
-                    return version
+                late = self._outcome(write, failure)
+                if late is not None:
+                    return late
                 # obstore has tried several times already, unless another writer was in the way.
                 if attempt >= (self.settings.max_tries if failure.already_there else _ROUNDS):
                     raise self._error(write, failure) from cause_of(failure)
@@ -157,6 +158,11 @@ class Writer:
         if untouched and not failure.condition_failed:
             return None
         raise PreconditionFailedError(write.key, expected) from cause_of(failure)
+
+    def _version_of_own(self, write: _Write) -> str:
+        """For servers that do not tell what they have just written."""
+        found = self._look(write)
+        return found.version if found is not None and found.ours else ""
 
     def _look(self, write: _Write) -> _Found | None:
         """What is there. Only its head is fetched where the write id tells whose it is."""

@@ -1,0 +1,105 @@
+"""A server that speaks as much S3 as one client needs, and remembers what it was asked."""
+
+import hashlib
+import re
+import threading
+import time
+from dataclasses import dataclass
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import cast
+from urllib.parse import unquote, urlsplit
+
+from frazil.testing.loopback import LoopbackServer, QuietHandler
+
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]  # names in lower case
+
+
+class RecordingServer(LoopbackServer):
+    """Objects by path. `knows_ranges=False`: sends whole objects only, as some servers do."""
+
+    def __init__(self, *, knows_ranges: bool = True, pause_s: float = 0.0) -> None:
+        super().__init__(_Handler)
+        self.objects: dict[str, bytes] = {}
+        self.asked: list[Asked] = []
+        self.busiest = 0  # most requests at a time
+        self.knows_ranges = knows_ranges
+        self.pause_s = pause_s
+        self._busy = 0
+        self._count_lock = threading.Lock()
+
+    def last(self, method: str) -> Asked:
+        return [one for one in self.asked if one.method == method][-1]
+
+    def count(self, method: str) -> int:
+        return sum(one.method == method for one in self.asked)
+
+    def enter(self, asked: Asked) -> None:
+        with self._count_lock:
+            self.asked.append(asked)
+            self._busy += 1
+            self.busiest = max(self.busiest, self._busy)
+
+    def leave(self) -> None:
+        with self._count_lock:
+            self._busy -= 1
+
+
+class _Handler(QuietHandler):
+    def handle_any(self) -> None:
+        server = cast("RecordingServer", self.server)
+        parts = urlsplit(self.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        server.enter(Asked(self.command, unquote(parts.path), parts.query, headers))
+        try:
+            time.sleep(server.pause_s)
+            body = self.rfile.read(int(headers.get("content-length", 0)))
+            if self.command == "PUT":
+                server.objects[unquote(parts.path)] = body
+                self._answer(HTTPStatus.OK, {"ETag": _etag(body)}, b"")
+            else:
+                self._give(server, unquote(parts.path), headers.get("range"))
+        finally:
+            server.leave()
+
+    do_GET = do_HEAD = do_PUT = handle_any  # noqa: N815 - the library's names
+
+    def _give(self, server: RecordingServer, path: str, wanted: str | None) -> None:
+        data = server.objects.get(path)
+        if data is None:
+            self._answer(HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>")
+            return
+        headers = {"ETag": _etag(data), "Last-Modified": formatdate(1e9, usegmt=True)}
+        found = _RANGE.fullmatch(wanted or "") if server.knows_ranges else None
+        if found is None:
+            self._answer(HTTPStatus.OK, headers, data)
+            return
+        start = int(found[1]) if found[1] else max(0, len(data) - int(found[2]))
+        stop = int(found[2]) + 1 if found[1] and found[2] else len(data)
+        if start >= len(data):
+            self._answer(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, headers, b"")
+            return
+        part = data[start:stop]
+        headers["Content-Range"] = f"bytes {start}-{start + len(part) - 1}/{len(data)}"
+        self._answer(HTTPStatus.PARTIAL_CONTENT, headers, part)
+
+    def _answer(self, status: HTTPStatus, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
