@@ -5,6 +5,7 @@ commits, and only then reports the commit; on a conflict it starts over from a n
 """
 
 import importlib
+import json
 import multiprocessing
 import os
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import zarr
 
 ENGINE = os.environ.get("FRAZIL_COMPAT_ENGINE", "frazil")
 COMMITTERS = 8
+S3_ARGUMENTS = "s3.json"  # of s3_storage: the repository is there, and only reports in the folder
 CHUNK = 256  # float64 elements: 2 KiB, longer than an inline chunk
 
 
@@ -28,6 +30,9 @@ class Report:
 
 
 def storage(engine: Any, root: Path) -> Any:
+    bucket = root / S3_ARGUMENTS
+    if bucket.exists():
+        return engine.s3_storage(**json.loads(bucket.read_text()))
     return engine.local_filesystem_storage(str(root / "repo"))
 
 

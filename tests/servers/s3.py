@@ -52,9 +52,9 @@ class S3Server:
         """Where a proxy has to turn to."""
         return self.endpoint
 
-    def storage(self, engine: Any, prefix: str, **options: Any) -> Any:
-        """`s3_storage` of frazil or of icechunk; options replace what is given here."""
-        given = {
+    def arguments(self, prefix: str) -> dict[str, Any]:
+        """Of `s3_storage`."""
+        return {
             "bucket": self.bucket,
             "prefix": prefix,
             "region": self.region,
@@ -64,7 +64,10 @@ class S3Server:
             "access_key_id": self.access_key,
             "secret_access_key": self.secret_key,
         }
-        return engine.s3_storage(**{**given, **options})
+
+    def storage(self, engine: Any, prefix: str, **options: Any) -> Any:
+        """`s3_storage` of frazil or of icechunk; options replace what is given here."""
+        return engine.s3_storage(**{**self.arguments(prefix), **options})
 
     def store(self, prefix: str, settings: RemoteSettings | None = None) -> RemoteStore:
         """frazil's own client, without the rest of frazil."""
@@ -97,8 +100,9 @@ class S3Server:
 
 def start_seaweedfs(folder: Path) -> S3Server:
     parts = ["s3", "master", "volume", "filer", "admin"]
-    names = [f"{part}.port{kind}" for part in parts for kind in ("", ".grpc")]
-    ports = dict(zip(names, process.free_ports(len(names)), strict=True))
+    names = [f"{part}.port{kind}" for part in parts for kind in (".grpc", "")]
+    # The lowest for the admin server: it is also looked for at its port plus 10,000.
+    ports = dict(zip(reversed(names), sorted(process.free_ports(len(names))), strict=True))
     endpoint = f"http://{process.HOST}:{ports['s3.port']}"
     command = [
         str(Path(sys.executable).with_name("weed")), "mini", f"-dir={folder / 'data'}",
