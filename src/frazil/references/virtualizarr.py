@@ -6,13 +6,17 @@ package; behind it nothing depends on that, so it serves frazil's stores just as
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal
 
 import zarr
 
 from frazil.api.session import IcechunkStore, Session
 from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.flatbuf.strings import Strings
+from frazil.format.urls import regular
 from frazil.paths import NodePath
+from frazil.references.writing import require_containers
 from frazil.zarrstore.keys import key_prefix
 
 
@@ -25,12 +29,13 @@ def write_virtual_dataset(
     append_dim: str | None = None,
     region: Literal["auto"] | Mapping[str, Any] | None = None,
     last_updated_at: datetime | None = None,
+    validate_containers: bool = True,
 ) -> None:
     """Writes a dataset that `virtualizarr.open_virtual_dataset` opened, uncommitted.
 
     Variables that were loaded are written as they are, the others as virtual references. What
-    `Dataset.vz.to_icechunk` says of its options holds here; every file must be in a virtual chunk
-    container of the repository. If anything is wrong, the session stays as it was.
+    `Dataset.vz.to_icechunk` says of its options holds here. If anything is wrong, the session
+    stays as it was.
 
     Raises:
         ReadOnlyError: the session is read-only.
@@ -46,6 +51,8 @@ def write_virtual_dataset(
     if store.read_only:
         raise ReadOnlyError("cannot write to a read-only session")
     engine = store.session.engine
+    if validate_containers:
+        require_containers(engine, "dataset", _locations(dataset))
     before = engine.copy_changes()
     try:
         opened = zarr.open_group(
@@ -66,3 +73,12 @@ def write_virtual_dataset(
     except BaseException:
         engine.revise(lambda _: before)
         raise
+
+
+def _locations(dataset: Any) -> Strings:
+    """Of all files that virtual variables are in, each once."""
+    manifests = [
+        getattr(variable.data, "manifest", None) for variable in dataset.variables.values()
+    ]
+    paths = (each.iter_nonempty_paths() for each in manifests if each is not None)
+    return Strings.from_list([regular(str(text)) for text in dict.fromkeys(chain(*paths))])

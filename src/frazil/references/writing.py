@@ -8,10 +8,11 @@ import numpy as np
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Native, RefKind
 from frazil.paths import ROOT, NodePath
-from frazil.references.plan import ArrayImport, ImportPlan, group_text
+from frazil.references.plan import ImportPlan, group_text
 from frazil.repo.session import Session
 
 
@@ -20,7 +21,8 @@ def write_plan(session: Session, plan: ImportPlan, *, validate_containers: bool)
     _require_room(session, plan)
     if validate_containers:
         for array in plan.arrays:
-            _require_containers(session, plan.where, array)
+            name = f"{plan.where}: array {str(array.path)!r}"
+            require_containers(session, name, array.refs.location.pruned().strings)
     # Bytes first: what can fail for reasons of its own happens before the session changes.
     stored = [_with_inline_stored(session, array.refs) for array in plan.arrays]
     before = session.copy_changes()
@@ -59,16 +61,15 @@ def _require_group(session: Session, path: NodePath) -> None:
         raise AlreadyExistsError(f"there is an array at `{path}`, where a group should be")
 
 
-def _require_containers(session: Session, where: str, array: ArrayImport) -> None:
-    strings = array.refs.location.pruned().strings
+def require_containers(session: Session, where: str, locations: Strings) -> None:
+    """Raises InvalidInputError, naming the first location that no container covers."""
     containers = session.files.virtual.access.all_containers()
-    covered = containers.covered(strings)
+    covered = containers.covered(locations)
     if not covered.all():
-        location = strings.text(int(np.argmin(covered)))
+        location = locations.text(int(np.argmin(covered)))
         raise InvalidInputError(
-            f"{where}: array {str(array.path)!r}: no virtual chunk container covers"
-            f" {location!r}: add one to the configuration of the repository, or pass"
-            " validate_containers=False",
+            f"{where}: no virtual chunk container covers {location!r}: add one to the"
+            " configuration of the repository, or pass validate_containers=False",
             kind="no-container-for-virtual-chunk",
         )
 
