@@ -19,6 +19,7 @@ from frazil.flatbuf.ragged import (
     Bools,
     Ints,
     all_within,
+    constant,
     even_length,
     gather,
     readonly,
@@ -188,7 +189,7 @@ class StringColumn:
 
     @classmethod
     def absent(cls, count: int) -> Self:
-        return cls(np.broadcast_to(np.int64(-1), (count,)), Strings.empty())
+        return cls(constant(-1, np.int64, count), Strings.empty())
 
     @property
     def present(self) -> Bools:

@@ -40,6 +40,7 @@ from frazil.flatbuf.ragged import (
     Array,
     Bools,
     Ints,
+    constant,
     readonly,
     run_index,
     splits_of,
@@ -121,11 +122,6 @@ def _copied(values: Array) -> Array:
     return np.ascontiguousarray(values)
 
 
-def _same(value: int, count: int) -> Ints:
-    """As many times the same number, in the room of one."""
-    return np.broadcast_to(np.int64(value), (count,))
-
-
 @dataclass(frozen=True, slots=True)
 class _Cells:
     """Where one field is, in the rows that have it."""
@@ -135,7 +131,7 @@ class _Cells:
 
     def present(self, count: int) -> Bools:
         if self.rows is None:
-            return np.broadcast_to(np.True_, (count,))
+            return constant(True, np.bool_, count)
         present = np.zeros(count, np.bool_)
         present[self.rows] = True
         return present
@@ -285,7 +281,7 @@ def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
 
 
 def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
-    lengths = _same(size, cells.places.count)
+    lengths = constant(size, np.int64, cells.places.count)
     values = rows.source.runs("u1", cells.places, lengths).reshape(-1, size)
     if cells.rows is not None:
         values = cells.spread(values, np.zeros((rows.count, size), np.uint8))
@@ -300,7 +296,7 @@ def _measure(source: Source, what: str, targets: Places, size: int, align: int) 
     if not targets.count:
         return found.astype(np.int64)
     if bool((found == found[0]).all()):
-        lengths = _same(int(found[0]), targets.count)
+        lengths = constant(int(found[0]), np.int64, targets.count)
         end = targets.highest + int(found[0]) * size
     else:
         lengths = found.astype(np.int64)
@@ -343,7 +339,7 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) ->
 
 def _scaled(lengths: Ints, size: int) -> Ints:
     if len(lengths) and not lengths.strides[0]:
-        return _same(int(lengths[0]) * size, len(lengths))
+        return constant(int(lengths[0]) * size, np.int64, len(lengths))
     return lengths * size
 
 
@@ -370,9 +366,12 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
     if not np.array_equal(types > 0, targets >= 0):
         raise FormatError(f"{rows.schema.name}.{field.name} has a type or a value, expected both")
     index = np.full(rows.count, -1, np.int64)
-    variants = {}
-    for code, schema in kind.variants.items():
+    variants = {code: Table.empty(schema) for code, schema in kind.variants.items()}
+    for code in np.flatnonzero(np.bincount(types)).tolist():
+        if code not in variants:
+            continue
         mine = np.flatnonzero(types == code)
         index[mine] = np.arange(len(mine))
-        variants[code] = _decode_rows(rows.source, schema, Places.of(targets[mine]))
+        places = Places.of(targets[mine])
+        variants[code] = _decode_rows(rows.source, kind.variants[code], places)
     return UnionColumn(types, index, variants)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frazil.flatbuf.ragged import PIECE, Array, Ints, distinct, even_step
+from frazil.flatbuf.ragged import PIECE, Array, Ints, constant, distinct, even_step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +70,7 @@ class Places:
             return codes, Places.of(found)
         if self.step or not self.count:
             return np.arange(self.count, dtype=np.int64), self
-        return np.broadcast_to(np.int64(0), (self.count,)), Places(1, self.first)
+        return constant(0, np.int64, self.count), Places(1, self.first)
 
     @property
     def lowest(self) -> int:

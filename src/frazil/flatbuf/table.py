@@ -21,7 +21,7 @@ from frazil.flatbuf.columns import (
     freeze,
     require_splits,
 )
-from frazil.flatbuf.ragged import Bools, Ints, all_within, run_index, splits_of
+from frazil.flatbuf.ragged import Bools, Ints, all_within, constant, run_index, splits_of
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -324,11 +324,10 @@ type Column = (
 
 def absent(kind: Kind, count: int) -> Column:
     """A column in which no row has the field."""
-    nowhere = np.broadcast_to(np.False_, (count,))  # columns that nobody wrote need no room
+    nowhere = constant(False, np.bool_, count)  # columns that nobody wrote need no room
     match kind:
         case Scalar(dtype, default):
-            value = np.array(default, dtype)
-            return ScalarColumn(np.broadcast_to(value, (count,)), nowhere)
+            return ScalarColumn(constant(default, dtype, count), nowhere)
         case Struct(size):
             return StructColumn(np.broadcast_to(np.uint8(0), (count, size)), nowhere)
         case String() | Bytes():
