@@ -1,6 +1,8 @@
 """Edited histories, read and continued by the reference."""
 
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -226,6 +228,31 @@ def test_shifted_chunks_are_reverted(root: Path) -> None:
     commit(theirs, "main", lambda group: put(group["b"], slice(0, 2), 5))
     edit(root).revert(shifted, branch="main")
     assert values(assert_the_reference_agrees(root), "a") == [10, 10, *range(2, 8)]
+
+
+def add_group(name: str, group: zarr.Group) -> None:
+    group.create_group(name)
+
+
+@pytest.mark.parametrize("spec_version", [1, 2])
+def test_after_an_expiration_a_commit_is_not_taken_for_all_before_it(
+    tmp_path: Path, spec_version: int
+) -> None:
+    storage = REFERENCE.module.local_filesystem_storage(str(tmp_path))
+    theirs = REFERENCE.module.Repository.create(storage, spec_version=spec_version)
+    for name in ("one", "two", "three"):
+        commit(theirs, "main", partial(add_group, name))
+    last = next(iter(theirs.ancestry(branch="main")))
+    theirs.expire_snapshots(last.written_at - timedelta(microseconds=1))
+    repo = edit(tmp_path)
+    assert len(list(repo.ancestry(branch="main"))) == 2
+    for operation in (repo.revert, repo.cherry_pick):
+        with pytest.raises(frazil.SessionStateError, match="was expired"):
+            operation(last.id, branch="main")
+    commit(theirs, "main", partial(add_group, "four"))
+    repo.revert(tip(tmp_path, "main"), branch="main")
+    group = zarr.open_group(REFERENCE.open(tmp_path).readonly_session("main").store, mode="r")
+    assert sorted(group.keys()) == ["one", "three", "two"]
 
 
 def test_conflicts_leave_the_repository_as_it_was(root: Path) -> None:

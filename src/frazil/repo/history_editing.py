@@ -19,13 +19,16 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Nodes
+from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import refs_reader
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord
+from frazil.repo.logs import ids_in
 from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
+from frazil.repo.node_changes import compare
 from frazil.repo.repository import Repository
 from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session
@@ -67,7 +70,7 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
     message = f"Revert {record.message!r} ({snapshot})"
     tip = history.snapshot_id(info, row)
     source, notes = (snapshot, parent), {"reverted": str(snapshot)}
-    return _apply(repository, source, edit, tip=tip, message=message, notes=notes)
+    return _apply(repository, source, edit, tip=tip, message=message, notes=notes, commit=snapshot)
 
 
 def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
@@ -76,7 +79,8 @@ def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edi
     record, parent = _with_parent(info, snapshot)
     tip = history.snapshot_id(info, history.branch_row(info, edit.branch))
     source, notes = (parent, snapshot), {"picked": str(snapshot)}
-    return _apply(repository, source, edit, tip=tip, message=record.message, notes=notes)
+    message = record.message
+    return _apply(repository, source, edit, tip=tip, message=message, notes=notes, commit=snapshot)
 
 
 def merge(repository: Repository, source: str, edit: Edit) -> Edited:
@@ -114,6 +118,7 @@ def _apply(
     tip: SnapshotId,
     message: str,
     notes: Mapping[str, Json],
+    commit: SnapshotId | None = None,  # whose changes, or their undoing, these are to be
     even_if_empty: bool = False,
 ) -> Edited:
     """Applies what changed from the first source to the second to the tip of the branch.
@@ -129,6 +134,8 @@ def _apply(
             actual_parent=str(session.snapshot_id),
         )
     before, after = (_nodes(session, each) for each in source)
+    if commit is not None and session.files.settings.spec_version == 1:
+        _require_own_changes(session.files.fetch_log(commit), before, after)
     files = session.files
     outcome = three_way(
         Trees(base=before, tip=session.base.nodes, source=after),
@@ -155,6 +162,23 @@ def _nodes(session: Session, snapshot: SnapshotId) -> Nodes:
     return session.files.fetch_snapshot(snapshot).nodes
 
 
+def _require_own_changes(log: TransactionLog, before: Nodes, after: Nodes) -> None:
+    """Raises if nodes came or went that the commit's log does not tell of.
+
+    Version 1 does not say where snapshots were expired: their successor just has another parent.
+    """
+    found = compare(before, after)
+    logged = ids_in(*(ids for _, ids in log.node_lists()))
+    if not logged >= found.created.keys() | found.deleted.keys():
+        raise _expired(log.id)
+
+
+def _expired(snapshot: SnapshotId) -> SessionStateError:
+    return SessionStateError(
+        f"what snapshot {snapshot} alone changed cannot be told: the one before it was expired"
+    )
+
+
 def _with_parent(info: RepoInfo, snapshot: SnapshotId) -> tuple[SnapshotRecord, SnapshotId]:
     """A commit, and the snapshot that it alone changed."""
     row = history.require_row(info, snapshot)
@@ -162,7 +186,5 @@ def _with_parent(info: RepoInfo, snapshot: SnapshotId) -> tuple[SnapshotRecord, 
     if record.parent_id is None:
         raise SessionStateError(f"snapshot {snapshot} is the first one and changed nothing")
     if info.snapshots.pruned_logs(row):
-        raise SessionStateError(
-            f"what snapshot {snapshot} alone changed cannot be told: the one before it was expired"
-        )
+        raise _expired(snapshot)
     return record, record.parent_id

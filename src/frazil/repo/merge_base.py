@@ -5,7 +5,7 @@ The note is `{"frazil": {"merged": [snapshot, ...]}}`. A note that makes no sens
 
 from collections.abc import Iterator, Mapping
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
@@ -29,8 +29,16 @@ def reachable(info: RepoInfo, row: int) -> set[int]:
             continue
         found.add(at)
         todo.append(info.snapshots.parent(at))
-        todo += [info.snapshots.find(each) for each in merged_by(info.snapshots.metadata(at))]
+        todo += [_find(info, each) for each in merged_by(info.snapshots.metadata(at))]
     return found
+
+
+def _find(info: RepoInfo, snapshot: SnapshotId) -> int:
+    """Its row, -1 if it is gone: a note keeps no snapshot from being collected."""
+    try:
+        return info.snapshots.find(snapshot)
+    except ObjectNotFoundError:  # version 1 has no list to look into
+        return -1
 
 
 def merged_by(metadata: Mapping[str, Json]) -> Iterator[SnapshotId]:

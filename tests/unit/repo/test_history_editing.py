@@ -624,6 +624,21 @@ def test_changes_are_applied_beside_a_move_on_the_branch(repository: Repository)
     assert found["/b"][1][(0,)] == b"new"
 
 
+@pytest.mark.parametrize("spec_version", [1, 2])
+def test_a_note_of_a_snapshot_that_is_gone_is_ignored(
+    store: MemoryStore, spec_version: int
+) -> None:
+    repository = Repository.create(store, spec_version=spec_version)
+    commit(repository, update(A, array_metadata(8)))
+    repository.create_branch("side", repository.lookup_branch("main"))
+    session = repository.writable_session("main")
+    write(A, 0)(session)
+    session.commit("m", {"frazil": {"merged": [str(SnapshotId.random())]}})
+    commit(repository, write(A, 1), branch="side")
+    merge(repository, "side", MAIN)
+    assert chunks(repository, A) == [b"new", b"new", None, None]
+
+
 def test_version_1_has_all_but_squash(store: MemoryStore) -> None:
     repository = Repository.create(store, spec_version=1)
     commit(repository, update(ROOT, GROUP), update(A, array_metadata(8)))
