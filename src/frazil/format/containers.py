@@ -10,7 +10,8 @@ import numpy as np
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.ragged import Bools, Ints
 from frazil.flatbuf.strings import Strings
-from frazil.format.prefixes import contain, longest_prefix, percent_decoded, starts_with
+from frazil.format.location_table import decoded_table
+from frazil.format.prefixes import contain, longest_prefix, starts_with
 from frazil.format.storage_config import (
     AzureStoreConfig,
     GcsStoreConfig,
@@ -120,7 +121,7 @@ class Containers:
         """(m,) the number of the container that covers each regular location, -1 if none does."""
         prefixes = [_comparable(each).encode(errors="surrogateescape") for each in self.listed]
         names = [f"{VCC}{each.name}/".encode() for each in self.listed]
-        found = longest_prefix(percent_decoded(texts), [*prefixes, *names])
+        found = longest_prefix(decoded_table(texts), [*prefixes, *names])
         return np.where(found < len(prefixes), found, found - len(prefixes))
 
     def addressable(self, texts: Strings, containers: Ints) -> Bools:
@@ -138,7 +139,7 @@ class Containers:
         """Whether a key might have odd segments; the slashes after the scheme do not count."""
         schemes = [_comparable(each).index("://") + 3 for each in self.listed]
         relative = starts_with(texts, VCC.encode())
-        data = percent_decoded(texts)
+        data = decoded_table(texts)
         skipped = np.where(relative, len(VCC), np.array([*schemes, 0])[containers])
         tails = Strings(data.heap, data.start + skipped, data.length - skipped)
         return contain(tails, (b"//", b"/."))

@@ -11,7 +11,7 @@ import numpy as np
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.prefixes import Bools, contain, contain_any_of, starts_with, with_changed
-from frazil.format.urls import regular
+from frazil.format.urls import decoded, regular
 
 _HEAD = re.compile(rb"(?!file:)[a-z][a-z0-9+.-]*://[^/?#]+/")
 _FILE = b"file:///"
@@ -56,3 +56,12 @@ def _alike(texts: Strings) -> Bools:
     if head is not None:
         return starts_with(texts, head[0])
     return starts_with(texts, _FILE) & first.startswith(_FILE)
+
+
+def decoded_table(texts: Strings) -> Strings:
+    """As `decoded`, for a table."""
+    return with_changed(
+        texts,
+        contain(texts, [b"%"]),
+        lambda item: decoded(item.decode()).encode(errors="surrogateescape"),
+    )

@@ -1,7 +1,6 @@
 """Which of many texts begin how: a few prefixes against a table of a million strings."""
 
 from collections.abc import Callable, Sequence
-from urllib.parse import unquote_to_bytes
 
 import numpy as np
 import numpy.typing as npt
@@ -75,11 +74,6 @@ def contain_any_of(texts: Strings, wanted: Bools) -> Bools:
     starts = np.cumsum(texts.length) - texts.length
     found[np.searchsorted(starts, at, side="right") - 1] = True
     return found
-
-
-def percent_decoded(texts: Strings) -> Strings:
-    """The same strings, with %41 for what it stands for."""
-    return with_changed(texts, contain(texts, [b"%"]), unquote_to_bytes)
 
 
 def with_changed(texts: Strings, chosen: Bools, change: Callable[[bytes], bytes]) -> Strings:

@@ -67,8 +67,13 @@ def place_of(location: str) -> Place:
 
 
 def decoded(location: str) -> str:
-    """What prefixes are compared with."""
-    return unquote(location, errors="surrogateescape")
+    """What prefixes are compared with: the path is decoded, what stands before it is not.
+
+    Were it, `http://good%2F@evil/` would begin with `http://good/`, and be somewhere else.
+    """
+    scheme, separator, rest = location.partition("://")
+    start = len(scheme) + len(separator) + len(_authority(rest))
+    return location[:start] + unquote(location[start:], errors="surrogateescape")
 
 
 def container_name(location: str) -> str | None:

@@ -36,6 +36,9 @@ ALL = Containers((
         ("file:///data/x", "file:///data/"),
         ("file:///data", None),
         ("gs://g/x", None),
+        ("s3://b%2Fx/y", None),
+        ("s3://b%2F@evil/y", None),
+        ("s3://%62/y", None),
     ],
 )
 def test_the_longest_prefix_wins_and_is_compared_decoded(location: str, prefix: str | None) -> None:
@@ -66,6 +69,13 @@ def test_many_are_judged_as_each_is(texts: list[str]) -> None:
         else:
             with pytest.raises(InvalidInputError):
                 ALL.require_covered(location)
+
+
+@pytest.mark.parametrize("location", ["s3://b%2F@evil/y", "s3://b%2Fy", "gcs://g%2f/y"])
+def test_an_encoded_slash_does_not_end_the_name_of_a_host(location: str) -> None:
+    """Or the credentials for one host would be sent to another."""
+    assert ALL.find(location) is None
+    assert ALL.covering(Strings.from_list([location])).tolist() == [-1]
 
 
 def test_a_million_distinct_locations_are_no_loop() -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.strings import Strings
-from frazil.format.location_table import regular_table
-from frazil.format.prefixes import contain, longest_prefix, percent_decoded, starts_with
+from frazil.format.location_table import decoded_table, regular_table
+from frazil.format.prefixes import contain, longest_prefix, starts_with
 from frazil.format.urls import Place, decoded, has_odd_segments, place_of, regular
 
 LETTERS = st.text("ab/%2.e:üé ?#\\", max_size=12)
@@ -62,9 +62,9 @@ def test_marks_are_found(texts: list[str], marks: list[str]) -> None:
     assert found == [any(mark in text for mark in marks) for text in texts]
 
 
-@given(st.lists(st.text("a%2fF ü", max_size=8)))
+@given(st.lists(LOCATIONS))
 def test_a_table_is_decoded_as_each_text_is(texts: list[str]) -> None:
-    found = percent_decoded(Strings.from_list(texts)).to_list()
+    found = decoded_table(Strings.from_list(texts)).to_list()
     assert found == [decoded(text).encode(errors="surrogateescape") for text in texts]
 
 
