@@ -9,12 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zarr
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+import frazil
 from tests.compat.virtual_sides import OURS, THEIRS, Outcome, Side, make_array, outcome
 from tests.servers.http_files import HttpServer
 
@@ -218,3 +220,37 @@ def test_credentials_that_do_not_fit_are_refused_when_opening(place: str, who: s
             result = outcome(work)
         found.append((result, sorted({each.category.__name__ for each in warned})))
     assert found[0] == found[1]
+
+
+def test_compressed_locations_and_one_too_long_to_compress_are_read_by_both(
+    files: Path, tmp_path: Path
+) -> None:
+    deep = files.joinpath(*["d" * 200] * 6)
+    deep.mkdir(parents=True)
+    names = [f"a/rather/common/path/{number}" for number in range(30)]
+    for number, name in enumerate(names):
+        (files / name).parent.mkdir(parents=True, exist_ok=True)
+        (files / name).write_bytes(bytes([number]) * 10)
+    (deep / "x").write_bytes(b"x" * 10)
+    prefix, path = f"file://{files}/", str(tmp_path / "repository")
+    config = OURS.config({prefix: None})
+    compression = frazil.ManifestVirtualChunkLocationCompressionConfig(10)
+    config.manifest = frazil.ManifestConfig(virtual_chunk_location_compression=compression)
+    storage = frazil.local_filesystem_storage(path)
+    session = frazil.Repository.create(storage, config).writable_session("main")
+    make_array(session, chunks=31)
+    locations = [prefix + name for name in names] + [f"file://{deep}/x"]
+    assert len(locations[-1]) > 1024
+    numbers = [np.zeros(31, np.uint64), np.full(31, 10, np.uint64)]
+    session.store.set_virtual_refs_arr("a", (31,), locations, *numbers)
+    session.commit("compressed")
+    (manifest,) = (tmp_path / "repository" / "manifests").iterdir()
+    for side in BOTH:
+        opened = side.module.Repository.open(
+            side.module.local_filesystem_storage(path), None, side.access(prefix)
+        )
+        values = [each for number in range(30) for each in [number] * 10]
+        assert read(opened.readonly_session("main")) == values + [ord("x")] * 10
+        shown = opened.inspect_manifest(manifest.name)["compression"]
+        assert shown["uses_location_compression"]
+        assert shown["num_compressed_refs"] == 30
