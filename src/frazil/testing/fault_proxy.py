@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import assert_never, cast
@@ -73,6 +73,8 @@ class FaultProxy(LoopbackServer):
         self.target = (where.hostname, where.port)
         self.choose = choose
         self.seen: list[Seen] = []
+        self.most_at_once = 0  # requests that were under way together
+        self._under_way = 0
         self._seen_lock = threading.Lock()
 
     def count(self, method: str | None = None, path: str = "") -> int:
@@ -83,6 +85,18 @@ class FaultProxy(LoopbackServer):
     def clear(self) -> None:
         with self._seen_lock:
             self.seen.clear()
+            self.most_at_once = 0
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        with self._seen_lock:
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            yield
+        finally:
+            with self._seen_lock:
+                self._under_way -= 1
 
     def remember(self, one: Seen) -> None:
         with self._seen_lock:
@@ -93,6 +107,10 @@ class _Handler(QuietHandler):
     def handle_any(self) -> None:
         proxy = cast("FaultProxy", self.server)
         body = self._read_body()
+        with proxy.under_way():
+            self._handle(proxy, body)
+
+    def _handle(self, proxy: FaultProxy, body: bytes) -> None:
         fault = proxy.choose(self.command, self.path)
         match fault:
             case DropRequest() | RefuseWith():
