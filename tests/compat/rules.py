@@ -134,6 +134,36 @@ class SessionRules(Machine):
         if pair := self.pick(number):
             self.rebase(pair, SOLVERS[solver])
 
+    @step(number=NUMBERS, mine=edits(), theirs=edits(), solver=SOLVER, author=AUTHORS)
+    def rebase_over_a_commit(
+        self, number: int, mine: Edits, theirs: Edits, solver: str, author: int
+    ) -> None:
+        if pair := self.pick(number, "writable"):
+            self.edit(pair, mine)
+            self.commit_others(author, pair.branch, theirs)
+            self.rebase(pair, SOLVERS[solver])
+        self.require_same_repositories()
+
+    @step(number=NUMBERS, mine=edits(), theirs=edits(), solver=SOLVER, author=AUTHORS)
+    def commit_over_a_commit(
+        self, number: int, mine: Edits, theirs: Edits, solver: str, author: int
+    ) -> None:
+        def call(side: Side, session: Any) -> object:
+            return session.commit("ours", rebase_with=SOLVERS[solver](side.engine.module))
+
+        if pair := self.pick(number, "writable"):
+            self.edit(pair, mine)
+            self.commit_others(1 - author, pair.branch, theirs)
+            self.finish(author, pair, call)
+        self.require_same_repositories()
+
+    def commit_others(self, author: int, branch: str, wanted: Edits) -> None:
+        """A commit by somebody else, of the other kind where both share a repository."""
+        if other := self.begin("writable", branch):
+            self.edit(other, wanted)
+            self.finish(author, other, lambda _, session: session.commit("theirs"))
+            self.drop(other)
+
     @step(number=NUMBERS)
     def fork_session(self, number: int) -> None:
         if pair := self.pick(number):
@@ -233,9 +263,13 @@ class ChunkRules(Machine):
                 arr_offset=(first,),
             )
 
-        pair = self.pick(number, "writable", "fork")
-        if pair and first < 2:
-            self.in_session(pair, call, "virtual block")
+        if pair := self.pick(number, "writable", "fork"):
+            ours, reference = self.answers_of(pair, call)
+            assert_same(ours.plain, reference.plain, "virtual block")
+            if ours.failed:
+                self.drop(pair)  # the reference keeps those before the first that is wrong
+            else:
+                self.require_same_sessions(pair)
 
 
 class RefRules(Machine):
