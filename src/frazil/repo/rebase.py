@@ -9,7 +9,8 @@ a conflict, or change what a conflict is said to be about, its halves are tried.
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import batched
 
 from frazil.assets.files import Files
 from frazil.assets.layout import transaction_key
@@ -30,6 +31,7 @@ from frazil.repo.transplant import rebased
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
+_LOGS_AT_ONCE = 128  # in memory, whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,11 +164,16 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
     """Where the changes are after all these commits, None unless none of them matters."""
+    ours, last = position.changes, steps[-1].snapshot
+    wanted = [log for step in steps for log in step.logs]
     try:
-        logs = files.fetch_logs([log for step in steps for log in step.logs])
+        logs = [
+            _relevant(log, ours)
+            for some in batched(wanted, _LOGS_AT_ONCE)
+            for log in files.fetch_logs(some)
+        ]
     except ObjectNotFoundError:
         return None  # the step that needs it will say so
-    ours, last = position.changes, steps[-1].snapshot
     log = united(last, logs)
     if any(each.moved for each in logs) or not _can_be_one(ours, log):
         return None
@@ -174,6 +181,16 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
     if find_clashes(ours, Theirs(log, position.base.nodes, after.nodes)):
         return None
     return Position(after, rebased(ours, after.nodes, Resolution()))
+
+
+def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
+    """Without chunks of arrays that we have nothing to do with: they may be millions."""
+    chunks = {
+        node_id: index
+        for node_id, index in log.updated_chunks.items()
+        if node_id in ours.chunks or node_id in ours.deleted
+    }
+    return replace(log, updated_chunks=chunks)
 
 
 def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
