@@ -8,7 +8,7 @@ what to look at. They, and the cause they carry, show no secret.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 
@@ -27,7 +27,7 @@ _UNSETTLED = {408, 409, 429, 499}  # and every 5xx: the request may succeed if m
 class Failure:
     """What an error of obstore says: the HTTP status and the server's code, if it came to that."""
 
-    error: Exception
+    error: Exception = field(repr=False)
     status: int | None
     code: str | None
     text: str  # without secrets

@@ -11,7 +11,7 @@ are small and rare, and a condition would cost a round trip each time.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ class _NoRangesError(Exception):
 class Reader:
     """Reads objects by their names in the bucket."""
 
-    client: "Client"
+    client: "Client" = field(repr=False)  # shows the whole of a URL
     requests: Requests
     settings: RemoteSettings
     location: str

@@ -17,7 +17,7 @@ repeated.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -64,7 +64,7 @@ class _Found:
 class Writer:
     """Writes objects by their names in the bucket."""
 
-    client: "Client"
+    client: "Client" = field(repr=False)  # shows the whole of a URL
     reader: Reader
     requests: Requests
     settings: RemoteSettings
