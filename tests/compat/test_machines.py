@@ -20,11 +20,12 @@ from tests.compat.pairs import Neighbours, Twins
 from tests.compat.rules import AdminRules, ChunkRules, RefRules, SessionRules
 from tests.compat.sides import Side, named, seen_in, shown_by
 from tests.compat.test_rebase_reference import begin
+from tests.servers.s3 import S3Server
 
 IN_CI = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "ci"
 bounded = settings(max_examples=12, stateful_step_count=25) if IN_CI else settings()
 
-# Storages of both engines for one new place, or None where they need one each
+# Storages of both engines for one new place: a bucket of a server would do as well
 type StoragePair = Callable[[Path], tuple[Any, Any]]
 
 
@@ -123,3 +124,16 @@ class NeighbourMachineOfVersion1(NeighbourMachine):
 )
 def test_both_engines_come_to_the_same(machine: type[Everything]) -> None:
     run_state_machine_as_test(machine, settings=bounded)
+
+
+def test_they_share_a_bucket(s3_server: S3Server) -> None:
+    def one_prefix(root: Path) -> tuple[Any, Any]:
+        del root
+        prefix = s3_server.new_prefix()
+        ours, reference = (s3_server.storage(each.module, prefix) for each in (OURS, REFERENCE))
+        return ours, reference
+
+    class OnServer(NeighbourMachine):
+        storages = staticmethod(one_prefix)
+
+    run_state_machine_as_test(OnServer, settings=settings(bounded, max_examples=4))
