@@ -13,7 +13,8 @@ value       "text"                      the bytes themselves
 import json
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,13 @@ from frazil.references.columns import (
     ChunkColumns,
     ReferenceSet,
     array_paths,
-    split_document_key,
     wrong,
 )
 from frazil.references.grids import grid_of, parse_chunk_keys
 from frazil.references.templates import TemplateError, expand_generator, expand_template
 
 _BASE64 = "base64:"
+_NOT_CHUNKS = DOCUMENTS | {CONSOLIDATED_2}
 
 
 def decode_json_set(
@@ -60,7 +61,7 @@ def parse_reference_set(
     documents = {
         key: _document(where, key, value)
         for key, value in refs.items()
-        if split_document_key(key)[1] in DOCUMENTS
+        if key.rpartition("/")[2] in DOCUMENTS
     }
     if not documents:
         documents = _consolidated(where, refs)
@@ -149,15 +150,22 @@ def _chunks(
     arrays = set(array_paths(documents))
     keys: dict[str, list[str]] = {path: [] for path in arrays}
     for key in refs:
-        path, name = split_document_key(key)
-        if name in DOCUMENTS or name == CONSOLIDATED_2:
-            continue
-        while path not in arrays:  # indices separated by slashes
-            if not path and "" not in arrays:
-                raise wrong(where, key, "belongs to no array")
-            path = path.rpartition("/")[0]
-        keys[path].append(key)
+        path, _, name = key.rpartition("/")
+        if path in keys and name not in _NOT_CHUNKS:
+            keys[path].append(key)
+        elif name not in _NOT_CHUNKS:
+            keys[_array_above(where, key, arrays)].append(key)
     return {path: _columns(where, path, keys[path], refs, documents) for path in sorted(arrays)}
+
+
+def _array_above(where: str, key: str, arrays: set[str]) -> str:
+    """The array that a chunk belongs to whose indices are separated by slashes."""
+    path = key
+    while path:
+        path = path.rpartition("/")[0]
+        if path in arrays:
+            return path
+    raise wrong(where, key, "belongs to no array")
 
 
 def _columns(
@@ -171,44 +179,68 @@ def _columns(
     named = next(prefix + name for name in (ARRAY_2, NODE_3) if prefix + name in documents)
     grid = grid_of(where, named, documents[named])
     index = parse_chunk_keys(where, path, [key[len(prefix) :] for key in keys], grid)
-    values = [refs[key] for key in keys]
-    is_part = np.fromiter((isinstance(value, list | tuple) for value in values), bool, len(values))
-    parts = [value for value in values if isinstance(value, list | tuple)]
-    _require_parts(where, [key for key, part in zip(keys, is_part, strict=True) if part], parts)
-    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-    urls = texts.coded([part[0] for part in parts])
+    values = [list(value) if type(value) is tuple else value for value in map(refs.get, keys)]
+    is_part = np.fromiter((type(value) is list for value in values), bool, len(values))
+    parts = [value for value in values if type(value) is list]
+    urls, offset, length, whole = _part_columns(where, lambda: compress(keys, is_part), parts)
     inline = [
         inline_bytes(where, key, value)
-        for key, value, part in zip(keys, values, is_part, strict=True)
-        if not part
+        for key, value in zip(keys, values, strict=True)
+        if type(value) is not list
     ]
-    length = _spread([part[2] if len(part) == 3 else 0 for part in parts], is_part)
-    length[~is_part] = list(map(len, inline))
+    lengths = _spread(length, is_part)
+    lengths[~is_part] = list(map(len, inline))
     return ChunkColumns(
         index=index,
         location=StringColumn(_codes(is_part, urls.codes), urls.strings),
-        offset=_spread([part[1] if len(part) == 3 else 0 for part in parts], is_part),
-        length=length,
-        whole=_spread(sizes == 1, is_part).astype(np.bool_),
+        offset=_spread(offset, is_part),
+        length=lengths,
+        whole=_spread(whole, is_part).astype(np.bool_),
         inline=StringColumn(
             _codes(~is_part, np.arange(len(inline), dtype=np.int64)), Strings.from_list(inline)
         ),
     )
 
 
-def _require_parts(where: str, keys: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
-    for key, part in zip(keys, parts, strict=True):
-        match part:
-            case [str()] | (str(),):
-                continue
-            case [str(), int() as offset, int() as length] if (
-                0 <= offset < 2**63 and 0 < length < 2**63
-            ):
-                continue
-            case _:
-                raise wrong(
-                    where, key, f"is {list(part)!r}, expected [url] or [url, offset, length]"
-                )
+def _part_columns(
+    where: str, keys: Callable[[], Iterable[str]], parts: list[list[Any]]
+) -> tuple[StringColumn, npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Locations, offsets, lengths, and which are whole files."""
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    whole = sizes == 1
+    if not (whole | (sizes == 3)).all():
+        raise _bad_part(where, keys(), parts)
+    complete = parts
+    if whole.any():
+        complete = [part if len(part) == 3 else [part[0], 0, 1] for part in parts]
+    texts_, offsets, lengths = zip(*complete, strict=True) if parts else ((), (), ())
+    if not set(map(type, texts_)) <= {str} or not set(map(type, (*offsets, *lengths))) <= {int}:
+        raise _bad_part(where, keys(), parts)
+    try:
+        offset, length = np.array(offsets, np.int64), np.array(lengths, np.int64)
+    except OverflowError:
+        raise _bad_part(where, keys(), parts) from None
+    if parts and (int(offset.min()) < 0 or int(length.min()) <= 0):
+        raise _bad_part(where, keys(), parts)
+    return texts.coded(texts_), offset, np.where(whole, 0, length), whole
+
+
+def _bad_part(where: str, keys: Iterable[str], parts: Sequence[Sequence[Any]]) -> FormatError:
+    """The first that is wrong, named."""
+    key, part = next(
+        (key, part) for key, part in zip(keys, parts, strict=True) if not _is_part(part)
+    )
+    return wrong(where, key, f"is {list(part)!r}, expected [url] or [url, offset, length]")
+
+
+def _is_part(part: Sequence[Any]) -> bool:
+    match part:
+        case [str()]:
+            return True
+        case [str(), int() as offset, int() as length] if type(offset) is type(length) is int:
+            return 0 <= offset < 2**63 and 0 < length < 2**63
+        case _:
+            return False
 
 
 def inline_bytes(where: str, key: str, value: Any) -> bytes:
