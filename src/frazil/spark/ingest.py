@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from os import PathLike
 from time import perf_counter
-from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
-from frazil.errors import ConflictError, InvalidInputError
+from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
+from frazil.repo.version import Exactly
 from frazil.spark.ingestion.jobs import describe_sources, parallelism, run_job
 from frazil.spark.ingestion.layout import Layout, plan_layout
 from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
@@ -38,6 +37,7 @@ from frazil.spark.ingestion.target import (
     write_coordinates,
 )
 from frazil.spark.ingestion.tasks import IngestJob
+from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
 from frazil.spark.opened import RepositoryLike, path_of
 from frazil.spark.progress import (
     JobProgress,
@@ -48,8 +48,6 @@ from frazil.spark.progress import (
     watched,
 )
 from frazil.spark.sources import Source, SourceName, find_sources
-
-METADATA_KEY = "frazil"  # of the commit, holds what `CommitNote` says
 
 # A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
 # much in memory; between the two there are a few tasks per core, so that none waits long.
@@ -139,7 +137,7 @@ def ingest(
         source_group=source_group,
         key=idempotency_key,
     )
-    done = _find_commit(request)
+    done = find_commit(request.repository, branch, request.key)
     if done is not None:
         return _nothing_done(done, started)
     found = find_sources(sources)
@@ -147,21 +145,19 @@ def ingest(
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)
         tell(JobProgress(f"Reading the metadata of {_count(len(found), 'file')}", 0, 0))
-        with _cancelled_on_interrupt(spark, str(note["job"])):
+        with _cancelled_on_interrupt(spark, note.job):
             layout, ordered = _plan_sources(spark, request, session, found)
             written, size_bytes = _write(
                 spark, request, session, layout, sources=ordered, tell=tell
             )
         text = message or _message(request, len(found))
-        try:
-            snapshot = session.commit(text, {**(metadata or {}), METADATA_KEY: note})
-        except ConflictError:
-            done = _find_commit(request)  # perhaps by a copy of this very job
-            if done is None:
-                raise
-            return _nothing_done(done, started)
+        committed = commit_once(
+            request.repository, session, note, text, branch=branch, metadata=metadata
+        )
+    if not committed.made:  # perhaps by a copy of this very job
+        return _nothing_done(committed.snapshot_id, started)
     return IngestResult(
-        snapshot_id=str(snapshot),
+        snapshot_id=committed.snapshot_id,
         files=len(found),
         chunks=written,
         bytes=size_bytes,
@@ -265,28 +261,13 @@ def _plan_work(spark: SparkSession, layout: Layout) -> IngestPlan:
     return plan_ingest(layout, task_bytes=size, partition_bytes=size)
 
 
-def _note(spark: SparkSession, request: _Request, sources: int) -> dict[str, Json]:
-    """What the commit says about its making."""
-    job = uuid4().hex
-    return {
-        "operation": "ingest",
-        "mode": str(request.mode),
-        "application": spark.conf.get("spark.app.name", "spark"),
-        "job": job,
-        "sources": sources,
-        "idempotency_key": request.key or job,
-    }
-
-
-def _find_commit(request: _Request) -> str | None:
-    """The snapshot in the branch's history that was made with the request's key."""
-    if request.key is None:
-        return None
-    for record in request.repository.ancestry(Branch(request.branch)):
-        note = record.metadata.get(METADATA_KEY)
-        if isinstance(note, dict) and note.get("idempotency_key") == request.key:
-            return str(record.id)
-    return None
+def _note(spark: SparkSession, request: _Request, sources: int) -> CommitNote:
+    return CommitNote(
+        operation="ingest",
+        application=spark.conf.get("spark.app.name", "spark") or "spark",
+        key=request.key,
+        facts={"mode": str(request.mode), "sources": sources},
+    )
 
 
 def _nothing_done(snapshot_id: str, started: float) -> IngestResult:

@@ -1,0 +1,1 @@
+"""What every Spark job that writes needs: one commit, made once."""
