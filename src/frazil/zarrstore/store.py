@@ -17,7 +17,7 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.errors import ReadOnlyStoreError
-from frazil.format.payloads import Inline
+from frazil.format.payloads import Inline, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, resolve
@@ -26,6 +26,7 @@ from frazil.zarrstore import (
     grib,  # noqa: F401 -- brings a codec
     listing,
 )
+from frazil.zarrstore.gathering import fetch_together
 from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.references import size_bytes
@@ -92,6 +93,9 @@ class SessionStore(Store):
         parsed, wanted = parse_key(key), parse_byte_request(byte_range)
         if self._at_hand(parsed):
             data = self._fetch(parsed, wanted)
+        elif (chunk := self._virtual_at_hand(parsed)) is not None:
+            part = resolve(wanted, chunk.length)
+            data = await fetch_together(self.engine.files.virtual, chunk, part)
         else:
             data = await asyncio.to_thread(self._fetch, parsed, wanted)
         return None if data is None else prototype.buffer.from_bytes(data)
@@ -202,6 +206,13 @@ class SessionStore(Store):
             return True
         payload = self.engine.payload_at_hand(key.path, key.index)
         return payload is None or isinstance(payload, Inline)
+
+    def _virtual_at_hand(self, key: Key | None) -> Virtual | None:
+        """The chunk if it is virtual, and that is known without reading a file."""
+        if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
+            return None
+        payload = self.engine.payload_at_hand(key.path, key.index)
+        return payload if isinstance(payload, Virtual) else None
 
     def _stays_in_memory(self, value: Buffer) -> bool:
         """Whether a chunk with this value is kept in its reference, not stored as an object."""

@@ -70,7 +70,7 @@ class VirtualChunks:
 
     def fetch(self, chunk: Virtual, part: Range) -> Data:
         """A part of a chunk."""
-        wanted = Range(chunk.offset + part.start, chunk.offset + part.stop)
+        wanted = _within_file(chunk, part)
         expected = _expectation(chunk.checksum)
         read = SourceRead(self.resolve(chunk.location), expected, wanted, (0,), (wanted,))
         return self._read(read)[0]
@@ -80,6 +80,28 @@ class VirtualChunks:
         found: list[Data] = [b""] * len(rows)
         reads = self.plan(refs, rows)
         for read, parts in zip(reads, self._pool.map(self._read, reads), strict=True):
+            for row, part in zip(read.rows, parts, strict=True):
+                found[row] = part
+        return found
+
+    def fetch_parts(self, wanted: Sequence[tuple[Virtual, Range]]) -> list[Data | IcechunkError]:
+        """Parts of chunks, or for each that cannot be had the reason."""
+        found: list[Data | IcechunkError] = [b""] * len(wanted)
+        groups: dict[tuple[str, Expectation | None], list[int]] = {}
+        for row, (chunk, _) in enumerate(wanted):
+            key = (chunk.location, _expectation(chunk.checksum))
+            groups.setdefault(key, []).append(row)
+        reads: list[SourceRead] = []
+        for (location, expected), rows in groups.items():
+            try:
+                source = self.resolve(location)
+            except IcechunkError as error:
+                for row in rows:
+                    found[row] = error
+                continue
+            ranges = [_within_file(*wanted[row]) for row in rows]
+            reads += self._merged(source, expected, ranges, rows)
+        for read, parts in zip(reads, self._pool.map(self._attempt, reads), strict=True):
             for row, part in zip(read.rows, parts, strict=True):
                 found[row] = part
         return found
@@ -151,14 +173,35 @@ class VirtualChunks:
         )
 
     def _read(self, read: SourceRead) -> list[Data]:
-        place, client = read.source.place, self._client(read.source)
+        data = self._fetch_span(read)
+        return [_cut(read, wanted, data) for wanted in read.wanted]
+
+    def _attempt(self, read: SourceRead) -> list[Data | IcechunkError]:
+        """As `_read`, with errors for results."""
         try:
-            data = memoryview(client.read(place.key, [read.span], expected=read.expected)[0])
+            data = self._fetch_span(read)
+        except IcechunkError as error:
+            return [error] * len(read.wanted)
+        parts: list[Data | IcechunkError] = []
+        for wanted in read.wanted:
+            try:
+                parts.append(_cut(read, wanted, data))
+            except IcechunkError as error:
+                parts.append(error)
+        return parts
+
+    def _fetch_span(self, read: SourceRead) -> memoryview:
+        key, client = read.source.place.key, self._client(read.source)
+        try:
+            return memoryview(client.read(key, [read.span], expected=read.expected)[0])
         except InvalidInputError:
             raise
         except IcechunkError as error:
             raise _located(read.source.location, error) from error
-        return [_cut(read, wanted, data) for wanted in read.wanted]
+
+
+def _within_file(chunk: Virtual, part: Range) -> Range:
+    return Range(chunk.offset + part.start, chunk.offset + part.stop)
 
 
 def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
