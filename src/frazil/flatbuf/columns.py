@@ -27,6 +27,8 @@ from frazil.flatbuf.ragged import (
 )
 from frazil.flatbuf.strings import Strings
 
+type Rows = Ints | slice  # numbers of rows, in any order and any number of times
+
 # What the arrays that are not values are made of, in every column
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = MappingProxyType(
     {
@@ -107,7 +109,7 @@ class ScalarColumn:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         return type(self)(self.values[rows], self.present[rows])
 
     @classmethod
@@ -142,7 +144,7 @@ class StructColumn:
     def __len__(self) -> int:
         return len(self.values)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         return type(self)(self.values[rows], self.present[rows])
 
     @classmethod
@@ -230,7 +232,7 @@ class StringColumn:
             return np.zeros(len(self), np.int64)
         return np.where(self.codes < 0, 0, self.strings.length[self.codes])
 
-    def take(self, rows: Ints | slice) -> Self:
+    def take(self, rows: Rows) -> Self:
         """Strings that no row uses any more stay in the heap; the encoder leaves them out."""
         return type(self)(self.codes[rows], self.strings)
 
@@ -238,13 +240,22 @@ class StringColumn:
     def concat(cls, parts: Sequence[Self]) -> Self:
         if all(part.strings is parts[0].strings for part in parts):
             return cls(np.concatenate([part.codes for part in parts]), parts[0].strings)
-        parts = [part.pruned() for part in parts]
-        shifts = splits_of(np.array([len(part.strings) for part in parts]))
-        codes = [
-            np.where(part.codes < 0, -1, part.codes + shift)
-            for part, shift in zip(parts, shifts[:-1], strict=True)
-        ]
-        return cls(np.concatenate(codes), Strings.concat([part.strings for part in parts]))
+        sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
+        for number, part in enumerate(parts):
+            sharing.setdefault(id(part.strings), []).append(number)
+        codes: list[Ints] = [part.codes for part in parts]
+        tables: list[Strings] = []
+        shift = 0
+        for numbers in sharing.values():
+            own = np.concatenate([codes[number] for number in numbers])
+            together = cls(own, parts[numbers[0]].strings).pruned()
+            moved = np.where(together.codes < 0, -1, together.codes + shift)
+            edges = np.cumsum([len(codes[number]) for number in numbers])[:-1]
+            for number, piece in zip(numbers, np.split(moved, edges), strict=True):
+                codes[number] = piece
+            tables.append(together.strings)
+            shift += len(together.strings)
+        return cls(np.concatenate(codes), Strings.concat(tables))
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
@@ -309,7 +320,7 @@ class VectorColumn:
     def row(self, index: int) -> Array:
         return self.values[int(self.splits[index]) : int(self.splits[index + 1])]
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         length = stop - start
         return type(self)(gather(self.values, start, length), splits_of(length), self.present[rows])
@@ -359,7 +370,7 @@ class StringVectorColumn:
         codes = self.strings.codes[int(self.splits[index]) : int(self.splits[index + 1])]
         return self.strings.strings.take(codes).to_list()
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         codes = gather(self.strings.codes, start, stop - start)
         strings = StringColumn(codes, self.strings.strings)

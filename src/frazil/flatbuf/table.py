@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import (
+    Rows,
     ScalarColumn,
     StringColumn,
     StringVectorColumn,
@@ -109,11 +110,16 @@ class Table:
             raise TypeError(f"{self.schema.name}.{name} is a {type(column).__name__}")
         return column
 
-    def take(self, rows: npt.NDArray[Any]) -> Self:
-        """These rows in this order: row numbers, or one boolean for each row."""
-        index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
+    def take(self, rows: npt.NDArray[Any] | slice) -> Self:
+        """These rows in this order: row numbers, one boolean for each row, or a range of rows."""
+        index: Rows
+        if isinstance(rows, slice):
+            index, count = rows, len(range(self.count)[rows])
+        else:
+            index = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64)
+            count = len(index)
         columns = {name: column.take(index) for name, column in self.columns.items()}
-        return type(self)(self.schema, len(index), MappingProxyType(columns))
+        return type(self)(self.schema, count, MappingProxyType(columns))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -180,9 +186,12 @@ class TableVectorColumn:
     def __len__(self) -> int:
         return len(self.present)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
-        inner = self.rows.take(run_index(start, stop - start))
+        if isinstance(rows, slice) and rows.step is None:  # what is next to each other stays so
+            inner = self.rows.take(slice(*(start[:1].tolist() + stop[-1:].tolist() or [0])))
+        else:
+            inner = self.rows.take(run_index(start, stop - start))
         return type(self)(splits_of(stop - start), inner, self.present[rows])
 
     @classmethod
@@ -223,7 +232,7 @@ class SubTableColumn:
     def __len__(self) -> int:
         return len(self.index)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         """Rows that nobody uses any more are left behind; shared ones are doubled."""
         index = self.index[rows]
         return type(self)(self.rows.take(index[index >= 0]), _numbered(index >= 0))
@@ -273,7 +282,7 @@ class UnionColumn:
     def __len__(self) -> int:
         return len(self.types)
 
-    def take(self, rows: Ints) -> Self:
+    def take(self, rows: Rows) -> Self:
         types, taken = self.types[rows], self.index[rows]
         index = np.full(len(types), -1, np.int64)
         variants = {}

@@ -137,8 +137,8 @@ class SnapshotInfos:
             metadata=TableVectorColumn.of(encode_metadata(metadata)),
             pruned_ancestor_tx_logs=_encode_logs(pruned_logs),
         )
-        order = np.insert(np.arange(len(self), dtype=np.int64), row, len(self))
-        table = Table.concat([self.table, added]).take(order)
+        before, after = self.table.take(slice(0, row)), self.table.take(slice(row, None))
+        table = Table.concat([before, added, after])
         parents = table.scalar("parent_offset").values
         moved = ScalarColumn.of(np.where(parents >= row, parents + 1, parents), "i4")
         return SnapshotInfos(table.replace(parent_offset=moved)), row
