@@ -8,8 +8,8 @@ import pytest
 
 from tests.cli.running import COMMAND, frazil, succeeds
 
-COMMANDS = ["init", "ingest", "sql", "log", "ls", "diff", "ops", "dump", "branch", "tag"]
-COMMANDS += ["revert", "cherry-pick", "merge", "squash", "reset"]
+COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
+COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 

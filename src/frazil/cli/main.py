@@ -23,6 +23,7 @@ from frazil.cli import (
     cherry_pick,
     diff,
     dump,
+    import_kerchunk,
     ingest,
     init,
     log,
@@ -41,6 +42,7 @@ DEBUG = "--debug"
 COMMANDS: tuple[Callable[..., None], ...] = (
     init.init,
     ingest.ingest,
+    import_kerchunk.import_kerchunk,
     sql.sql,
     log.log,
     ls.ls,
