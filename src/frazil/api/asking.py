@@ -4,14 +4,14 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from frazil.api.attribution import Attribution
+from frazil.objectstore.late import LateStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
 
 
 def attributed(store: ObjectStore, attribution: Attribution | None) -> ObjectStore:
     """The same store, whose requests say who asks. Only remote ones have somebody to tell."""
-    if not isinstance(store, RemoteStore | RedirectedStore):
+    if not isinstance(store, RemoteStore | LateStore):
         return store
     return store.with_settings(replace(store.settings, user_agent=product(attribution)))
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from frazil.api.headers import merged_headers
+from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH
 from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.storage_config import (
@@ -18,6 +19,7 @@ from frazil.format.storage_config import (
     StorageRetriesSettings,
     StorageSettings,
 )
+from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import (
     AzureCredentials,
     AzureFromEnvCredentials,
@@ -133,9 +135,9 @@ class Storage:
                 "Tigris Storage is not S3 compatible, use the Tigris specific constructor instead",
                 kind="storage-other",
             )
-        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
         place = _s3(config, bucket, prefix, credentials)
-        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+        place = with_headers(place, headers, read_headers, write_headers)
+        return cls(_s3_store(place, rooted=legacy_rooted_keys))
 
     @classmethod
     def new_s3_object_store(
@@ -174,7 +176,6 @@ class Storage:
                 " passing `use_weak_consistency=True` (experts only)",
                 kind="storage-other",
             )
-        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
         place = replace(
             _s3(config, bucket, prefix, credentials),
             endpoint_url=config.endpoint_url or TIGRIS_ENDPOINT,
@@ -191,7 +192,8 @@ class Storage:
                 "Cache-Control": "no-cache",
             }
         everywhere = {**(settled or {}), **(headers or {})}
-        return cls(RemoteStore(with_headers(place, everywhere, read_headers, write_headers)))
+        place = with_headers(place, everywhere, read_headers, write_headers)
+        return cls(_s3_store(place, rooted=legacy_rooted_keys))
 
     @classmethod
     def new_r2(  # noqa: PLR0917 -- as in the reference
@@ -216,7 +218,6 @@ class Storage:
             if account_id is None:
                 raise _incomplete("Either endpoint_url or account_id must be provided.")
             endpoint = f"https://{account_id}.r2.cloudflarestorage.com"
-        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
         place = replace(
             _s3(config, bucket, prefix, credentials),
             endpoint_url=endpoint,
@@ -224,7 +225,8 @@ class Storage:
             force_path_style=True,
             scheme="r2",
         )
-        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+        place = with_headers(place, headers, read_headers, write_headers)
+        return cls(_s3_store(place, rooted=legacy_rooted_keys))
 
     @classmethod
     def new_hf(  # noqa: PLR0917 -- as in the reference
@@ -241,7 +243,6 @@ class Storage:
         headers: Headers = None,
     ) -> "Storage":
         """Hugging Face, which keeps no metadata of objects."""
-        require_modern_keys(prefix, legacy_rooted_keys=legacy_rooted_keys)
         place = replace(
             _s3(config, bucket, prefix, credentials),
             endpoint_url=f"https://s3.hf.co/{namespace}",
@@ -249,7 +250,8 @@ class Storage:
             force_path_style=True,
             keeps_metadata=False,
         )
-        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+        place = with_headers(place, headers, read_headers, write_headers)
+        return cls(_s3_store(place, rooted=legacy_rooted_keys))
 
     @classmethod
     def new_gcs(
@@ -315,9 +317,8 @@ class Storage:
 
 def require_room(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
-    if isinstance(storage.store, RemoteStore) and not storage.store.place.prefix:
-        if not storage.store.writable:
-            return  # refused for that reason, later
+    store = storage.store
+    if isinstance(store, RemoteStore | BucketRoot) and store.writable and not store.place.prefix:
         raise InvalidInputError(
             "creating a repository at an empty prefix (the object store bucket root) is not"
             " supported since Icechunk v2.1.0; use a non-empty prefix. Existing empty-prefix"
@@ -326,19 +327,18 @@ def require_room(storage: Storage) -> None:
         )
 
 
-def require_modern_keys(prefix: str | None, *, legacy_rooted_keys: bool | None) -> None:
-    """Keys that begin with a slash, as early releases wrote them into the root of a bucket."""
-    if not legacy_rooted_keys:
-        return
-    if clean_prefix(prefix):
+def _s3_store(place: S3Place, *, rooted: bool | None) -> RemoteStore | BucketRoot:
+    """`rooted`: whether keys begin with a slash, as early releases wrote them into a root.
+
+    None means that it is found out.
+    """
+    if rooted and place.prefix:
         raise StorageError(
             "legacy_rooted_keys is only valid with an empty prefix", kind="storage-other"
         )
-    raise StorageError(
-        "legacy_rooted_keys: keys that begin with a slash cannot be used; copy the objects to keys"
-        " without it, or open the repository with the icechunk package",
-        kind="unimplemented",
-    )
+    if rooted is None and not place.prefix:
+        return BucketRoot(place, (REPO_INFO, V1_MAIN_BRANCH))
+    return RemoteStore(replace(place, rooted=bool(rooted)))
 
 
 def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -> S3Place:

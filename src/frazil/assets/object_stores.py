@@ -41,8 +41,8 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3FromEnvCredentials,
 )
+from frazil.objectstore.late import LateStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_azure import AzurePlace
 from frazil.objectstore.remote_gcs import GcsPlace
@@ -119,7 +119,7 @@ _OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
 def with_settings(store: ObjectStore, settings: StorageSettings | None) -> ObjectStore:
     """The same store, working as a configuration says. Only remote ones listen."""
     match store:
-        case RemoteStore() | RedirectedStore():
+        case RemoteStore() | LateStore():
             return store.with_settings(remote_settings(settings, before=store.settings))
         case Counting() | Prefixed() | ReadOnly():
             inner = with_settings(store.inner, settings)

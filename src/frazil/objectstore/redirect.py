@@ -7,8 +7,7 @@ and asked for once in each process.
 """
 
 import http.client
-from collections.abc import Buffer, Iterable, Iterator, Sequence
-from threading import Lock
+from collections.abc import Buffer, Iterable
 from typing import NoReturn
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, parse_qs, urljoin, urlsplit
@@ -16,14 +15,13 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
-from frazil.objectstore.protocol import ALWAYS, Blob, DataList, ObjectInfo, Precondition
-from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.late import LateStore
+from frazil.objectstore.protocol import ALWAYS, Precondition
 from frazil.objectstore.remote_gcs import GcsPlace
 from frazil.objectstore.remote_http import HttpPlace
 from frazil.objectstore.remote_place import Place, clean_prefix
 from frazil.objectstore.remote_s3 import S3Place
 from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.ranges import ByteRange, Range
 
 _MOST_REDIRECTS = 10
 _TIMEOUT_S = 30
@@ -31,45 +29,22 @@ _WEB = {"http", "https"}
 _MARKED_WEB = {f"{scheme}+{mark}": scheme for scheme in _WEB for mark in ("icechunk", "ic")}
 
 
-class RedirectedStore:
+class RedirectedStore(LateStore):
     """The objects at the place that a web address redirects to. Read-only."""
 
     def __init__(self, url: str, settings: RemoteSettings | None = None) -> None:
+        super().__init__(settings)
         self._url = url
-        self._settings = settings or RemoteSettings()
-        self._lock = Lock()
-        self._found: RemoteStore | None = None
 
     @property
     def writable(self) -> bool:
         return False
 
-    @property
-    def settings(self) -> RemoteSettings:
-        return self._settings
-
-    @property
-    def target(self) -> RemoteStore:
-        """Raises StorageError if the address leads nowhere."""
-        with self._lock:
-            if self._found is None:
-                self._found = RemoteStore(find_target(self._url), self._settings)
-            return self._found
+    def find_place(self) -> Place:
+        return find_target(self._url)
 
     def with_settings(self, settings: RemoteSettings) -> "RedirectedStore":
         return self if settings == self._settings else RedirectedStore(self._url, settings)
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        return self.target.get(key, byte_range)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        return self.target.get_ranges(key, ranges)
-
-    def head(self, key: str) -> ObjectInfo:
-        return self.target.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self.target.list(prefix)
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         del data, when
@@ -80,9 +55,6 @@ class RedirectedStore:
 
     def copy(self, source: str, target: str) -> None:
         self._refuse("copy", f"{source} to {target}")
-
-    def sync(self) -> None:
-        """Nothing is ever written here."""
 
     def _refuse(self, doing: str, what: str) -> NoReturn:
         raise ReadOnlyError(

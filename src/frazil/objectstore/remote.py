@@ -108,6 +108,8 @@ class RemoteStore:
         from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light
 
         root = path_of(self._place, directory) if directory else start_of_paths(self._place)
+        if not self._place.habits.lists_by_prefix:
+            root = ""
         client = self._client("read")
         with translated("list", self.location, directory), self._requests.one():
             pages = iter(list_objects(client, root.rstrip("/") or None, chunk_size=1000))

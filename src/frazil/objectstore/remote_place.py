@@ -32,6 +32,7 @@ class Habits:
     suffix_ranges: bool = True
     # Many in one request, which does not tell which of them were there.
     bulk_deletes: bool = False
+    lists_by_prefix: bool = True
     storage_classes: bool = True
     keeps_metadata: bool = True
 

@@ -42,6 +42,7 @@ class S3Place:
     write_headers: Headers = field(default=(), repr=False)
     writable: bool = True
     keeps_metadata: bool = True
+    rooted: bool = False  # keys begin with a slash; see bucket_root.py
     scheme: str = "s3"
 
     @property
@@ -50,7 +51,13 @@ class S3Place:
 
     @property
     def habits(self) -> Habits:
-        return Habits(bulk_deletes=True, writable=self.writable, keeps_metadata=self.keeps_metadata)
+        return Habits(
+            # What goes by the body or the query of a request knows nothing of the slash.
+            bulk_deletes=not self.rooted,
+            lists_by_prefix=not self.rooted,
+            writable=self.writable,
+            keeps_metadata=self.keeps_metadata,
+        )
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import S3Store  # noqa: PLC0415 - `import frazil` stays light
@@ -64,7 +71,8 @@ class S3Place:
             stream_timeout_s=self.stream_timeout_s,
         )
         return S3Store(
-            self.bucket,
+            # obstore would drop a slash at the beginning of a key, but not at the bucket's end.
+            f"{self.bucket}/" if self.rooted else self.bucket,
             config=self._config(),
             client_options=options,  # type: ignore[arg-type]  # a TypedDict, built step by step
             retry_config=retry_options(settings),
@@ -77,6 +85,7 @@ class S3Place:
             "virtual_hosted_style_request": virtual_hosted,
             "skip_signature": isinstance(self.credentials, S3AnonymousCredentials),
             "request_payer": self.requester_pays,
+            "disable_bulk_delete": self.rooted,
         }
         if endpoint is not None:
             config["endpoint"] = endpoint
@@ -88,11 +97,12 @@ class S3Place:
 
     def _endpoint(self) -> tuple[str | None, bool]:
         """The address of the bucket's parent, or of the bucket if that is part of the host."""
+        path_style = self.force_path_style or self.rooted
         if self.endpoint_url is None:
-            return None, not (self.force_path_style or "." in self.bucket)
+            return None, not (path_style or "." in self.bucket)
         endpoint = self.endpoint_url.rstrip("/")
         parts = urlsplit(endpoint)
-        if self.force_path_style or _cannot_have_subdomains(parts.hostname or ""):
+        if path_style or _cannot_have_subdomains(parts.hostname or ""):
             return endpoint, False
         return parts._replace(netloc=f"{self.bucket}.{parts.netloc}").geturl(), True
 

@@ -59,16 +59,14 @@ class _Handler(QuietHandler):
         parts = urlsplit(self.path)
         headers = {name.lower(): value for name, value in self.headers.items()}
         server.enter(Asked(self.command, unquote(parts.path), parts.query, headers))
-        try:
-            time.sleep(server.pause_s)
-            body = self.rfile.read(int(headers.get("content-length", 0)))
-            if self.command == "PUT":
-                server.objects[unquote(parts.path)] = body
-                self._answer(HTTPStatus.OK, {"ETag": _etag(body)}, b"")
-            else:
-                self._give(server, unquote(parts.path), headers.get("range"))
-        finally:
-            server.leave()
+        time.sleep(server.pause_s)
+        body = self.rfile.read(int(headers.get("content-length", 0)))
+        server.leave()  # the client's next request may come before this thread goes on
+        if self.command == "PUT":
+            server.objects[unquote(parts.path)] = body
+            self._answer(HTTPStatus.OK, {"ETag": _etag(body)}, b"")
+        else:
+            self._give(server, unquote(parts.path), headers.get("range"))
 
     do_GET = do_HEAD = do_PUT = handle_any  # noqa: N815 - the library's names
 

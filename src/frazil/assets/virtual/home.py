@@ -8,6 +8,7 @@ from frazil.format.storage_config import (
     S3StoreConfig,
     TigrisStoreConfig,
 )
+from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
@@ -20,7 +21,7 @@ from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
 def home_of(store: ObjectStore) -> Home | None:
     """None if no platform of the default containers is meant."""
     match store:
-        case RemoteStore(place=S3Place() as place):
+        case RemoteStore(place=S3Place() as place) | BucketRoot(place=place):
             kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
             return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
         case RemoteStore(place=GcsPlace() as place):
