@@ -1,0 +1,123 @@
+"""More of docs/differences.md: single calls to stores, sessions and repositories."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+import frazil
+
+PROTOTYPE = default_buffer_prototype()
+GROUP = PROTOTYPE.buffer.from_bytes(b'{"zarr_format":3,"node_type":"group"}')
+
+
+@pytest.fixture
+def repo() -> frazil.Repository:
+    """With an array `a` of four chunks."""
+    repo = frazil.Repository.create(frazil.in_memory_storage())
+    session = repo.writable_session("main")
+    array = zarr.create_group(session.store).create_array("a", shape=4, chunks=1, dtype="i4")
+    array[:] = [1, 2, 3, 4]
+    session.commit("base")
+    return repo
+
+
+async def test_keys_and_prefixes_are_those_of_other_stores(repo: frazil.Repository) -> None:
+    store = repo.writable_session("main").store
+    assert await store.get("/a/zarr.json", PROTOTYPE) is not None
+    await store.delete("foo")
+    assert sorted([key async for key in store.list_prefix("a/c/1")]) == ["a/c/1"]
+    assert [key async for key in store.list_prefix("nothing")] == []
+    with pytest.raises(FileNotFoundError):
+        await store.getsize("nothing/zarr.json")
+    with pytest.raises(frazil.InvalidInputError):
+        await store.set("a//b/zarr.json", GROUP)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b'"shape":[1],"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[0]}}',
+        b'"shape":[99999999999],"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}}',
+        (
+            b'"shape":[1],"dimension_names":["x","y"],'
+            b'"chunk_grid":{"name":"regular","configuration":{"chunk_shape":[1]}}'
+        ),
+    ],
+)
+def test_metadata_that_no_reader_can_use_is_refused(repo: frazil.Repository, rest: bytes) -> None:
+    document = PROTOTYPE.buffer.from_bytes(b'{"zarr_format":3,"node_type":"array",%b}' % rest)
+    with pytest.raises(frazil.InvalidInputError) as caught:
+        sync(repo.writable_session("main").store.set("n/zarr.json", document))
+    assert caught.value.kind == "bad-metadata"
+
+
+def test_writing_to_a_read_only_store_is_always_the_same_error(repo: frazil.Repository) -> None:
+    store = repo.readonly_session("main").store
+    chunk = PROTOTYPE.buffer.from_bytes(b"1234")
+    for attempt in (store.set, store.set_if_not_exists):
+        with pytest.raises(ValueError, match="read-only") as caught:
+            sync(attempt("a/c/0", chunk))
+        assert isinstance(caught.value, frazil.ReadOnlyError)
+        assert caught.value.kind == "read-only-store"
+
+
+def test_virtual_references_are_set_all_or_none(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    numbers = np.ones(3, dtype=np.uint64)
+    with pytest.raises(frazil.InvalidInputError):
+        session.store.set_virtual_refs_arr(
+            "a",
+            (3,),
+            ["s3://b/k"] * 3,
+            numbers,
+            numbers,
+            validate_containers=False,
+            arr_offset=(2,),
+        )
+    assert not session.has_uncommitted_changes
+
+
+def test_a_time_that_cannot_be_stored_is_refused(repo: frazil.Repository) -> None:
+    store = repo.writable_session("main").store
+    for year in (1960, 2200):
+        with pytest.raises(frazil.InvalidInputError) as caught:
+            store.set_virtual_ref(
+                "a/c/0",
+                "s3://b/k",
+                offset=0,
+                length=1,
+                checksum=datetime(year, 1, 1, tzinfo=UTC),
+                validate_container=False,
+            )
+        assert caught.value.kind == "invalid-virtual-ref"
+
+
+def test_ids_are_checked_before_anything_is_read(repo: frazil.Repository) -> None:
+    with pytest.raises(frazil.SnapshotNotFoundError):
+        repo.list_manifest_files("AAAAAAAAAAAAAAAAAAA0")
+    for look in (repo.inspect_snapshot, repo.inspect_manifest, repo.inspect_transaction_log):
+        with pytest.raises(frazil.InvalidInputError):
+            look("x")
+
+
+def test_deleted_chunks_are_not_moved(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    sync(session.store.delete("a/c/1"))
+    session.reindex_array("/a", lambda place: [3 - next(iter(place))])
+    found = np.asarray(zarr.open_array(session.store, path="a", mode="r")[:]).tolist()
+    assert found == [4, 3, 3, 1]
+
+
+def test_a_commit_to_a_read_only_repository_stores_nothing(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    zarr.create_group(session.store, path="new")
+    repo.set_status(frazil.RepoStatus(frazil.RepoAvailability.read_only))
+    settings = repo.storage.default_settings()
+    before = len(list(repo.storage.list_objects_metadata(settings)))
+    with pytest.raises(frazil.ReadOnlyError):
+        session.commit("refused")
+    assert len(list(repo.storage.list_objects_metadata(settings))) == before
