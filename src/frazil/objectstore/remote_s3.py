@@ -1,13 +1,14 @@
 """S3 and what speaks its language."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from frazil.errors import StorageError
+from frazil.objectstore.aws_environment import find_profile
 from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
     S3Credentials,
@@ -62,6 +63,7 @@ class S3Place:
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import S3Store  # noqa: PLC0415 - `import frazil` stays light
 
+        place = self._completed()
         headers = self.read_headers if role == "read" else self.write_headers
         options = client_options(
             settings,
@@ -73,13 +75,25 @@ class S3Place:
         return S3Store(
             # obstore would drop a slash at the beginning of a key, but not at the bucket's end.
             f"{self.bucket}/" if self.rooted else self.bucket,
-            config=self._config(),
+            config=place.obstore_config(),
             client_options=options,  # type: ignore[arg-type]  # a TypedDict, built step by step
             retry_config=retry_options(settings),
-            credential_provider=credential_provider(self.credentials),
+            credential_provider=credential_provider(place.credentials),
         )
 
-    def _config(self) -> Any:
+    def _completed(self) -> "S3Place":
+        """With what the files of the user say, if the environment is to say it."""
+        if not isinstance(self.credentials, S3FromEnvCredentials):
+            return self
+        profile = find_profile()
+        found = profile.credentials
+        return replace(
+            self,
+            credentials=self.credentials if found is None else S3FixedCredentials(found),
+            region=self.region or profile.region,
+        )
+
+    def obstore_config(self) -> Any:
         endpoint, virtual_hosted = self._endpoint()
         config: dict[str, object] = {
             "virtual_hosted_style_request": virtual_hosted,
