@@ -183,12 +183,12 @@ class Diff(Displayed):
     @classmethod
     def of(cls, found: diff.Diff) -> "Diff":
         return cls(
-            new_groups=set(map(str, found.new_groups)),
-            new_arrays=set(map(str, found.new_arrays)),
-            deleted_groups=set(map(str, found.deleted_groups)),
-            deleted_arrays=set(map(str, found.deleted_arrays)),
-            updated_groups=set(map(str, found.updated_groups)),
-            updated_arrays=set(map(str, found.updated_arrays)),
+            new_groups=set(found.new_groups.texts),
+            new_arrays=set(found.new_arrays.texts),
+            deleted_groups=set(found.deleted_groups.texts),
+            deleted_arrays=set(found.deleted_arrays.texts),
+            updated_groups=set(found.updated_groups.texts),
+            updated_arrays=set(found.updated_arrays.texts),
             updated_chunks={str(path): i.tolist() for path, i in found.updated_chunks.items()},
             moved_nodes=[(str(move.from_path), str(move.to_path)) for move in found.moved],
         )

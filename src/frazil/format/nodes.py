@@ -95,19 +95,11 @@ class Nodes:
             self._paths.append(raw_paths(self.table))
         return self._paths[0]
 
-    def find_ids(self) -> dict[bytes, int]:
-        """The row of every node, by its raw id."""
-        raw, size = self.table.struct("id").values.tobytes(), NodeId.size
-        return {raw[row * size : (row + 1) * size]: row for row in range(len(self))}
+    def raw_ids(self) -> list[bytes]:
+        return raw_ids(self.table.struct("id").values)
 
     def path_text(self, row: int) -> str:
         return self.table.string("path").text(row) or ""
-
-    def path(self, row: int) -> NodePath:
-        try:
-            return NodePath(self.paths[row].decode())
-        except (InvalidInputError, UnicodeDecodeError) as error:
-            raise FormatError(f"node path is not valid: {error}") from error
 
     def find(self, path: NodePath) -> int:
         """Row of the node, -1 if there is none."""
@@ -160,6 +152,12 @@ class Nodes:
         """Ids of the manifests of all arrays, (n, 12), repeated where shared."""
         arrays = self.table.union("node_data").variants[NODE_ARRAY]
         return arrays.tables("manifests").rows.struct("object_id").values
+
+
+def raw_ids(ids: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Each row of (n, 8) node ids."""
+    raw, size = ids.tobytes(), NodeId.size
+    return [raw[at : at + size] for at in range(0, len(raw), size)]
 
 
 def raw_paths(table: Table) -> list[bytes]:

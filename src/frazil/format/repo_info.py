@@ -16,7 +16,7 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.encode import encode
+from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
@@ -279,7 +279,9 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
         enabled_feature_flags=_encode_flags(info.enabled_flags),
         disabled_feature_flags=_encode_flags(info.disabled_flags),
     )
-    return encode_envelope(encode(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level)
+    return encode_envelope(
+        encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level
+    )
 
 
 def _sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:

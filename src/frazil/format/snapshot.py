@@ -11,7 +11,7 @@ import numpy as np
 
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.encode import encode
+from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
@@ -125,7 +125,7 @@ def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2
         ),
         **(_columns_v1(snapshot, files) if spec_version == 1 else _columns_v2(snapshot, files)),
     )
-    payload = encode(root, identifier=IDENTIFIER)
+    payload = encode_parts(root, identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
 
 

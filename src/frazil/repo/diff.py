@@ -1,32 +1,86 @@
 """What changed between two snapshots, or since a session began."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.index_keys import distinct
+from frazil.format.nodes import raw_ids
 from frazil.format.snapshot import Node, Nodes
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.logs import ids_in
+
+
+class PathSet(AbstractSet[NodePath]):
+    """Paths of nodes, kept as texts: there may be thousands, and most are only shown."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self, paths: Iterable[NodePath] = ()) -> None:
+        self.texts = frozenset(path.text for path in paths)
+
+    @classmethod
+    def of_texts(cls, texts: Iterable[str]) -> "PathSet":
+        found = cls()
+        found.texts = frozenset(texts)
+        return found
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, NodePath) and path.text in self.texts
+
+    def __iter__(self) -> Iterator[NodePath]:
+        return map(NodePath, self.texts)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        return f"PathSet({sorted(self.texts)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Diff:
-    new_groups: frozenset[NodePath] = frozenset()
-    new_arrays: frozenset[NodePath] = frozenset()
-    deleted_groups: frozenset[NodePath] = frozenset()
-    deleted_arrays: frozenset[NodePath] = frozenset()
-    updated_groups: frozenset[NodePath] = frozenset()
-    updated_arrays: frozenset[NodePath] = frozenset()
+    new_groups: PathSet = field(default_factory=PathSet)
+    new_arrays: PathSet = field(default_factory=PathSet)
+    deleted_groups: PathSet = field(default_factory=PathSet)
+    deleted_arrays: PathSet = field(default_factory=PathSet)
+    updated_groups: PathSet = field(default_factory=PathSet)
+    updated_arrays: PathSet = field(default_factory=PathSet)
     updated_chunks: dict[NodePath, npt.NDArray[np.uint32]] = field(default_factory=dict)
     moved: tuple[Move, ...] = ()
 
 
 type Paths = Callable[[NodeId], NodePath | None]
+
+
+class SnapshotPaths:
+    """Paths by node id, as in these snapshots; an earlier one wins over a later one."""
+
+    def __init__(self, *snapshots: Nodes) -> None:
+        self._raw: dict[bytes, bytes] = {}
+        for nodes in reversed(snapshots):
+            self._raw.update(zip(nodes.raw_ids(), nodes.paths, strict=True))
+
+    def __call__(self, node_id: NodeId) -> NodePath | None:
+        found = next(self.texts([node_id.raw]), None)
+        try:
+            return None if found is None else NodePath(found)
+        except InvalidInputError as error:
+            raise FormatError(f"node path is not valid: {error}") from error
+
+    def texts(self, ids: Iterable[bytes]) -> Iterator[str]:
+        """Paths of those that are known."""
+        try:
+            for raw in ids:
+                if raw in self._raw:
+                    yield self._raw[raw].decode()
+        except UnicodeDecodeError as error:
+            raise FormatError(f"node path is not valid: {error}") from error
 
 
 def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
@@ -37,9 +91,12 @@ def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
     """
     logs = list(logs)
 
-    def paths(column: str) -> frozenset[NodePath]:
-        ids = ids_in(*(getattr(log, column) for log in logs))
-        return frozenset(path for path in map(path_of, ids) if path is not None)
+    def paths(column: str) -> PathSet:
+        ids = {raw for log in logs for raw in raw_ids(getattr(log, column))}
+        if isinstance(path_of, SnapshotPaths):
+            return PathSet.of_texts(path_of.texts(ids))
+        found = (path_of(NodeId(raw)) for raw in ids)
+        return PathSet(path for path in found if path is not None)
 
     return Diff(
         new_groups=paths("new_groups"),
@@ -76,17 +133,3 @@ def paths_in(*listings: Iterable[Node]) -> Paths:
         for node in listing:
             known.setdefault(node.id, node.path)
     return known.get
-
-
-def paths_of(*snapshots: Nodes) -> Paths:
-    """The same, of whole snapshots: a node is looked at when somebody asks for it."""
-    listings = [(nodes, nodes.find_ids()) for nodes in snapshots]
-
-    def path_of(node_id: NodeId) -> NodePath | None:
-        for nodes, rows in listings:
-            row = rows.get(node_id.raw)
-            if row is not None:
-                return nodes.path(row)
-        return None
-
-    return path_of

@@ -29,7 +29,7 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import admin, flags, history, ops_log, refs
 from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
-from frazil.repo.diff import Diff, paths_of, summarise
+from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
 from frazil.repo.entry import require_online
 from frazil.repo.given_config import given_config, usable_config
@@ -298,7 +298,7 @@ class Repository:
         first, last = history.require_row(info, start), history.require_row(info, end)
         logs = history.log_ids_between(info, first, last)
         before, after = self._files.fetch_snapshot(start), self._files.fetch_snapshot(end)
-        path_of = paths_of(after.nodes, before.nodes)
+        path_of = SnapshotPaths(after.nodes, before.nodes)
         return summarise(self._files.fetch_logs(logs), path_of)
 
     # Shared parts
