@@ -1,0 +1,257 @@
+"""Options `storage.<name>`: how the bucket that `path` names is reached.
+
+    path                                    names
+    a folder, file:///folder                none
+    s3://bucket/prefix, s3a://, tigris://   those of frazil.s3_storage:    region, endpointUrl, ...
+    gs://bucket/prefix, gcs://              those of frazil.gcs_storage:   bearerToken, config, ...
+    az://container/prefix and storage.account,
+    abfss://container@account.host/prefix   those of frazil.azure_storage: sasToken, config, ...
+    http://, https://                       those of frazil.http_storage:  secretHeaders, opts
+
+Upper and lower case, `_` and `-` make no difference. A secret must have a name that Spark hides
+from its pages and plans (`spark.redaction.regex`): `storage.accessKey` is hidden,
+`storage.access_key` would be shown, and is an error. "secret" may be put before any name.
+Without credentials each process looks into its environment.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from frazil.api.storage import Storage
+from frazil.api.storage_functions import (
+    azure_storage,
+    gcs_storage,
+    http_storage,
+    local_filesystem_storage,
+    s3_storage,
+    tigris_storage,
+)
+from frazil.errors import InvalidInputError
+
+PREFIX = "storage."
+_HIDDEN = re.compile(r"(?i)secret|password|token|access[.]?key")  # Spark's default
+_SECRETS = {
+    "secret_access_key", "session_token", "access_key", "sas_token", "bearer_token",
+    "service_account_key", "headers", "read_headers", "write_headers", "config", "opts",
+}  # fmt: skip
+
+
+def is_storage_option(name: str) -> bool:
+    return name.lower().startswith(PREFIX)
+
+
+def storage_options_in(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of `options` that are about storage, with their prefix."""
+    return {name: text for name, text in options.items() if is_storage_option(name)}
+
+
+def with_prefix(options: Mapping[str, object]) -> dict[str, str]:
+    """Of names without the prefix and values of Python, the options that say the same."""
+    return {PREFIX + _hidden_name(name): _text(value) for name, value in options.items()}
+
+
+def storage_of(options: Mapping[str, str]) -> Storage:
+    """What the option `path` and the options of storage say; the others are passed over.
+
+    Raises InvalidInputError for a name or a value that cannot be, without repeating a value.
+    """
+    path = next((text for name, text in options.items() if name.lower() == "path"), "")
+    if not path:
+        raise InvalidInputError("option 'path' is missing: where the repository is")
+    kind = _kind_of(path)
+    return kind.make(path, _parse(kind, storage_options_in(options)))
+
+
+type _Parameters = dict[str, Any]
+type _Reader = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Of places: what to call them, their parameters, and how one is made."""
+
+    called: str
+    parameters: Mapping[str, _Reader]
+    make: Callable[[str, _Parameters], Storage]
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("expected true or false")
+    return text.lower() == "true"
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError("expected a number")
+    return int(text)
+
+
+def _mapping(text: str) -> dict[str, str]:
+    value = json.loads(text)
+    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+        raise ValueError("expected a JSON object of texts")
+    return value
+
+
+_ANYWHERE: dict[str, _Reader] = {"anonymous": _boolean, "from_env": _boolean}
+_S3: dict[str, _Reader] = {
+    "region": str,
+    "endpoint_url": str,
+    "allow_http": _boolean,
+    "access_key_id": str,
+    "secret_access_key": str,
+    "session_token": str,
+    "force_path_style": _boolean,
+    "network_stream_timeout_seconds": _number,
+    "requester_pays": _boolean,
+    "headers": _mapping,
+    "read_headers": _mapping,
+    "write_headers": _mapping,
+    **_ANYWHERE,
+}
+_TIGRIS = {
+    name: reader
+    for name, reader in _S3.items()
+    if name not in {"force_path_style", "requester_pays"}
+} | {"use_weak_consistency": _boolean}
+_GCS: dict[str, _Reader] = {
+    "service_account_file": str,
+    "service_account_key": str,
+    "application_credentials": str,
+    "bearer_token": str,
+    "config": _mapping,
+    **_ANYWHERE,
+}
+_AZURE: dict[str, _Reader] = {
+    "account": str,
+    "access_key": str,
+    "sas_token": str,
+    "bearer_token": str,
+    "config": _mapping,
+    **_ANYWHERE,
+}
+_HTTP: dict[str, _Reader] = {"headers": _mapping, "opts": _mapping}
+
+
+def _bucket(path: str) -> _Parameters:
+    parts = urlsplit(path)
+    return {"bucket": parts.netloc, "prefix": unquote(parts.path).strip("/")}
+
+
+def _make_azure(path: str, given: _Parameters) -> Storage:
+    parts = urlsplit(path)
+    container, account = _azure_names(parts)
+    named = given.pop("account", account)
+    if not named or (account and named != account):
+        raise InvalidInputError(
+            f"{path!r} is in a storage account: name it in the option 'storage.account',"
+            f" or write abfss://container@account.dfs.core.windows.net/prefix"
+        )
+    prefix = unquote(parts.path).strip("/")
+    return azure_storage(account=named, container=container, prefix=prefix, **given)
+
+
+def _azure_names(parts: SplitResult) -> tuple[str, str]:
+    """Container and account; the latter is empty if the address does not say."""
+    container, at, host = parts.netloc.partition("@")
+    return (container, host.partition(".")[0]) if at else (parts.netloc, "")
+
+
+_FOLDER = _Kind("a folder", {}, lambda path, _: local_filesystem_storage(_folder(path)))
+_WEB = _Kind("the web", _HTTP, lambda path, given: http_storage(path, **given))
+_AT_S3 = _Kind("s3://", _S3, lambda path, given: s3_storage(**_bucket(path), **given))
+_AT_GCS = _Kind("gs://", _GCS, lambda path, given: gcs_storage(**_bucket(path), **given))
+_AT_AZURE = _Kind("az://", _AZURE, _make_azure)
+_KINDS = {
+    "": _FOLDER, "file": _FOLDER,
+    "http": _WEB, "https": _WEB,
+    "s3": _AT_S3, "s3a": _AT_S3,
+    "tigris": _Kind(
+        "tigris://", _TIGRIS, lambda path, given: tigris_storage(**_bucket(path), **given)
+    ),
+    "gs": _AT_GCS, "gcs": _AT_GCS,
+    "az": _AT_AZURE, "azure": _AT_AZURE, "abfs": _AT_AZURE, "abfss": _AT_AZURE,
+}  # fmt: skip
+
+
+def _folder(path: str) -> str:
+    return unquote(urlsplit(path).path) if "://" in path else path
+
+
+def _kind_of(path: str) -> _Kind:
+    scheme = urlsplit(path).scheme.lower() if "://" in path else ""
+    if scheme not in _KINDS:
+        raise InvalidInputError(
+            f"no storage for {scheme}:// in {path!r}: expected a folder, s3://, gs://, az://"
+            " or http(s)://; others are passed as an open repository"
+        )
+    return _KINDS[scheme]
+
+
+def _parse(kind: _Kind, options: Mapping[str, str]) -> _Parameters:
+    known = {_plain(name): name for name in kind.parameters}
+    parsed: _Parameters = {}
+    for option, text in options.items():
+        name = known.get(_plain(option[len(PREFIX) :])) or known.get(
+            _plain(option[len(PREFIX) :]).removeprefix("secret")
+        )
+        if name is None:
+            raise InvalidInputError(_unknown(option, kind))
+        if name in _SECRETS and not _HIDDEN.search(option):
+            raise InvalidInputError(
+                f"option {option!r} holds a secret, and Spark would show it:"
+                f" call it {PREFIX + _hidden_name(name)!r}"
+            )
+        if name in parsed:
+            raise InvalidInputError(f"option {PREFIX + _camel(name)!r} is given twice")
+        parsed[name] = _read(option, kind.parameters[name], text)
+    return parsed
+
+
+def _read(option: str, reader: _Reader, text: str) -> object:
+    try:
+        return reader(text)
+    except ValueError as error:  # what it says is in no message: it may be a secret
+        expected = "it is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise InvalidInputError(f"cannot read option {option!r}: {expected}") from None
+
+
+def _unknown(option: str, kind: _Kind) -> str:
+    names = {_plain(name): PREFIX + _hidden_name(name) for name in kind.parameters}
+    close = get_close_matches(_plain(option[len(PREFIX) :]), names, n=1)
+    hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
+    known = ", ".join(names.values()) or "none"
+    return f"unknown option {option!r}{hint}; those for {kind.called} are {known}"
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]", "", name).lower()
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _hidden_name(name: str) -> str:
+    """As it should be written: in a way that Spark hides, if it is a secret."""
+    camel = _camel(name)
+    if name not in _SECRETS or _HIDDEN.search(camel):
+        return camel
+    return "secret" + camel[0].upper() + camel[1:]
+
+
+def _text(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return json.dumps(dict(value))
+        case _:
+            return str(value)
