@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
+from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.ranges import ByteRange, Range, resolve
@@ -28,19 +29,24 @@ def fetch_payload(files: Files, payload: Payload, byte_range: ByteRange | None) 
 def fetch_found(files: Files, found: Sequence[Found], count: int) -> list[Data | None]:
     """Whole chunks in bulk, each at its place in a list of `count`."""
     data: list[Data | None] = [None] * count
+    virtual: list[tuple[ChunkRefs, npt.NDArray[np.int64]]] = []
+    places: list[int] = []  # of the virtual ones
     for part in found:
         kind = part.refs.kind[part.rows]
         for row, place in _pairs(part, kind == RefKind.INLINE):
             data[place] = fetch_payload(files, part.refs.payload(row), None)
-        native, virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
+        native, is_virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
         rows = part.rows[native]
         fetched = files.chunks.fetch_many(
             part.refs.chunk_id[rows], part.refs.offset[rows], part.refs.length[rows]
         )
-        fetched += files.virtual.fetch_many(part.refs, part.rows[virtual])
-        places = part.at[native].tolist() + part.at[virtual].tolist()
-        for place, chunk in zip(places, fetched, strict=True):
+        for place, chunk in zip(part.at[native].tolist(), fetched, strict=True):
             data[place] = chunk
+        virtual.append((part.refs, part.rows[is_virtual]))
+        places += part.at[is_virtual].tolist()
+    # Of all parts at once: chunks of one file may have their references in several manifests.
+    for place, chunk in zip(places, files.virtual.fetch_many(virtual), strict=True):
+        data[place] = chunk
     return data
 
 

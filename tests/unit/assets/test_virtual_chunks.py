@@ -96,7 +96,7 @@ def everything(found: ChunkRefs) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 def test_adjacent_chunks_of_one_object_are_one_request(source: Recorded) -> None:
     wanted = refs([("s3://b/a", 10 * row, 10) for row in (3, 0, 1, 2)] + [("s3://b/c", 5, 2)])
-    found = chunks(source).fetch_many(wanted, everything(wanted))
+    found = chunks(source).fetch_many([(wanted, everything(wanted))])
     assert [bytes(one) for one in found] == [
         CONTENT[30:40], CONTENT[:10], CONTENT[10:20], CONTENT[20:30], CONTENT[5:7],
     ]  # fmt: skip
@@ -120,14 +120,24 @@ def test_gaps_and_sizes_have_limits(
     source: Recorded, reads: VirtualReads, spans: list[tuple[str, int, int]]
 ) -> None:
     wanted = refs([("s3://b/a", start, 10) for start in (0, 20, 30, 60)])
-    found = chunks(source, reads).fetch_many(wanted, everything(wanted))
+    found = chunks(source, reads).fetch_many([(wanted, everything(wanted))])
     assert [bytes(one) for one in found] == [CONTENT[s : s + 10] for s in (0, 20, 30, 60)]
     assert source.spans() == spans
 
 
+def test_chunks_of_one_object_in_several_manifests_share_a_request(source: Recorded) -> None:
+    parts = [
+        refs([("s3://b/a", 20 * part, 10), ("s3://b/a", 20 * part + 10, 10)]) for part in (2, 0, 1)
+    ]
+    rows = [everything(parts[0]), np.array([1], np.int64), np.array([], np.int64)]
+    found = chunks(source).fetch_many(list(zip(parts, rows, strict=True)))
+    assert [bytes(one) for one in found] == [CONTENT[40:50], CONTENT[50:60], CONTENT[10:20]]
+    assert source.spans() == [("a", 10, 60)]
+
+
 def test_relative_and_complete_locations_of_one_object_are_both_read(source: Recorded) -> None:
     wanted = refs([("s3://b/a", 0, 10), ("vcc://bucket/a", 10, 10)])
-    found = chunks(source).fetch_many(wanted, everything(wanted))
+    found = chunks(source).fetch_many([(wanted, everything(wanted))])
     assert [bytes(one) for one in found] == [CONTENT[:10], CONTENT[10:20]]
 
 
@@ -135,7 +145,7 @@ def test_chunks_that_expect_different_things_are_not_read_together(source: Recor
     wanted = refs(
         [("s3://b/a", 0, 10), ("s3://b/a", 10, 10), ("s3://b/a", 20, 10)], ["x", "y", None]
     )
-    chunks(source).fetch_many(wanted, everything(wanted))
+    chunks(source).fetch_many([(wanted, everything(wanted))])
     expected = {one.start: expectation for _, one, expectation in source.asked}
     assert expected == {0: SameETag("x"), 10: SameETag("y"), 20: None}
     chunks(source).fetch(Virtual("s3://b/a", 0, 10, ETag("z")), Range(2, 4))
@@ -145,13 +155,13 @@ def test_chunks_that_expect_different_things_are_not_read_together(source: Recor
 def test_times_are_expectations_too(source: Recorded) -> None:
     index = np.zeros((1, 1), np.uint32)
     wanted = ChunkRefs.virtual(index, ["s3://b/a"], [0], [10], last_modified=7)
-    chunks(source).fetch_many(wanted, everything(wanted))
+    chunks(source).fetch_many([(wanted, everything(wanted))])
     assert source.asked[0][2] == NotModifiedAfter(7)
 
 
 def test_requests_at_a_time_are_bounded(source: Recorded) -> None:
     wanted = refs([(f"s3://b/{row}", 0, 10) for row in range(60)])
-    chunks(source, width=3).fetch_many(wanted, everything(wanted))
+    chunks(source, width=3).fetch_many([(wanted, everything(wanted))])
     assert len(source.asked) == 60
     assert 1 < max(source.busy) <= 3
 
@@ -190,7 +200,7 @@ def test_what_cannot_be_fetched_is_named(source: Recorded, chunk: Virtual, messa
 def test_what_is_not_allowed_is_never_asked_for(source: Recorded, location: str, kind: str) -> None:
     wanted = refs([("s3://b/a", 0, 10), (location, 0, 10)])
     with pytest.raises(InvalidInputError) as caught:
-        chunks(source).fetch_many(wanted, everything(wanted))
+        chunks(source).fetch_many([(wanted, everything(wanted))])
     assert caught.value.kind == kind
     assert source.asked == []
 
@@ -205,7 +215,7 @@ def test_each_place_is_opened_once(source: Recorded) -> None:
     virtual = VirtualChunks(access(), Pool(8), opener)
     wanted = refs([(f"s3://b/{row}", 0, 10) for row in range(40)])
     threads = [
-        threading.Thread(target=virtual.fetch_many, args=(wanted, everything(wanted)))
+        threading.Thread(target=virtual.fetch_many, args=([(wanted, everything(wanted))],))
         for _ in range(4)
     ]
     for thread in threads:

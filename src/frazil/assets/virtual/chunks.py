@@ -22,6 +22,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     StorageError,
 )
+from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.containers import require_addressable
 from frazil.format.payloads import Checksum, ETag, LastModified, Virtual
@@ -32,6 +33,7 @@ from frazil.objectstore.protocol import Data
 from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag, SourceStore
 from frazil.ranges import Range
 
+type Rows = npt.NDArray[np.int64]
 type Opener = Callable[[Grant, str, VirtualAccess], SourceStore]
 _LOCAL_GAP_BYTES = 4096  # a page: reading it takes no longer than asking again
 
@@ -75,13 +77,13 @@ class VirtualChunks:
         read = SourceRead(self.resolve(chunk.location), expected, wanted, (0,), (wanted,))
         return self._read(read)[0]
 
-    def fetch_many(self, refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> list[Data]:
-        """Whole chunks, one for each row, in order."""
-        found: list[Data] = [b""] * len(rows)
-        reads = self.plan(refs, rows)
-        for read, parts in zip(reads, self._pool.map(self._read, reads), strict=True):
-            for row, part in zip(read.rows, parts, strict=True):
-                found[row] = part
+    def fetch_many(self, parts: Sequence[tuple[ChunkRefs, Rows]]) -> list[Data]:
+        """Whole chunks: of each part the given rows, one part after the other."""
+        found: list[Data] = [b""] * sum(len(rows) for _, rows in parts)
+        reads = self.plan(parts)
+        for read, pieces in zip(reads, self._pool.map(self._read, reads), strict=True):
+            for row, piece in zip(read.rows, pieces, strict=True):
+                found[row] = piece
         return found
 
     def fetch_parts(self, wanted: Sequence[tuple[Virtual, Range]]) -> list[Data | IcechunkError]:
@@ -106,25 +108,33 @@ class VirtualChunks:
                 found[row] = part
         return found
 
-    def plan(self, refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> list[SourceRead]:
-        """The requests for these rows of `refs`; what is not allowed raises here."""
-        if not len(rows):
+    def plan(self, parts: Sequence[tuple[ChunkRefs, Rows]]) -> list[SourceRead]:
+        """The requests for these rows; what is not allowed raises here."""
+        parts = [(refs, rows) for refs, rows in parts if len(rows)]
+        if not parts:
             return []
-        location, etag = refs.location.take(rows).pruned(), refs.etag.take(rows).pruned()
-        modified, offset = refs.last_modified[rows], refs.offset[rows]
-        order = np.lexsort((offset, modified, etag.codes, location.codes))
-        groups = np.stack([location.codes, etag.codes, modified], axis=1)[order]
+        # Pruned before anything else: locations may be compressed, and only these are needed.
+        location = StringColumn.concat([refs.location.take(rows).pruned() for refs, rows in parts])
+        etag = StringColumn.concat([refs.etag.take(rows).pruned() for refs, rows in parts])
+        modified = np.concatenate([refs.last_modified[rows] for refs, rows in parts])
+        offset = np.concatenate([refs.offset[rows] for refs, rows in parts])
+        length = np.concatenate([refs.length[rows] for refs, rows in parts]).tolist()
+        places, tags = distinct_codes(location), distinct_codes(etag)
+        order = np.lexsort((offset, modified, tags, places))
+        groups = np.stack([places, tags, modified], axis=1)[order]
         edges = np.flatnonzero((groups[1:] != groups[:-1]).any(axis=1)) + 1
-        sources = [self.resolve(text) for text in location.strings.to_texts()]
-        begin, length = offset.tolist(), refs.length[rows].tolist()
+        begin = offset.tolist()
+        sources: dict[int, Source] = {}
         reads: list[SourceRead] = []
         for start, stop in pairwise([0, *edges.tolist(), len(order)]):
             members = order[start:stop].tolist()
             first = members[0]
-            ranges = [Range(begin[row], begin[row] + length[row]) for row in members]
+            place = int(places[first])
+            if place not in sources:
+                sources[place] = self.resolve(location.text(first) or "")
             expected = _expectation_of(etag.text(first), int(modified[first]))
-            source = sources[int(location.codes[first])]
-            reads += self._merged(source, expected, ranges, members)
+            ranges = [Range(begin[row], begin[row] + length[row]) for row in members]
+            reads += self._merged(sources[place], expected, ranges, members)
         return reads
 
     def _merged(
@@ -198,6 +208,14 @@ class VirtualChunks:
             raise
         except IcechunkError as error:
             raise _located(read.source.location, error) from error
+
+
+def distinct_codes(column: StringColumn) -> Rows:
+    """A number for each row, the same for equal texts; -1 for none."""
+    if len(column.strings) < 2:
+        return column.codes
+    codes, _ = column.strings.unique()  # parts of different manifests may hold a text twice
+    return np.append(codes, -1)[column.codes]
 
 
 def _within_file(chunk: Virtual, part: Range) -> Range:
