@@ -362,3 +362,35 @@ def test_a_fork_stores_nothing_and_is_writable(tmp_path: Path) -> None:
     with pytest.raises(frazil.SessionStateError) as caught:
         fork.flush("no")
     assert caught.value.kind == "commit-not-allowed"
+
+
+# Object stores: most of what is said of them is tested in tests/servers and tests/unit/objectstore
+
+
+def test_a_function_that_gets_credentials_for_google_is_used() -> None:
+    made = frazil.gcs_credentials(get_credentials=_google)
+    assert isinstance(made, frazil.GcsCredentials.Refreshable)
+    assert made.fetch() == _google()
+
+
+def _google() -> frazil.GcsBearerCredential:
+    return frazil.GcsBearerCredential("token")
+
+
+def test_a_checksum_that_cannot_be_computed_is_refused() -> None:
+    for algorithm in frazil.ChecksumAlgorithm:
+        make = lambda chosen=algorithm: frazil.s3_storage(  # noqa: E731 - called at once
+            bucket="b", prefix="p", checksum_algorithm=chosen
+        )
+        if algorithm.name in {"Sha256", "Crc64Nvme"}:
+            make()
+        else:
+            with pytest.raises(frazil.StorageError):
+                make()
+
+
+def test_urls_are_shown_without_what_may_be_secret() -> None:
+    url = "http://me:password@127.0.0.1:1/data?token=secret"
+    for storage in (frazil.http_storage(url), frazil.redirect_storage(url)):
+        assert "http://127.0.0.1:1/data" in repr(storage)
+        assert not [word for word in ("me:", "password", "secret") if word in repr(storage)]
