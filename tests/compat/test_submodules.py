@@ -34,6 +34,9 @@ OWN = {
     "virtual": {
         *("CodedLocations", "ContainerAccess", "VirtualChunkAccess", "VirtualChunkTable"),
         "VirtualReads",
+        "KerchunkImport",
+        "import_kerchunk",
+        "write_virtual_dataset",
     },
 }
 
