@@ -18,7 +18,7 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)} | {"I": 1, "L": 1, "O": 0}
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]  # of ten bits
-_BIT_WEIGHTS = np.array([16, 8, 4, 2, 1], dtype=np.uint8)
+_SHIFTS = np.arange(35, -1, -5, dtype=np.uint64)
 
 
 def format_base32(raw: bytes) -> str:
@@ -31,10 +31,15 @@ def format_base32(raw: bytes) -> str:
 def format_ids(raw: npt.NDArray[np.uint8]) -> list[str]:
     """Text of each row of `raw`, shape (n, size)."""
     count, size = raw.shape
-    width = -(-size * 8 // 5)
-    bits = np.zeros((count, width * 5), dtype=np.uint8)
-    bits[:, : size * 8] = np.unpackbits(np.ascontiguousarray(raw), axis=1)
-    letters = _LETTERS[bits.reshape(count, width, 5) @ _BIT_WEIGHTS]
+    width, groups = -(-size * 8 // 5), -(-size // 5)
+    # Groups of five bytes, each the lower end of a number, are eight letters each.
+    wide = np.zeros((count, groups, 8), dtype=np.uint8)
+    padded = np.zeros((count, groups * 5), dtype=np.uint8)
+    padded[:, :size] = raw
+    wide[:, :, 3:] = padded.reshape(count, groups, 5)
+    numbers = wide.view(">u8").astype(np.uint64)  # (count, groups, 1)
+    places = (numbers >> _SHIFTS).astype(np.uint8) & 31
+    letters = np.ascontiguousarray(_LETTERS[places].reshape(count, groups * 8)[:, :width])
     text = letters.tobytes().decode()
     return [text[at : at + width] for at in range(0, count * width, width)]
 
