@@ -100,9 +100,9 @@ class S3Server:
 
 def start_seaweedfs(folder: Path) -> S3Server:
     parts = ["s3", "master", "volume", "filer", "admin"]
-    names = [f"{part}.port{kind}" for part in parts for kind in (".grpc", "")]
-    # The lowest for the admin server: it is also looked for at its port plus 10,000.
-    ports = dict(zip(reversed(names), sorted(process.free_ports(len(names))), strict=True))
+    names = [f"{part}.port{kind}" for part in parts for kind in ("", ".grpc")]
+    ports = dict(zip(names, sorted(process.free_ports(len(names)), reverse=True), strict=True))
+    ports["admin.port.grpc"] = ports["admin.port"] + 10_000  # its own worker looks nowhere else
     endpoint = f"http://{process.HOST}:{ports['s3.port']}"
     command = [
         str(Path(sys.executable).with_name("weed")), "mini", f"-dir={folder / 'data'}",

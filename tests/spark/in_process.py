@@ -11,6 +11,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from frazil.spark.opened import Opened, Pinned
 from frazil.spark.options import ReadOptions
+from frazil.spark.place import PlaceText
 from frazil.spark.scan import Scan, plan_scan, plan_table
 from frazil.spark.schema import spark_schema
 from frazil.spark.source import IcechunkReader
@@ -18,7 +19,7 @@ from frazil.spark.source import IcechunkReader
 
 class InProcessReader(IcechunkReader):
     def __init__(self, opened: Opened, scan: Scan) -> None:
-        super().__init__(Pinned("", ""), scan, spark_schema(scan.table.columns))
+        super().__init__(Pinned(PlaceText(""), ""), scan, spark_schema(scan.table.columns))
         self.opened = opened
 
     @override

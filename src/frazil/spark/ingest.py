@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
@@ -38,7 +37,8 @@ from frazil.spark.ingestion.target import (
 )
 from frazil.spark.ingestion.tasks import IngestJob
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
-from frazil.spark.opened import RepositoryLike, path_of
+from frazil.spark.opened import RepositoryLike, place_of
+from frazil.spark.place import open_place
 from frazil.spark.progress import (
     JobProgress,
     ProgressCallback,
@@ -187,9 +187,9 @@ class _Request:
 
 def _open(repo: RepositoryLike) -> Repository:
     """Refuses storage that executors would not see."""
-    path = path_of(repo)
+    place = place_of(repo)
     if isinstance(repo, str | PathLike):
-        return Repository.open(LocalStore(path))
+        return Repository.open(open_place(place))
     return repo if isinstance(repo, Repository) else repo.engine
 
 

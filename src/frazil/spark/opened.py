@@ -5,16 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
-from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo import version as versions
 from frazil.repo.repository import Repository
@@ -23,6 +20,7 @@ from frazil.spark.access import NO_ACCESS, AccessText, format_access, parse_acce
 from frazil.spark.cf import Values, decode
 from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.options import ReadOptions, Version
+from frazil.spark.place import PlaceText, format_path, format_place, open_place
 from frazil.spark.plan import Axis, Box, Run, runs
 from frazil.spark.schema import ColumnPlan
 from frazil.zarrstore.arrays import open_array, read_region
@@ -45,7 +43,7 @@ type RepositoryLike = str | os.PathLike[str] | Repository | HasEngine
 class Pinned:
     """One version of one repository, for ever."""
 
-    path: str
+    place: PlaceText
     snapshot: str
     access: AccessText = NO_ACCESS
 
@@ -58,25 +56,20 @@ def access_to(repository: RepositoryLike) -> AccessText:
     return format_access(opened.access)
 
 
-def path_of(repository: RepositoryLike) -> str:
+def place_of(repository: RepositoryLike) -> PlaceText:
     """Where executors find the repository."""
     if isinstance(repository, str | os.PathLike):
-        path = os.fspath(repository)
-        return path if "://" in path else str(Path(path).absolute())  # workers start elsewhere
-    store = (repository if isinstance(repository, Repository) else repository.engine).store
-    if isinstance(store, LocalStore):
-        return store.root
-    raise InvalidInputError(
-        f"Spark's workers are other processes and cannot open {store!r};"
-        " keep the repository in a folder they can see"
-    )
+        return format_path(os.fspath(repository))
+    opened = repository if isinstance(repository, Repository) else repository.engine
+    return format_place(opened.store)
 
 
 def pin(options: ReadOptions) -> Pinned:
     """What the version is now. Raises the error of the tree that says what is missing."""
-    repository = _open_repository(options.path, options.access)
+    place = PlaceText(options.path, options.secret_storage)
+    repository = _open_repository(place, options.access)
     session = repository.readonly_session(_engine_version(options.version))
-    return Pinned(options.path, str(session.snapshot_id), options.access)
+    return Pinned(place, str(session.snapshot_id), options.access)
 
 
 def _engine_version(version: Version) -> versions.Version:
@@ -90,12 +83,8 @@ def _engine_version(version: Version) -> versions.Version:
     return versions.Branch(branch)
 
 
-def _open_repository(path: str, access: AccessText) -> Repository:
-    parts = urlsplit(path)
-    if "://" in path and parts.scheme != "file":
-        raise InvalidInputError(f"no storage for {parts.scheme}:// in {path!r}: expected a folder")
-    store = LocalStore(unquote(parts.path) if "://" in path else path)
-    return Repository.open(store, access=parse_access(access))
+def _open_repository(place: PlaceText, access: AccessText) -> Repository:
+    return Repository.open(open_place(place), access=parse_access(access))
 
 
 class Opened:
@@ -165,7 +154,7 @@ type _ReadRegion = Callable[[tuple[slice, ...]], npt.NDArray[Any]]
 
 def open_pinned(pinned: Pinned) -> Opened:
     version = versions.Exactly(SnapshotId.parse(pinned.snapshot))
-    repository = _open_repository(pinned.path, pinned.access)
+    repository = _open_repository(pinned.place, pinned.access)
     return Opened(repository.readonly_session(version))
 
 

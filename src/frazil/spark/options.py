@@ -51,6 +51,7 @@ class ReadOptions:
     partition_bytes: int = DEFAULT_PARTITION_BYTES
     batch_rows: int = DEFAULT_BATCH_ROWS
     access: AccessText = NO_ACCESS
+    secret_storage: str = field(default="", repr=False)
 
 
 OPTIONS = {
@@ -67,6 +68,7 @@ OPTIONS = {
     "partitionBytes": f"size of a task, {DEFAULT_PARTITION_BYTES} by default",
     "batchRows": f"rows handed to Spark at once, {DEFAULT_BATCH_ROWS} by default",
     "authorize": "where virtual chunks may be read: JSON object of url prefixes to words",
+    "secretStorage": "how the bucket of `path` is reached; only frazil.spark.read writes it",
     "secretAccess": "as `authorize`, with secrets; only frazil.spark.read writes it",
 }
 
@@ -98,7 +100,13 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         if name.lower() in given
     }
     access = AccessText(given.get("authorize", ""), given.get("secretaccess", ""))
-    return ReadOptions(path=given["path"], version=_version(given), access=access, **parsed)
+    return ReadOptions(
+        path=given["path"],
+        version=_version(given),
+        access=access,
+        secret_storage=given.get("secretstorage", ""),
+        **parsed,
+    )
 
 
 def format_options(options: ReadOptions) -> dict[str, str]:
@@ -116,6 +124,7 @@ def format_options(options: ReadOptions) -> dict[str, str]:
         "decodeCf": None if options.decode_cf else "false",
         "authorize": options.access.plain or None,
         "secretAccess": options.access.secret or None,
+        "secretStorage": options.secret_storage or None,
     }
     return {
         "path": options.path,

@@ -21,8 +21,8 @@ from frazil.spark.opened import (
     RepositoryLike,
     access_to,
     open_pinned,
-    path_of,
     pin,
+    place_of,
 )
 from frazil.spark.options import (
     DEFAULT_PARTITION_BYTES,
@@ -140,8 +140,10 @@ def plan_read(
 ) -> ReadPlan:
     """What `read` would load. `session_zone` is Spark's: the zone of times written in `where`."""
     names = (variables,) if isinstance(variables, str) else variables
+    place = place_of(repository)
     options = ReadOptions(
-        path=path_of(repository),
+        path=place.path,
+        secret_storage=place.secret,
         group="/" + group.strip("/"),
         variables=None if names is None else tuple(names),
         columns=None if columns is None else tuple(columns),

@@ -15,6 +15,7 @@ that this mention needs; Spark still applies the query as it is written. Other n
 own tables and views. The text is changed only where a table is named.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,8 +26,9 @@ from sqlglot.errors import SqlglotError
 
 from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.paths import NodePath
+from frazil.spark.access import AccessText
 from frazil.spark.description import GroupDescription
-from frazil.spark.opened import Opened, RepositoryLike, access_to, path_of
+from frazil.spark.opened import Opened, RepositoryLike, access_to, place_of
 from frazil.spark.options import ReadOptions, Version, parse_as_of
 from frazil.spark.read import (
     ReadPlan,
@@ -140,24 +142,36 @@ def _require_lasting(parsed: exp.Expr, references: Sequence[Reference]) -> None:
 
 def _table_options(name: str, spec: TableSpec) -> ReadOptions:
     if not isinstance(spec, Mapping):
-        return ReadOptions(path=path_of(spec), access=access_to(spec))
+        place = place_of(spec)
+        return ReadOptions(path=place.path, secret_storage=place.secret, access=access_to(spec))
     given: dict[str, Any] = {_key(name, key): value for key, value in spec.items()}
     if "path" not in given:
         raise InvalidInputError(f"table {name!r} has no path")
     names = given.get("variables")
     version = {k: given.get(k) for k in ("branch", "tag", "snapshot", "as_of")}
+    place = place_of(given["path"])
     return ReadOptions(
-        path=path_of(given["path"]),
+        path=place.path,
+        secret_storage=place.secret,
         group="/" + str(given.get("group", "/")).strip("/"),
         variables=(names,) if isinstance(names, str) else None if names is None else tuple(names),
         selection=to_selection(given.get("sel", {})),
         version=make_version(**version),
         decode_cf=bool(given.get("decode_cf", True)),
-        access=access_to(given["path"]),
+        access=_access(given),
     )
 
 
-_KEYS = ("path", "group", "variables", "sel", "branch", "tag", "snapshot", "as_of", "decode_cf")
+def _access(given: Mapping[str, Any]) -> AccessText:
+    """In words, or what the repository was opened with."""
+    words = given.get("authorize")
+    return AccessText(json.dumps(words)) if words else access_to(given["path"])
+
+
+_KEYS = (
+    *("path", "group", "variables", "sel", "branch", "tag", "snapshot", "as_of", "decode_cf"),
+    "authorize",
+)
 
 
 def _key(table: str, key: str) -> str:
