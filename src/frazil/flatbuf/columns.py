@@ -209,7 +209,10 @@ class StringColumn:
         return None if code < 0 else self.strings.text(code)
 
     def to_list(self) -> list[bytes | None]:
-        items: list[bytes | None] = [*self.strings.to_list(), None]
+        items: list[bytes | None] = [*self.strings.to_list()]
+        if self._is_plain:
+            return items
+        items.append(None)
         return [items[code] for code in self.codes.tolist()]
 
     def to_texts(self) -> list[str | None]:

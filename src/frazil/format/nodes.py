@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import le
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -161,7 +162,7 @@ def raw_ids(ids: npt.NDArray[np.uint8]) -> list[bytes]:
 
 
 def raw_paths(table: Table) -> list[bytes]:
-    return [path or b"" for path in table.string("path").to_list()]
+    return cast("list[bytes]", table.string("path").to_list())  # every node has one
 
 
 def decode_nodes(table: Table) -> Nodes:
