@@ -62,7 +62,9 @@ def place_of(location: str) -> Place:
         raise _without_base(location)
     authority = _authority(rest)
     path = _PATH.match(rest, len(authority))
-    key = unquote(path[0] if path else "", errors="surrogateescape")
+    # The name of a local file may be any bytes, that of other objects is text.
+    errors = "surrogateescape" if scheme == "file" else "replace"
+    key = unquote(path[0] if path else "", errors=errors)
     return Place(scheme, authority, key.removeprefix("/"))
 
 
