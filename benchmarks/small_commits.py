@@ -5,17 +5,24 @@ from types import ModuleType
 
 import zarr
 
+from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 COMMITS = 50
 
 
 def commit_often(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    repo = engine.Repository.create(engine.local_filesystem_storage(str(root)))
+    _commit_often(engine, storage(engine, root), stopwatch, f"{COMMITS} commits")
+    synced = storage(engine, root.with_name("synced"), durable=True)
+    _commit_often(engine, synced, stopwatch, f"{COMMITS} commits, frazil's synced to disk")
+
+
+def _commit_often(engine: ModuleType, place: object, stopwatch: Stopwatch, name: str) -> None:
+    repo = engine.Repository.create(place)
     session = repo.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(COMMITS,), chunks=(1,), dtype="i4")
     session.commit("array")
-    with stopwatch(f"{COMMITS} commits"):
+    with stopwatch(name):
         for i in range(COMMITS):
             session = repo.writable_session("main")
             zarr.open_array(session.store, path="a")[i] = i + 1

@@ -46,7 +46,7 @@ class Repository(OpenedRepository):
         With `as_of`, at the newest snapshot of the branch's history that is not younger.
         """
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id, as_of=as_of)
-        return Session(self._engine.readonly_session(version), self.config)
+        return Session(self._engine.readonly_session(version), self._engine.config)
 
     async def readonly_session_async(
         self,
@@ -61,14 +61,14 @@ class Repository(OpenedRepository):
         )
 
     def writable_session(self, branch: str) -> Session:
-        return Session(self._engine.writable_session(branch), self.config)
+        return Session(self._engine.writable_session(branch), self._engine.config)
 
     async def writable_session_async(self, branch: str) -> Session:
         return await asyncio.to_thread(self.writable_session, branch)
 
     def rearrange_session(self, branch: str) -> Session:
         """A session that can move nodes (`Session.move`), and do nothing else."""
-        return Session(self._engine.rearrange_session(branch), self.config)
+        return Session(self._engine.rearrange_session(branch), self._engine.config)
 
     async def rearrange_session_async(self, branch: str) -> Session:
         return await asyncio.to_thread(self.rearrange_session, branch)
