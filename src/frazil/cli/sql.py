@@ -34,6 +34,14 @@ def sql(
     as_of: Annotated[
         str | None, typer.Option(metavar="TIME", help="The branch as it was then (ISO, UTC).")
     ] = None,
+    authorize: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PREFIX=WORD",
+            help="Virtual chunks that may be read: file:///data/=local, https://host/=http,"
+            " s3://bucket/=anonymous, s3://bucket/=environment.",
+        ),
+    ] = None,
     output: Annotated[OutputFormat, typer.Option("--format", help="How rows are printed.")] = (
         OutputFormat.TABLE
     ),
@@ -52,8 +60,15 @@ def sql(
     from frazil.spark.sql import plan_sql
 
     open_repository(repo)  # raises the error that names it
-    spec = {"path": repo, "group": group, "branch": branch, "tag": tag, "snapshot": snapshot}
-    spec["as_of"] = as_of
+    spec: dict[str, object] = {
+        "path": repo,
+        "group": group,
+        "branch": branch,
+        "tag": tag,
+        "snapshot": snapshot,
+        "as_of": as_of,
+        "authorize": dict(one.rpartition("=")[::2] for one in authorize or ()),
+    }
     plan = plan_sql(query, {Path(repo).resolve().name: spec, TABLE: spec})
     if not plan.references:
         raise InvalidInputError(
