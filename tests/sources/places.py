@@ -33,6 +33,14 @@ class Place:
             shutil.copyfile(file, self.folder / file.name)
         return self.prefix + file.name
 
+    def publish_tree(self, directory: Path) -> str:
+        """All files below a directory of `folder`, under its name."""
+        for file in directory.rglob("*"):
+            if self.s3 is not None and file.is_file():
+                name = file.relative_to(self.folder).as_posix()
+                self.s3.raw(self.key_prefix).put(name, file.read_bytes())
+        return self.prefix + directory.name
+
     def etag(self, file: Path) -> str:
         """As the place says it of a published file."""
         if self.s3 is not None:

@@ -100,6 +100,29 @@ def test_a_combined_set_reads_as_through_fsspec(
     assert done.inline_chunks == 3
 
 
+def in_parquet(
+    references: dict[str, Any],
+    directory: Path,
+    *,
+    record_size: int = 5,
+    categorical_threshold: int = 1,
+) -> Path:
+    """As fsspec writes a set."""
+    directory.mkdir()
+    metadata = {"metadata": {}, "record_size": record_size}
+    (directory / ".zmetadata").write_text(json.dumps(metadata))
+    out = LazyReferenceMapper(
+        str(directory),
+        fs=fsspec.filesystem("file"),
+        categorical_threshold=categorical_threshold,
+        engine="pyarrow",
+    )
+    for key in sorted(references, key=lambda key: ".z" not in key):  # metadata first
+        out[key] = references[key]
+    out.flush()
+    return directory
+
+
 @pytest.mark.parametrize("categorical_threshold", [1, 1000])
 @pytest.mark.parametrize("record_size", [5, 1000])
 def test_a_set_in_parquet_reads_as_the_one_in_json(
@@ -110,23 +133,77 @@ def test_a_set_in_parquet_reads_as_the_one_in_json(
     categorical_threshold: int,
 ) -> None:
     references = combined(folder)["refs"]
-    directory = tmp_path / "combined.parq"
-    directory.mkdir()
-    (directory / ".zmetadata").write_text(json.dumps({"metadata": {}, "record_size": record_size}))
-    out = LazyReferenceMapper(
-        str(directory),
-        fs=fsspec.filesystem("file"),
+    directory = in_parquet(
+        references,
+        tmp_path / "combined.parq",
+        record_size=record_size,
         categorical_threshold=categorical_threshold,
-        engine="pyarrow",
     )
-    for key in sorted(references, key=lambda key: ".z" not in key):  # metadata first
-        out[key] = references[key]
-    out.flush()
     from_parquet = import_kerchunk(session, directory, group="parquet")
     from_json = import_kerchunk(session, {"version": 1, "refs": references}, group="json")
     assert from_parquet == from_json
     xr.testing.assert_identical(through_frazil(session, "parquet"), through_frazil(session, "json"))
     xr.testing.assert_identical(through_frazil(session, "parquet"), through_fsspec(references))
+
+
+def test_sets_are_read_from_where_the_files_are(place: Place, tmp_path: Path) -> None:
+    references = combined(place.folder)
+    for file in place.folder.glob("*.nc"):
+        place.publish(file)
+    moved = json.loads(json.dumps(references).replace(f"{place.folder}/", place.prefix))
+    written = place.folder / "set.json"
+    written.write_text(json.dumps(moved))
+    in_parquet(moved["refs"], place.folder / "set.parq")
+    session = place.repository(tmp_path / "repo").writable_session("main")
+    from_json = import_kerchunk(session, place.publish(written), group="json")
+    from_parquet = import_kerchunk(
+        session, place.publish_tree(place.folder / "set.parq"), group="parquet"
+    )
+    assert from_json == from_parquet
+    expected = through_fsspec(references)
+    xr.testing.assert_identical(through_frazil(session, "json"), expected)
+    xr.testing.assert_identical(through_frazil(session, "parquet"), expected)
+    refused(session, f"{place.prefix}none.json", ObjectNotFoundError, r"none\.json")
+
+
+def test_a_set_that_may_not_be_read_is_refused(session: frazil.Session) -> None:
+    url = "https://example.org/refs.json"  # never asked
+    refused(session, url, InvalidInputError, "no virtual chunk container")
+
+
+ENCODED_KEYS: dict[str, dict[str, Any]] = {
+    "default": {"name": "default", "separator": "/"},
+    "dots": {"name": "default", "separator": "."},
+    "version 2": {"name": "v2", "separator": "."},
+    "version 2 slashes": {"name": "v2", "separator": "/"},
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODED_KEYS)
+def test_arrays_of_version_3_stay_as_they_are(
+    session: frazil.Session, folder: Path, encoding: str
+) -> None:
+    store = zarr.storage.MemoryStore()
+    group = zarr.create_group(store, attributes={"title": "three"}, zarr_format=3)
+    made: Any = group.create_array(
+        "g/a", shape=(5, 3, 4), chunks=(2, 2, 4), dtype="i4", dimension_names=("z", "y", "x"),
+        chunk_key_encoding=ENCODED_KEYS[encoding], attributes={"units": "m"},
+    )  # fmt: skip
+    made[...] = VALUES
+    refs: dict[str, Any] = {}
+    for number, (key, value) in enumerate(store._store_dict.items()):
+        file = folder / f"{number}.bin"
+        file.write_bytes(value.to_bytes())
+        named = key.endswith("zarr.json")
+        refs[key] = value.to_bytes().decode() if named else [str(file), 0, len(value)]
+    done = import_kerchunk(session, refs)
+    assert (done.arrays, done.virtual_chunks) == (1, 6)
+    found = zarr.open_group(session.store, mode="r")
+    ours = found["g/a"]
+    assert isinstance(ours, zarr.Array)
+    np.testing.assert_array_equal(ours[...], VALUES)
+    assert (found.attrs["title"], ours.attrs["units"]) == ("three", "m")
+    assert ours.metadata.to_dict()["dimension_names"] == ("z", "y", "x")
 
 
 def test_whole_files_are_measured(place: Place, tmp_path: Path) -> None:
@@ -342,7 +419,7 @@ def test_an_array_at_the_root_needs_a_group(session: frazil.Session, folder: Pat
 def test_a_set_that_is_not_there_is_named(session: frazil.Session, tmp_path: Path) -> None:
     refused(session, tmp_path / "none.json", ObjectNotFoundError, r"none\.json")
     (tmp_path / "empty").mkdir()
-    refused(session, tmp_path / "empty", FormatError, r"empty/\.zmetadata")
+    refused(session, tmp_path / "empty", FormatError, r"empty: .*\.zmetadata")
 
 
 def test_a_parquet_file_that_is_damaged_is_named(
@@ -355,6 +432,29 @@ def test_a_parquet_file_that_is_damaged_is_named(
     (target / ".zmetadata").write_text(json.dumps({"metadata": metadata, "record_size": 10}))
     (target / "a" / "refs.0.parq").write_bytes(b"PAR1 not")
     refused(session, target, FormatError, r"a/refs\.0\.parq")
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "record_size"),
+    [
+        ("../../a/.zarray", {}, 10),
+        ("a/.zarray", {"shape": [10**9, 10**9, 4]}, 10),
+        ("a/.zarray", {"shape": [10**18, 10**18, 4]}, 10**9),
+        ("a/.zarray", {}, 0),
+        ("a/.zarray", {}, "10"),
+    ],
+)
+def test_a_hostile_parquet_set_is_refused_at_once(
+    session: frazil.Session, tmp_path: Path, key: str, change: dict[str, Any], record_size: Any
+) -> None:
+    refs = array_set(VALUES, tmp_path / "chunk", compressors=None)
+    metadata = {key: {**json.loads(refs["a/.zarray"]), **change}}
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / ".zmetadata").write_text(
+        json.dumps({"metadata": metadata, "record_size": record_size})
+    )
+    refused(session, target, FormatError, r"set/\.zmetadata")
 
 
 def test_a_read_only_session_is_refused(disk: Place, folder: Path, tmp_path: Path) -> None:

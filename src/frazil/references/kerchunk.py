@@ -11,13 +11,14 @@ import numpy as np
 
 from frazil.api.session import IcechunkStore, Session
 from frazil.clock import from_datetime
-from frazil.errors import ObjectNotFoundError, ReadOnlyError
+from frazil.errors import FormatError, ObjectNotFoundError, ReadOnlyError
 from frazil.format.payloads import RefKind
 from frazil.paths import NodePath
 from frazil.references.columns import CONSOLIDATED_2, ReferenceSet
 from frazil.references.json_sets import decode_json_set, parse_reference_set
 from frazil.references.parquet_sets import read_parquet_set
 from frazil.references.plan import ImportPlan, plan_import
+from frazil.references.set_files import ContainedFiles, LocalFiles, SetFiles
 from frazil.references.sizes import sizes_of_files
 from frazil.references.writing import write_plan
 from frazil.repo import session as engine
@@ -52,8 +53,9 @@ def import_kerchunk(
 
     Args:
         target: a writable session, or its store.
-        source: a JSON file or a Parquet directory of this machine, or a set in memory as kerchunk
-            returns it.
+        source: a set in memory as kerchunk returns it, or the path or URL of a JSON file or a
+            directory of Parquet files. A URL is read as virtual chunks are: a container must
+            cover it, and be authorized.
         group: where the set goes. Groups that exist keep what they have; arrays must not exist.
         root: what relative paths of files in the set are relative to, a directory or a URL.
         templates: in place of those of the set that have the same name.
@@ -70,7 +72,7 @@ def import_kerchunk(
     session = target.engine if isinstance(target, Session) else target.session.engine
     if target.read_only:
         raise ReadOnlyError("cannot write to a read-only session")
-    references = read_set(source, templates=templates)
+    references = read_set(session, source, templates=templates)
     plan = plan_import(
         references,
         group=NodePath.from_key_prefix(group),
@@ -82,19 +84,29 @@ def import_kerchunk(
     return _counted(plan)
 
 
-def read_set(source: KerchunkSource, *, templates: Mapping[str, str] | None = None) -> ReferenceSet:
+def read_set(
+    session: engine.Session,
+    source: KerchunkSource,
+    *,
+    templates: Mapping[str, str] | None = None,
+) -> ReferenceSet:
     if isinstance(source, Mapping):
         return parse_reference_set("references", source, templates=templates)
-    path = Path(fspath(source).removeprefix("file://"))
-    if path.is_dir():
-        return read_parquet_set(path)
-    if path.name == CONSOLIDATED_2:
-        return read_parquet_set(path.parent)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ObjectNotFoundError(str(path)) from error
-    return decode_json_set(str(path), data, templates=templates)
+    place = fspath(source)
+    files: SetFiles
+    if "://" in place and not place.startswith("file://"):
+        files = ContainedFiles(session, place)
+    else:
+        files = LocalFiles(Path(place.removeprefix("file://")))
+    found = None if place.endswith(".json") else read_parquet_set(files)
+    if found is not None:
+        return found
+    if isinstance(files, LocalFiles) and files.root.is_dir():
+        raise FormatError(f"a directory without {CONSOLIDATED_2} is no reference set", where=place)
+    data = files.find("")
+    if data is None:
+        raise ObjectNotFoundError(place)
+    return decode_json_set(place, data, templates=templates)
 
 
 def _expected_s(session: engine.Session, last_updated_at: datetime | None) -> int:

@@ -16,8 +16,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,55 +25,73 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format import texts
+from frazil.paths import NodePath
 from frazil.references.columns import (
     ARRAY_2,
     CONSOLIDATED_2,
     ChunkColumns,
     ReferenceSet,
     array_paths,
+    wrong,
 )
 from frazil.references.grids import Grid, grid_of
+from frazil.references.set_files import SetFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MAX_RECORDS = 1_000_000  # files of one array: a few bytes of JSON must not keep us for ever
 
-def read_parquet_set(directory: Path) -> ReferenceSet:
-    """Raises FormatError, naming the file that is wrong."""
-    where = directory / CONSOLIDATED_2
-    try:
-        document = json.loads(where.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise FormatError(f"not JSON: {error}", where=str(where)) from error
-    except OSError as error:
-        raise FormatError(
-            f"not a Parquet reference set: {error.strerror}", where=str(where)
-        ) from error
-    match document:
-        case {"metadata": dict() as documents, "record_size": int() as rows} if rows > 0:
-            pass
-        case _:
-            raise FormatError("expected `metadata` and a positive `record_size`", where=str(where))
-    for key, value in documents.items():
-        if not isinstance(value, dict):
-            raise FormatError(f"{key!r} is {type(value).__name__}, not an object", where=str(where))
+
+def read_parquet_set(files: SetFiles) -> ReferenceSet | None:
+    """None if there is none. Raises FormatError, naming the file that is wrong."""
+    data, where = files.find(CONSOLIDATED_2), files.place(CONSOLIDATED_2)
+    if data is None:
+        return None
+    documents, record_size = _parse_metadata(where, data)
     chunks = {}
     for path in sorted(array_paths(documents)):
         key = f"{path}/{ARRAY_2}".lstrip("/")
         if key not in documents:
-            raise FormatError(f"{path!r} is not an array of Zarr version 2", where=str(where))
-        grid = grid_of(str(where), key, documents[key])
-        chunks[path] = _read_array(directory / path, grid, rows)
-    return ReferenceSet(str(directory), documents, chunks)
+            raise FormatError(f"{path!r} is not an array of Zarr version 2", where=where)
+        try:
+            NodePath.from_key_prefix(path)  # or it might lead to other files than ours
+        except InvalidInputError as error:
+            raise wrong(where, key, error.message) from error
+        grid = grid_of(where, key, documents[key])
+        if prod(grid.shape) > _MAX_RECORDS * record_size:
+            raise wrong(where, key, f"{prod(grid.shape)} chunks in files of {record_size}")
+        chunks[path] = _read_array(files, path, grid, record_size)
+    return ReferenceSet(files.place(""), documents, chunks)
 
 
-def _read_array(directory: Path, grid: Grid, record_size: int) -> ChunkColumns:
+def _parse_metadata(where: str, data: bytes) -> tuple[dict[str, dict[str, Any]], int]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"not JSON: {error}", where=where) from error
+    match document:
+        case {"metadata": dict() as documents, "record_size": int() as rows} if 0 < rows < 2**40:
+            pass
+        case _:
+            raise FormatError("expected `metadata` and a positive `record_size`", where=where)
+    for key, value in documents.items():
+        if not isinstance(value, dict):
+            raise FormatError(f"{key!r} is {type(value).__name__}, not an object", where=where)
+    return documents, rows
+
+
+def _read_array(files: SetFiles, path: str, grid: Grid, record_size: int) -> ChunkColumns:
     total = prod(grid.shape)
-    parts = [_nothing(grid)]
-    for first in range(0, total, record_size):
-        file = directory / f"refs.{first // record_size}.parq"
-        if file.is_file():
-            parts.append(_read_record(file, grid, range(first, min(total, first + record_size))))
+
+    def read(name: str) -> ChunkColumns | None:
+        data = files.find(name)
+        first = int(name.split(".")[-2]) * record_size
+        numbers = range(first, min(total, first + record_size))
+        return None if data is None else _read_record(files.place(name), data, grid, numbers)
+
+    names = (f"{path}/refs.{n}.parq".lstrip("/") for n in range(-(-total // record_size)))
+    parts = [_nothing(grid), *(part for part in files.map(read, names) if part is not None)]
     return ChunkColumns(
         index=np.concatenate([part.index for part in parts]),
         location=texts.concat([part.location for part in parts]),
@@ -91,12 +108,12 @@ def _nothing(grid: Grid) -> ChunkColumns:
     return ChunkColumns(index, none, numbers, numbers, np.zeros(0, np.bool_), none)
 
 
-def _read_record(file: Path, grid: Grid, numbers: range) -> ChunkColumns:
+def _read_record(file: str, data: bytes, grid: Grid, numbers: range) -> ChunkColumns:
     """The chunks with these numbers that the file has references for."""
     with _arrow_errors_as_ours(file):
-        from pyarrow import parquet  # noqa: PLC0415 -- heavy, and only for sets in Parquet
+        from pyarrow import BufferReader, parquet  # noqa: PLC0415 -- heavy, and only for these
 
-        table = parquet.read_table(file, partitioning=None).slice(0, len(numbers))
+        table = parquet.read_table(BufferReader(data), partitioning=None).slice(0, len(numbers))
     location, raw = _strings(file, table, "path"), _strings(file, table, "raw")
     offset, size = _integers(file, table, "offset"), _integers(file, table, "size")
     inline = raw.present
@@ -108,7 +125,7 @@ def _read_record(file: Path, grid: Grid, numbers: range) -> ChunkColumns:
     length = np.where(inline, raw.lengths(), size)
     empty = there[(length[there] == 0) & ~whole[there]]
     if len(empty):
-        raise FormatError(f"row {int(empty[0])} is of no bytes", where=str(file))
+        raise FormatError(f"row {int(empty[0])} is of no bytes", where=file)
     return ChunkColumns(
         index=index.astype(np.int64),
         location=StringColumn(np.where(inline, -1, location.codes)[there], location.strings),
@@ -119,7 +136,7 @@ def _read_record(file: Path, grid: Grid, numbers: range) -> ChunkColumns:
     )
 
 
-def _strings(file: Path, table: "pa.Table", name: str) -> StringColumn:
+def _strings(file: str, table: "pa.Table", name: str) -> StringColumn:
     """A column of text or bytes, by code; null where it is missing."""
     import pyarrow as pa  # noqa: PLC0415 -- loaded by now
 
@@ -138,7 +155,7 @@ def _strings(file: Path, table: "pa.Table", name: str) -> StringColumn:
     return StringColumn(np.asarray(codes, np.int64), strings)
 
 
-def _integers(file: Path, table: "pa.Table", name: str) -> npt.NDArray[np.int64]:
+def _integers(file: str, table: "pa.Table", name: str) -> npt.NDArray[np.int64]:
     """A column of numbers that are not negative, 0 where they are missing."""
     if name not in table.column_names:
         return np.zeros(table.num_rows, np.int64)
@@ -148,14 +165,12 @@ def _integers(file: Path, table: "pa.Table", name: str) -> npt.NDArray[np.int64]
         column = table.column(name).cast(pa.int64()).fill_null(0)
         values = np.asarray(column.to_numpy(), np.int64)
     if len(values) and int(values.min()) < 0:
-        raise FormatError(
-            f"{name} {int(values.min())} in row {int(values.argmin())}", where=str(file)
-        )
+        raise FormatError(f"{name} {int(values.min())} in row {int(values.argmin())}", where=file)
     return values
 
 
 @contextmanager
-def _arrow_errors_as_ours(file: Path) -> Iterator[None]:
+def _arrow_errors_as_ours(file: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
@@ -163,6 +178,6 @@ def _arrow_errors_as_ours(file: Path) -> Iterator[None]:
             "reference sets in Parquet need pyarrow: pip install 'frazil[spark]'"
         ) from error
     except OSError as error:
-        raise FormatError(f"not Parquet: {error}", where=str(file)) from error
+        raise FormatError(f"not Parquet: {error}", where=file) from error
     except ValueError as error:  # ArrowInvalid, and other errors of Arrow, are of this kind
-        raise FormatError(f"not references in Parquet: {error}", where=str(file)) from error
+        raise FormatError(f"not references in Parquet: {error}", where=file) from error
