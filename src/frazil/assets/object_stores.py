@@ -116,13 +116,21 @@ def portable(stored: StorageSettings | None) -> StorageSettings | None:
 _OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
 
 
-def with_settings(store: ObjectStore, settings: StorageSettings | None) -> ObjectStore:
-    """The same store, working as a configuration says. Only remote ones listen."""
+def with_settings(
+    store: ObjectStore, settings: StorageSettings | None, *, max_requests: int | None = None
+) -> ObjectStore:
+    """The same store, working as a configuration says. Only remote ones listen.
+
+    `max_requests` are those at a time of the whole store.
+    """
     match store:
         case RemoteStore() | LateStore():
-            return store.with_settings(remote_settings(settings, before=store.settings))
+            said = remote_settings(settings, before=store.settings)
+            if max_requests is not None:
+                said = replace(said, max_requests=max(1, max_requests))
+            return store.with_settings(said)
         case Counting() | Prefixed() | ReadOnly():
-            inner = with_settings(store.inner, settings)
+            inner = with_settings(store.inner, settings, max_requests=max_requests)
             return store if inner is store.inner else replace(store, inner=inner)
         case _:
             return store

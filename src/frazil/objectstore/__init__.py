@@ -16,6 +16,8 @@ from frazil.objectstore.protocol import (
     Precondition,
     content_version,
 )
+from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly, Request
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "Precondition",
     "Prefixed",
     "ReadOnly",
+    "RemoteSettings",
+    "RemoteStore",
     "Request",
     "content_version",
 ]

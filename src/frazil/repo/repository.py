@@ -101,7 +101,7 @@ class Repository:
                 kind="parent-directory-not-clean",
             )
         given = given_config(config)
-        store = with_settings(store, given.storage)
+        store = _configured(store, given)
         repository = cls(store, given, clock, spec_version=spec_version, access=access)
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
@@ -118,12 +118,13 @@ class Repository:
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
-        store = with_settings(store, given.storage)
+        store = _configured(store, given)
         version, stored, caches = stored_config(store, given, clock)
         merged = given
         if stored is not None:
             found = usable_config(decode_config(stored))
-            store = with_settings(with_settings(store, portable(found.storage)), given.storage)
+            elsewhere = replace(found, storage=portable(found.storage))
+            store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)
         return cls(store, merged, clock, spec_version=version, access=access, caches=caches)
 
@@ -136,7 +137,7 @@ class Repository:
         """
         given = given_config(config)
         again = type(self)(
-            with_settings(self.store, given.storage),
+            _configured(self.store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
@@ -328,3 +329,7 @@ class Repository:
         )
         preload_manifests(self._files, base, reader=session)
         return session
+
+
+def _configured(store: ObjectStore, config: RepositoryConfig) -> ObjectStore:
+    return with_settings(store, config.storage, max_requests=config.max_concurrent_requests)

@@ -33,6 +33,8 @@ class RecordingServer(LoopbackServer):
         self.busiest = 0  # most requests at a time
         self.knows_ranges = knows_ranges
         self.pause_s = pause_s
+        self.counts_generations = False  # as Google's server does
+        self.generations: dict[str, int] = {}
         self._busy = 0
         self._count_lock = threading.Lock()
 
@@ -63,12 +65,24 @@ class _Handler(QuietHandler):
         body = self.rfile.read(int(headers.get("content-length", 0)))
         server.leave()  # the client's next request may come before this thread goes on
         if self.command == "PUT":
-            server.objects[unquote(parts.path)] = body
-            self._answer(HTTPStatus.OK, {"ETag": _etag(body)}, b"")
+            self._take(server, unquote(parts.path), body)
         else:
             self._give(server, unquote(parts.path), headers.get("range"))
 
     do_GET = do_HEAD = do_PUT = handle_any  # noqa: N815 - the library's names
+
+    def _take(self, server: RecordingServer, path: str, body: bytes) -> None:
+        now = server.generations.get(path, 0)
+        expected = self.headers.get("x-goog-if-generation-match")
+        if server.counts_generations and expected not in (None, str(now)):
+            self._answer(HTTPStatus.PRECONDITION_FAILED, {}, b"")
+            return
+        server.objects[path] = body
+        server.generations[path] = now + 1
+        headers = {"ETag": _etag(body)}
+        if server.counts_generations:
+            headers["x-goog-generation"] = str(now + 1)
+        self._answer(HTTPStatus.OK, headers, b"")
 
     def _give(self, server: RecordingServer, path: str, wanted: str | None) -> None:
         data = server.objects.get(path)
@@ -76,6 +90,8 @@ class _Handler(QuietHandler):
             self._answer(HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>")
             return
         headers = {"ETag": _etag(data), "Last-Modified": formatdate(1e9, usegmt=True)}
+        if server.counts_generations:
+            headers["x-goog-generation"] = str(server.generations[path])
         found = _RANGE.fullmatch(wanted or "") if server.knows_ranges else None
         if found is None:
             self._answer(HTTPStatus.OK, headers, data)

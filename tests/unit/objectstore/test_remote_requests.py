@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,10 +19,11 @@ from frazil.errors import (
     InvalidInputError,
     ObjectChangedError,
     ObjectNotFoundError,
+    PreconditionFailedError,
     ReadOnlyError,
     StorageError,
 )
-from frazil.objectstore import Absent, Counting, ObjectStore, Prefixed
+from frazil.objectstore import Absent, Counting, Matches, ObjectStore, Prefixed
 from frazil.objectstore.credentials import (
     GcsAnonymousCredentials,
     S3AnonymousCredentials,
@@ -472,3 +474,36 @@ def test_credentials_are_got_when_needed_and_travel_if_asked_to(
     assert count.read_text() == "xx"
     assert key_used(scattered) == key_used(scattered) == "id2"
     assert count.read_text() == "xx"
+
+
+def test_a_repository_makes_no_more_requests_than_it_may(server: RecordingServer) -> None:
+    store = RemoteStore(s3(server))
+    tuned = with_settings(store, None, max_requests=2)
+    assert isinstance(tuned, RemoteStore)
+    server.pause_s = 0.01
+    server.objects["/bucket/root/key"] = DATA
+    small = tuned.with_settings(replace(tuned.settings, request_bytes=1000))
+    small.get("key")
+    assert server.busiest == 2
+    assert with_settings(store, None) is store
+
+
+def test_versions_of_google_are_generations(server: RecordingServer) -> None:
+    place = GcsPlace(
+        bucket="bucket",
+        prefix="p",
+        credentials=GcsAnonymousCredentials(),
+        config=(("google_base_url", server.url),),
+    )
+    store = RemoteStore(place, RemoteSettings(max_tries=1))
+    server.counts_generations = True
+    first = store.put("key", b"one", when=Absent())
+    assert store.get("key").version == first != ""
+    second = store.put("key", b"two", when=Matches(first))
+    assert server.last("PUT").headers["x-goog-if-generation-match"] == first
+    assert store.get("key").version == second != first
+    for when in (Absent(), Matches(first), Matches("")):
+        with pytest.raises(PreconditionFailedError):
+            store.put("key", b"three", when=when)
+    assert bytes(store.get("key").data) == b"two"
+    assert server.last("PUT").headers["x-goog-meta-icechunkwriteid"]
