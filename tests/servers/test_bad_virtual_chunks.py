@@ -138,7 +138,7 @@ def test_a_file_that_is_shorter_than_the_reference_says(origin: Origin, length: 
         lambda: origin.read("good", length, origin.right),
         origin.proxy,
         origin.url + "good",
-        str(length),
+        f"bytes 100 to {100 + length} were asked for and it ends at 200",
     )
 
 
