@@ -9,7 +9,6 @@ remote_errors     what obstore raises, as our errors
 """
 
 from collections.abc import Buffer, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import batched
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -73,9 +72,6 @@ class RemoteStore:
 
     def with_settings(self, settings: RemoteSettings) -> "RemoteStore":
         return self if settings == self._settings else RemoteStore(self._place, settings)
-
-    def with_user_agent(self, user_agent: str | None) -> "RemoteStore":
-        return self.with_settings(replace(self._settings, user_agent=user_agent))
 
     # Reading
 

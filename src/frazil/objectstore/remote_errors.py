@@ -92,9 +92,7 @@ def translated(doing: str, location: str, key: str) -> Iterator[None]:
     """Errors of obstore raised inside become StorageError, ObjectNotFoundError included."""
     try:
         yield
-    except StorageError:
-        raise
-    except InvalidInputError:
+    except (StorageError, InvalidInputError):  # ours already, though also builtins
         raise
     except foreign_errors() as error:
         failure = failure_of(error)
