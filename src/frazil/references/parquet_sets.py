@@ -179,5 +179,6 @@ def _arrow_errors_as_ours(file: str) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise FormatError(f"not Parquet: {error}", where=file) from error
-    except ValueError as error:  # ArrowInvalid, and other errors of Arrow, are of this kind
+    except (ValueError, TypeError, KeyError, IndexError, NotImplementedError) as error:
+        # Every error of Arrow is also one of these.
         raise FormatError(f"not references in Parquet: {error}", where=file) from error
