@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 
+WRITE = "write"  # the one doing for which nothing has to be there
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _SECRETS = re.compile(  # in URLs: user names and passwords, and queries, which may be signed
@@ -100,7 +101,7 @@ def translated(doing: str, location: str, key: str) -> Iterator[None]:
 
 
 def storage_error(failure: Failure, doing: str, location: str, key: str) -> StorageError:
-    if failure.missing and key:
+    if failure.missing and key and doing != WRITE:
         return ObjectNotFoundError(key)
     where = f"{location.rstrip('/')}/{key}" if key else location
     throttled = failure.code in _THROTTLED or failure.status == 429

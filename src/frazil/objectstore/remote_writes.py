@@ -24,6 +24,7 @@ from uuid import uuid4
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from frazil.objectstore.protocol import Absent, Always, Matches, Precondition
 from frazil.objectstore.remote_errors import (
+    WRITE,
     Failure,
     cause_of,
     failure_of,
@@ -97,10 +98,15 @@ class Writer:
 
     def _put_always(self, write: _Write, attributes: dict[str, str]) -> str:
         size_bytes = write.data.nbytes
-        with translated("write", self.location, write.key):
-            if size_bytes < self.settings.multipart_bytes or not size_bytes:
-                with self.requests.one():
-                    return self._send(write, attributes, use_multipart=False)
+        if size_bytes and size_bytes >= self.settings.multipart_bytes:
+            return self._put_in_parts(write, attributes | self._mark(write))
+        with translated(WRITE, self.location, write.key), self.requests.one():
+            return self._send(write, attributes, use_multipart=False)
+
+    def _put_in_parts(self, write: _Write, attributes: dict[str, str]) -> str:
+        """Its last request completes it, and cannot be repeated: its answer must not get lost."""
+        size_bytes = write.data.nbytes
+        try:
             with self.requests.many(self.settings.max_requests_for_object) as at_once:
                 return self._send(
                     write,
@@ -109,6 +115,12 @@ class Writer:
                     chunk_size=self.settings.part_bytes(size_bytes),
                     max_concurrency=at_once,
                 )
+        except foreign_errors() as error:
+            failure = failure_of(error)
+            found = self._look(write) if failure.unsettled or failure.missing else None
+            if found is not None and found.ours:
+                return found.version
+            raise self._error(write, failure) from cause_of(failure)
 
     def _send(self, write: _Write, attributes: dict[str, str], **options: Any) -> str:
         from obstore import put  # noqa: PLC0415 - `import frazil` stays light
@@ -120,8 +132,7 @@ class Writer:
 
     def _put_when(self, write: _Write, attributes: dict[str, str]) -> str:
         mode = self._mode(write)
-        if self._marks_writes:
-            attributes = attributes | {WRITE_ID: write.id}
+        attributes = attributes | self._mark(write)
         attempt = 0
         while True:
             attempt += 1
@@ -188,7 +199,10 @@ class Writer:
         return _Found(self._version(mark.etag, mark.generation), ours)
 
     def _error(self, write: _Write, failure: Failure) -> StorageError:
-        return storage_error(failure, "write", self.location, write.key)
+        return storage_error(failure, WRITE, self.location, write.key)
+
+    def _mark(self, write: _Write) -> dict[str, str]:
+        return {WRITE_ID: write.id} if self._marks_writes else {}
 
     @property
     def _marks_writes(self) -> bool:
