@@ -1,0 +1,1 @@
+"""Rows and chunk rows into arrays: plan (layout), place, assemble, store, commit once."""

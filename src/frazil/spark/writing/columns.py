@@ -1,0 +1,204 @@
+"""Columns of a DataFrame as an array stores them: the inverse of `cf.decode` and `schema.to_arrow`.
+
+column value                   stored value
+NULL                           the fill value; NaN where the array is of floats
+a value equal to a fill value  refused: it would be read as NULL
+TIMESTAMP, DATE                a number, by the CF `units` of the array; refused if not exact
+any, with scale_factor         (value - add_offset) / scale_factor, rounded for integers
+a number the dtype cannot hold refused
+"""
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.errors import InvalidInputError
+from frazil.spark.cf import Decoding, Plain, Scaled, Time
+
+type Column = npt.NDArray[Any]
+type Mask = npt.NDArray[np.bool_]
+
+_DAY_US = 86_400_000_000
+_OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredColumn:
+    """How one column is stored. Text is in object arrays, whatever the array makes of it."""
+
+    name: str
+    dtype: np.dtype[Any]
+    decoding: Decoding
+    narrows: bool = False  # whether the caller asked for floats of fewer bits
+
+    @property
+    def work_dtype(self) -> np.dtype[Any]:
+        return np.dtype(object) if self.dtype.kind in "TUO" else self.dtype
+
+    @property
+    def null(self) -> Any:
+        """What NULL is stored as; None if nothing can be."""
+        if self.decoding.missing:
+            return self.decoding.missing[0]
+        if self.dtype.kind in "fc":
+            return self.dtype.type(np.nan)
+        return self.dtype.type("NaT") if self.dtype.kind in "mM" else None
+
+
+def encode_column(spec: StoredColumn, column: pa.Array) -> Column:
+    """Stored values (n,) of an Arrow array. InvalidInputError names the column."""
+    null = np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False), dtype=bool)
+    values = _logical(spec, column)
+    stored = _stored(spec, values, null)
+    _require_no_fill(spec, stored, null)
+    if null.any():
+        if spec.null is None:
+            raise InvalidInputError(
+                f"column {spec.name!r} has a NULL, and its array ({spec.dtype}) no value to store"
+                " for it: give one with the option `fill`"
+            )
+        stored[null] = spec.null
+    return stored
+
+
+def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
+    """As `encode_column`, of values that say where a row goes: none may be missing."""
+    if column.null_count:
+        raise InvalidInputError(
+            f"dimension {spec.name!r} is NULL in {column.null_count} rows: they have no place"
+        )
+    stored = encode_column(spec, column)
+    if stored.dtype.kind in _OWN_NULL and np.isnan(stored).any():
+        raise InvalidInputError(f"dimension {spec.name!r} has NaN: such a row has no place")
+    return stored
+
+
+def text_of(spec: StoredColumn, value: object) -> str:
+    """A stored value, for a message."""
+    if isinstance(spec.decoding, Time):
+        micros = round(float(str(value)) * spec.decoding.unit_us) + spec.decoding.epoch_us
+        return str(np.datetime64(micros, "us"))
+    return str(value)
+
+
+def _logical(spec: StoredColumn, column: pa.Array) -> Column:
+    """Numbers, objects (text, bytes), or microseconds for what is a time."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        dtype = np.complex64 if kind.field("re").type == pa.float32() else np.complex128
+        parts = [_numbers(column.field(name), 0.0) for name in ("re", "im")]
+        return (parts[0] + 1j * parts[1]).astype(dtype)
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        return _numbers(column.cast(pa.int64()), 0)
+    if pa.types.is_date(kind):
+        return _numbers(column.cast(pa.int32()), 0).astype(np.int64) * _DAY_US
+    if pa.types.is_primitive(kind):
+        return _numbers(column, fill=False if pa.types.is_boolean(kind) else 0)
+    if pa.types.is_decimal(kind):
+        return _from_decimal(spec, column)
+    empty = b"" if pa.types.is_binary(kind) else ""
+    return np.asarray(column.fill_null(empty).to_numpy(zero_copy_only=False), dtype=object)
+
+
+def _numbers(column: pa.Array, fill: float) -> Column:
+    filled = column.fill_null(fill) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False))
+
+
+def _from_decimal(spec: StoredColumn, column: pa.Array) -> Column:
+    target = pa.uint64() if spec.dtype.kind == "u" else pa.int64()
+    try:
+        return _numbers(column.cast(target), 0)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"column {spec.name!r}: {error}") from error
+
+
+def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
+    match spec.decoding:
+        case Plain():
+            return _cast(spec, values, null)
+        case Scaled(scale, offset):
+            packed = (values.astype(np.float64) - offset) / scale
+            if spec.dtype.kind in "iu":
+                packed = np.rint(np.where(null | np.isnan(packed), 0, packed))
+                null |= np.isnan(values.astype(np.float64))
+            return _cast(spec, packed, null, rounds=True)
+        case Time(unit_us, epoch_us):
+            return _stored_time(spec, values, null, unit_us, epoch_us)
+        case _:
+            assert_never(spec.decoding)
+
+
+def _stored_time(
+    spec: StoredColumn, micros: Column, null: Mask, unit_us: int, epoch_us: int
+) -> Column:
+    since = np.where(null, 0, micros - np.int64(epoch_us))
+    if spec.dtype.kind == "f":
+        return (since / np.float64(unit_us)).astype(spec.dtype)
+    whole, rest = np.divmod(since, np.int64(unit_us))
+    if rest.any():
+        wrong = np.datetime64(int(micros[np.flatnonzero(rest)[0]]), "us")
+        raise InvalidInputError(
+            f"column {spec.name!r}: {wrong} is no whole number of the units the array counts in"
+        )
+    return _cast(spec, whole, null)
+
+
+def _cast(spec: StoredColumn, values: Column, null: Mask, *, rounds: bool = False) -> Column:
+    """As the dtype, exactly; floats may lose bits where that was asked for."""
+    dtype = spec.work_dtype
+    if dtype.kind in "mM":
+        return _cast_time(spec, values)
+    if dtype.kind == "O" or values.dtype.kind == "O":
+        return _cast_text(spec, values)
+    with np.errstate(invalid="ignore", over="ignore"):
+        out = values.astype(dtype)
+        free = rounds and dtype.kind == "f"
+        if values.dtype == dtype or free or (spec.narrows and dtype.kind in "fc"):
+            return out
+        # there and back, since numpy compares int64 with uint64 and with floats in float64
+        same = (
+            (out == values) & ((out < 0) == (values < 0)) if dtype.kind in "iu" else out == values
+        )
+        if dtype.kind in "fc":
+            same |= np.isnan(out) & np.isnan(values)
+    wrong = np.flatnonzero(~(same | null))
+    if len(wrong):
+        raise InvalidInputError(
+            f"column {spec.name!r}: {values[wrong[0]]} does not fit into {spec.dtype}"
+        )
+    return out
+
+
+def _cast_time(spec: StoredColumn, micros: Column) -> Column:
+    kind = "datetime64[us]" if spec.dtype.kind == "M" else "timedelta64[us]"
+    times = micros.astype(np.int64).view(kind)
+    out = times.astype(spec.dtype)
+    if (out.astype(kind) != times).any():
+        raise InvalidInputError(f"column {spec.name!r}: a time does not fit into {spec.dtype}")
+    return out
+
+
+def _cast_text(spec: StoredColumn, values: Column) -> Column:
+    longest = {"U": spec.dtype.itemsize // 4, "S": spec.dtype.itemsize, "V": spec.dtype.itemsize}
+    limit = longest.get(spec.dtype.kind)
+    if limit is not None:
+        for value in values:
+            if len(value) > limit:
+                raise InvalidInputError(
+                    f"column {spec.name!r}: {value!r} does not fit into {spec.dtype}"
+                )
+    return values.astype(spec.work_dtype)
+
+
+def _require_no_fill(spec: StoredColumn, stored: Column, null: Mask) -> None:
+    for missing in spec.decoding.missing:
+        if bool(((stored == missing) & ~null).any()):
+            raise InvalidInputError(
+                f"column {spec.name!r} has the value {missing}, which its array stores for NULL:"
+                " choose another with the option `fill`"
+            )
