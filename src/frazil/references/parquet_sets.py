@@ -40,6 +40,7 @@ from frazil.references.set_files import SetFiles
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_COLUMNS = ("path", "offset", "size", "raw")
 _MAX_RECORDS = 1_000_000  # files of one array: a few bytes of JSON must not keep us for ever
 
 
@@ -114,6 +115,7 @@ def _read_record(file: str, data: bytes, grid: Grid, numbers: range) -> ChunkCol
         from pyarrow import BufferReader, parquet  # noqa: PLC0415 -- heavy, and only for these
 
         table = parquet.read_table(BufferReader(data), partitioning=None).slice(0, len(numbers))
+        table = table.select([name for name in table.column_names if name in _COLUMNS])
     location, raw = _strings(file, table, "path"), _strings(file, table, "raw")
     offset, size = _integers(file, table, "offset"), _integers(file, table, "size")
     inline = raw.present
