@@ -28,8 +28,10 @@ from frazil.format.repo_info import (
 )
 from frazil.format.snapshot import (
     ManifestFile,
+    NodeNames,
     Snapshot,
     SnapshotHead,
+    decode_node_names,
     decode_snapshot,
     decode_snapshot_head,
     encode_snapshot,
@@ -116,6 +118,13 @@ class Files:
         """Of a snapshot of version 1, without its nodes."""
         known = self.caches.snapshots.find(snapshot)
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
+
+    def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
+        """Of a snapshot, without the rest of it unless that is at hand."""
+        known = self.caches.snapshots.find(snapshot)
+        if known is not None:
+            return NodeNames.of(known.nodes)
+        return self._load(snapshot_key(snapshot), decode_node_names)
 
     def fetch_manifest(self, manifest: ManifestId) -> Manifest:
         known = self.caches.manifests.find(manifest)

@@ -8,6 +8,7 @@ from collections.abc import Buffer
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
@@ -25,7 +26,13 @@ from frazil.format.nodes import (
     id_column,
 )
 from frazil.format.nodes_v1 import with_shapes_v1
-from frazil.format.schemas import IDENTIFIER, MANIFEST_FILE_INFO_V2, SNAPSHOT, SNAPSHOT_HEAD
+from frazil.format.schemas import (
+    IDENTIFIER,
+    MANIFEST_FILE_INFO_V2,
+    SNAPSHOT,
+    SNAPSHOT_HEAD,
+    SNAPSHOT_NAMES,
+)
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [
@@ -33,9 +40,11 @@ __all__ = [
     "ManifestFile",
     "ManifestRef",
     "Node",
+    "NodeNames",
     "Nodes",
     "Snapshot",
     "SnapshotHead",
+    "decode_node_names",
     "decode_snapshot",
     "decode_snapshot_head",
     "encode_snapshot",
@@ -91,6 +100,18 @@ class SnapshotHead:
     metadata: dict[str, Json]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeNames:
+    """Ids and paths of all nodes of a snapshot, in any order."""
+
+    ids: npt.NDArray[np.uint8]  # (n, 8)
+    paths: StringColumn  # n
+
+    @classmethod
+    def of(cls, nodes: Nodes) -> "NodeNames":
+        return cls(nodes.table.struct("id").values, nodes.table.string("path"))
+
+
 def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
@@ -110,6 +131,13 @@ def decode_snapshot_head(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> 
     """As much as a walk through history needs; nodes are not looked at."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     return _decode_head(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
+
+
+def decode_node_names(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> NodeNames:
+    """As much as a diff needs."""
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    rows = decode(envelope.data, SNAPSHOT_NAMES).tables("nodes").rows
+    return NodeNames(rows.struct("id").values, rows.string("path"))
 
 
 def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2) -> bytes:

@@ -10,10 +10,13 @@ import numpy.typing as npt
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.index_keys import distinct
 from frazil.format.nodes import raw_ids
-from frazil.format.snapshot import Node, Nodes
+from frazil.format.snapshot import Node, NodeNames
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
+
+_ID = np.dtype("<u8")  # a node id, seen as a number
+_FEW = 500  # nodes that are sooner looked for than all of them listed
 
 
 class PathSet(AbstractSet[NodePath]):
@@ -61,26 +64,38 @@ type Paths = Callable[[NodeId], NodePath | None]
 class SnapshotPaths:
     """Paths by node id, as in these snapshots; an earlier one wins over a later one."""
 
-    def __init__(self, *snapshots: Nodes) -> None:
-        self._raw: dict[bytes, bytes] = {}
-        for nodes in reversed(snapshots):
-            self._raw.update(zip(nodes.raw_ids(), nodes.paths, strict=True))
+    def __init__(self, *snapshots: NodeNames) -> None:
+        self._snapshots = snapshots
+        self._known: dict[bytes, str] = {}
 
     def __call__(self, node_id: NodeId) -> NodePath | None:
-        found = next(self.texts([node_id.raw]), None)
+        found = self._all().get(node_id.raw)  # all at once: whoever asks for one asks for more
         try:
             return None if found is None else NodePath(found)
         except InvalidInputError as error:
             raise FormatError(f"node path is not valid: {error}") from error
 
     def texts(self, ids: Iterable[bytes]) -> Iterator[str]:
-        """Paths of those that are known."""
-        try:
-            for raw in ids:
-                if raw in self._raw:
-                    yield self._raw[raw].decode()
-        except UnicodeDecodeError as error:
-            raise FormatError(f"node path is not valid: {error}") from error
+        """Paths of those that are known. If they are few, others are not looked at."""
+        listed = list(ids)
+        if len(listed) > _FEW:
+            known = self._all()
+            yield from (known[raw] for raw in listed if raw in known)
+            return
+        wanted = np.frombuffer(b"".join(listed), _ID)
+        for names in self._snapshots:
+            if len(wanted):
+                found = np.ascontiguousarray(names.ids).view(_ID).reshape(-1)
+                rows = np.flatnonzero(np.isin(found, wanted))
+                wanted = wanted[~np.isin(wanted, found[rows])]
+                yield from (text or "" for text in names.paths.take(rows).pruned().to_texts())
+
+    def _all(self) -> dict[bytes, str]:
+        if not self._known:
+            for names in reversed(self._snapshots):
+                texts = (text or "" for text in names.paths.to_texts())
+                self._known.update(zip(raw_ids(names.ids), texts, strict=True))
+        return self._known
 
 
 def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:

@@ -298,8 +298,7 @@ class Repository:
         info = self._entry.fetch()
         first, last = history.require_row(info, start), history.require_row(info, end)
         logs = history.log_ids_between(info, first, last)
-        before, after = self._files.fetch_snapshot(start), self._files.fetch_snapshot(end)
-        path_of = SnapshotPaths(after.nodes, before.nodes)
+        path_of = SnapshotPaths(*map(self._files.fetch_node_names, (end, start)))
         return summarise(self._files.fetch_logs(logs), path_of)
 
     # Shared parts
