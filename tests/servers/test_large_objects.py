@@ -14,7 +14,15 @@ from frazil.objectstore import Absent
 from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.ranges import Range
 from frazil.testing.fault_proxy import FaultProxy
-from frazil.testing.faults import AnswerWith, DropResponse, Fault, Rule, Script, no_fault
+from frazil.testing.faults import (
+    AnswerWith,
+    DropResponse,
+    Fault,
+    RefuseWith,
+    Rule,
+    Script,
+    no_fault,
+)
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
 
@@ -98,12 +106,14 @@ def test_a_selection_of_many_chunks_takes_a_request_for_each_and_no_more(
 
 
 @pytest.mark.parametrize("fault", [DropResponse(), AnswerWith(500)], ids=["dropped", "500"])
-def test_an_upload_whose_completion_was_not_confirmed_is_complete(
+def test_an_upload_whose_completion_was_never_confirmed_is_complete(
     s3_server: S3Server, proxied: FaultProxy, fault: Fault
 ) -> None:
     settings = replace(IN_PARTS, max_tries=3, initial_backoff_ms=1, max_backoff_ms=10)
     store = s3_server.at(proxied.url).store(s3_server.new_prefix(), settings)
-    proxied.choose = Script(Rule(fault, method="POST", path="uploadId"))
+    completion = Rule(fault, method="POST", path="uploadId")
+    again = Rule(RefuseWith(503), method="POST", path="uploadId", skip=1, times=None)
+    proxied.choose = Script(completion, again)
     store.put("large", DATA)
     proxied.choose = no_fault
     assert proxied.count("POST", "uploadId") > 1  # obstore has tried to complete it again
