@@ -1,6 +1,6 @@
 """The files of one repository: fetched, decoded, remembered; encoded and put."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from frazil.assets.background import BETWEEN_FORKS
@@ -18,6 +18,7 @@ from frazil.assets.settings import Settings
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
+from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
     LogPage,
@@ -38,7 +39,8 @@ from frazil.format.snapshot import (
 )
 from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
-from frazil.ids import ManifestId, SnapshotId
+from frazil.format.txlog_stream import encode_txlog_stream
+from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
 
@@ -183,6 +185,16 @@ class Files:
         )
         self.store.put(transaction_key(log.id), data)
         self.caches.logs.remember(log.id, log)
+
+    def put_log_stream(
+        self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
+    ) -> None:
+        """A log in which these chunks are listed too: they may be too many to have in memory."""
+        settings = self.settings
+        data = encode_txlog_stream(
+            log, chunks, level=settings.compression_level, spec_version=settings.spec_version
+        )
+        self.store.put(transaction_key(log.id), data)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
         return self._load(snapshot_key(snapshot), decode_snapshot)

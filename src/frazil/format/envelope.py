@@ -10,10 +10,11 @@ offset  size  field
 """
 
 import struct
-from collections.abc import Buffer
+from collections.abc import Buffer, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from importlib.metadata import PackageNotFoundError, version
+from io import BytesIO
 
 import zstandard
 
@@ -136,8 +137,28 @@ def encode_envelope(
     writer: str = WRITER,
 ) -> bytes:
     """A file with this payload, which may come in parts: they are not put together first."""
-    header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
     parts = [memoryview(part) for part in (payload if isinstance(payload, list) else [payload])]
-    compressor = zstandard.ZstdCompressor(level=level, write_checksum=False)
-    frame = compressor.compressobj(size=sum(part.nbytes for part in parts))
-    return b"".join([header, *map(frame.compress, parts), frame.flush()])
+    size = sum(part.nbytes for part in parts)
+    return encode_envelope_stream(
+        parts, size, file_type, spec_version=spec_version, level=level, writer=writer
+    )
+
+
+def encode_envelope_stream(
+    parts: Iterable[Buffer],
+    size: int,
+    file_type: FileType,
+    *,
+    spec_version: int = NEWEST_SPEC_VERSION,
+    level: int = 3,
+    writer: str = WRITER,
+) -> bytes:
+    """The same of a payload of `size` bytes whose parts are made as they are wanted."""
+    header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
+    frame = zstandard.ZstdCompressor(level=level, write_checksum=False).compressobj(size=size)
+    file = BytesIO(header)
+    file.seek(len(header))
+    for part in parts:
+        file.write(frame.compress(memoryview(part)))
+    file.write(frame.flush())
+    return file.getvalue()

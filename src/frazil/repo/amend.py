@@ -9,6 +9,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit import (
     CommitRequest,
+    put_log,
     require_moves_allowed,
     require_sound_clock,
     require_tip,
@@ -65,7 +66,7 @@ def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_online(entry.fetch(), doing="flushing")
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
-    files.put_log(transaction_log(new_id, request.changes))
+    put_log(files, new_id, request.changes)
     require_sound_clock(files, snapshot)
 
     def list_it(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:

@@ -15,6 +15,7 @@ from frazil.format.snapshot import Node
 from frazil.format.txlog import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath
+from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.pending import PendingChunks
 
 
@@ -29,6 +30,7 @@ class ChangeSet:
         self.deleted: dict[NodeId, Node] = {}
         self.moved: dict[NodeId, Move] = {}  # from where each was in the base
         self.chunks: dict[NodeId, PendingChunks] = {}
+        self.attached: dict[NodeId, tuple[AttachedManifest, ...]] = {}  # written by others
         self.overtaken = False  # there were changes, though others may have made them since
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at
 
@@ -37,7 +39,7 @@ class ChangeSet:
         new = copy(self)
         new.edited, new.deleted = dict(self.edited), dict(self.deleted)
         new.created, new.updated = set(self.created), set(self.updated)
-        new.moved = dict(self.moved)
+        new.moved, new.attached = dict(self.moved), dict(self.attached)
         new._known = dict(self._known)  # noqa: SLF001 -- of the same class
         new.chunks = {node_id: pending.copy() for node_id, pending in self.chunks.items()}
         return new
@@ -45,7 +47,7 @@ class ChangeSet:
     @property
     def is_empty(self) -> bool:
         changed = self.created or self.updated or self.deleted or self.chunks or self.moved
-        return not (changed or self.overtaken)
+        return not (changed or self.attached or self.overtaken)
 
     def find_node(self, path: NodePath) -> Node | None:
         if path.text in self.edited:
@@ -148,6 +150,7 @@ class ChangeSet:
     def delete_node(self, node: Node) -> None:
         """Only this one, which must be there."""
         self.chunks.pop(node.id, None)
+        self.attached.pop(node.id, None)
         self.updated.discard(node.id)
         if node.id in self.created:
             self.created.remove(node.id)

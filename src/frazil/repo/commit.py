@@ -24,6 +24,7 @@ from frazil.format.txlog import TransactionLog
 from frazil.format.updates import NewCommit, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.repo import history
+from frazil.repo.attached_manifests import expanded, put_log_with, updated_chunks
 from frazil.repo.changes import ChangeSet
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.flags import MOVE_NODE, require_enabled
@@ -53,7 +54,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
     snapshot = write_snapshot(files, entry.clock, request, new_id)
-    files.put_log(transaction_log(new_id, request.changes))
+    put_log(files, new_id, request.changes)
     require_sound_clock(files, snapshot)
 
     def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
@@ -91,7 +92,24 @@ def write_snapshot(
     return snapshot
 
 
+def put_log(files: Files, snapshot: SnapshotId, changes: ChangeSet) -> None:
+    if changes.attached:
+        put_log_with(files, _log_without_attached(snapshot, changes), changes.attached)
+    else:
+        files.put_log(transaction_log(snapshot, changes))
+
+
 def transaction_log(snapshot: SnapshotId, changes: ChangeSet) -> TransactionLog:
+    log = _log_without_attached(snapshot, changes)
+    if not changes.attached:
+        return log
+    chunks = dict(log.updated_chunks)
+    for node_id, index in expanded(updated_chunks(changes.attached)).items():
+        chunks[node_id] = np.concatenate([chunks[node_id], index]) if node_id in chunks else index
+    return replace(log, updated_chunks=chunks)
+
+
+def _log_without_attached(snapshot: SnapshotId, changes: ChangeSet) -> TransactionLog:
     current = {node.id: node for node in changes.edited.values() if node is not None}
 
     def ids(wanted: set[NodeId], *, arrays: bool) -> npt.NDArray[np.uint8]:
@@ -131,7 +149,9 @@ def _write_manifests(
         return _store_array(files, node, None if pending is None else pending.changes())
 
     stored = files.pool.map(store, list(nodes.values()))
-    return [node for node, _ in stored], {file.id: file for _, new in stored for file in new}
+    new = [file for _, some in stored for file in some]
+    new += [each.file for some in changes.attached.values() for each in some]
+    return [node for node, _ in stored], {file.id: file for file in new}
 
 
 def _store_array(

@@ -167,6 +167,11 @@ def fork(session: Session) -> ForkedSession:
             kind="cannot-fork-read-only-session",
         )
     snapshot, changes = session.moment()
+    if changes.attached:
+        raise SessionStateError(
+            "cannot fork a session that manifests were attached to: commit it first",
+            kind="cannot-fork-attached-manifests",
+        )
     own = Layer.of(changes)
     above = session.inherited if isinstance(session, ForkedSession) else ()
     layers = above if own.is_empty else (*above, own)

@@ -180,6 +180,7 @@ class Session(SessionChunks):
         with self._writing:
             branch = self._require_to_commit(allow_empty=True)
             start = Position(self._base, self.copy_changes())
+            _require_attached_to_new(start.changes)
             for reached in replay(self.files, self._entry.fetch(), branch, start, policy):
                 self._be_at(reached.base, reached.changes.copy())
 
@@ -275,6 +276,15 @@ def _opened(opening: bytes, process: int) -> tuple[Files, Clock]:
     del process  # a forked child must not use its parent's threads, so it is part of the key
     store, settings, clock = pickle.loads(opening)  # noqa: S301 -- from a pickle
     return Files(store, settings), clock
+
+
+def _require_attached_to_new(changes: ChangeSet) -> None:
+    if not changes.attached.keys() <= changes.created:
+        raise SessionStateError(
+            "cannot rebase: manifests were attached to an array that the branch has, and would"
+            " hide what was written to it since; begin again at the tip of the branch",
+            kind="rebase-failed",
+        )
 
 
 def _require_no_array_above(changes: ChangeSet, path: NodePath) -> None:

@@ -5,7 +5,7 @@ cannot make a chunk disappear. What was found then is good for as long as it tak
 manifests and chunks of a snapshot do not change.
 """
 
-from collections.abc import Buffer, Callable, Iterable, Iterator
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +14,17 @@ from frazil.errors import InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ArrayData, Node
+from frazil.ids import ManifestId
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
+from frazil.repo.attached_manifests import AttachedManifest, attached_node
 from frazil.repo.chunk_reads import fetch_found, fetch_payload
 from frazil.repo.lookup import current_refs, find_committed, is_at_hand, lookup_current
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
 from frazil.repo.reindex import Rule, reindexed, require_regular_grid, shifted
 from frazil.repo.session_state import SessionState
+from frazil.repo.split_rules import cell_sizes
 from frazil.repo.writer import ChunkWriter
 
 
@@ -102,6 +105,21 @@ class SessionChunks(SessionState):
                 last = tuple(stop - 1 for _, stop in refs.bounding_box())
                 raise _outside(path, last, array)
             changes.pending(node).set_many(refs)
+
+    def attach_manifests(
+        self,
+        path: NodePath,
+        attached: Sequence[AttachedManifest],
+        replaced: Sequence[ManifestId] = (),
+    ) -> None:
+        """Manifests that others wrote for the array, instead of those that they replace."""
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            cell = cell_sizes(self.files.settings.splitting, node)
+            changes.edited[path.text] = attached_node(node, array, attached, replaced, cell=cell)
+            gone = set(replaced)
+            earlier = [e for e in changes.attached.get(node.id, ()) if e.file.id not in gone]
+            changes.attached[node.id] = (*earlier, *attached)
 
     def delete_chunk(self, path: NodePath, index: Index) -> None:
         """A change even if there was no such chunk; outside the grid nothing happens."""

@@ -68,6 +68,8 @@ def transplanted(
         path = paths.get(node.id, node.path)
         new.created.add(node.id)
         new.edited[path.text] = replace(node, path=path)
+    # Those of other arrays would hide what the branch has got since: the session refuses them.
+    new.attached = {i: found for i, found in changes.attached.items() if i in changes.created}
     for node_id, pending in changes.chunks.items():
         given_up = resolution.give_up_chunks.get(node_id)
         new.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
