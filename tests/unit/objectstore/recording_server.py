@@ -10,8 +10,15 @@ from http import HTTPStatus
 from typing import cast
 from urllib.parse import unquote, urlsplit
 
+from frazil.objectstore.credentials import S3FixedCredentials, S3StaticCredentials
+from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.testing.loopback import LoopbackServer, QuietHandler
 
+SMALL = RemoteSettings(request_bytes=1000, max_requests_for_object=4, max_tries=2)
+DATA = bytes(range(256)) * 100  # 25,600 bytes
+SECRET = "not-to-be-shown"  # noqa: S105 - of nobody
+STATIC = S3FixedCredentials(S3StaticCredentials("id", SECRET))
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -117,3 +124,15 @@ class _Handler(QuietHandler):
 
 def _etag(data: bytes) -> str:
     return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+def s3(server: RecordingServer, **options: object) -> S3Place:
+    """A place in a bucket of the server; options replace what is given here."""
+    given = {
+        "bucket": "bucket",
+        "prefix": "root",
+        "credentials": STATIC,
+        "region": "eu-x-1",
+        "endpoint_url": server.url,
+    }
+    return S3Place(**(given | options))  # type: ignore[arg-type]  # by their names
