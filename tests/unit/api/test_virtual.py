@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import xarray as xr
 import zarr
 
 from frazil import (
@@ -221,6 +222,21 @@ def test_virtual_bytes_are_not_kept(repository: Repository, files: Path) -> None
     assert bytes(np.asarray(array[:10])) == b"a" * 10
     (files / "a").write_bytes(b"z" * 100)
     assert bytes(np.asarray(array[:10])) == b"z" * 10
+
+
+def test_xarray_reads_them_like_any_other_chunk(repository: Repository, files: Path) -> None:
+    session = repository.writable_session("main")
+    zarr.create_array(
+        session.store, name="v", shape=(3, 10), chunks=(1, 10), dtype="u1", filters=None,
+        compressors=None, dimension_names=("name", "byte"),
+    )  # fmt: skip
+    specs = [
+        VirtualChunkSpec([row, 0], f"file://{files}/{name}", 5, 10)
+        for row, name in enumerate("abc")
+    ]
+    session.store.set_virtual_refs("v", specs)
+    with xr.open_zarr(session.store, consolidated=False) as dataset:
+        assert dataset.v.max("byte").values.tobytes() == b"abc"
 
 
 def test_leave_travels_in_pickles_and_is_never_stored(files: Path, tmp_path: Path) -> None:
