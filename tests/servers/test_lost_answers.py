@@ -203,13 +203,13 @@ def test_a_repository_is_created_once_though_the_answer_was_lost(line: Line) -> 
 class Overtaking:
     """The first write of the entry loses its answer; before it is sent again, another commits."""
 
-    def __init__(self, line: Line, other: Repository) -> None:
-        self._line = line
+    def __init__(self, other: Repository, entry: str) -> None:
         self._other = other
+        self._entry = entry
         self._writes = 0
 
     def __call__(self, method: str, path: str) -> Fault | None:
-        if method != "PUT" or self._line.entry not in path:
+        if method != "PUT" or self._entry not in path:
             return None
         self._writes += 1
         if self._writes == 2:
@@ -223,13 +223,23 @@ def test_an_operation_is_done_once_though_others_have_gone_on_since(line: Line, 
     other = begun(line)
     before = kinds(other)
     repo = Repository.open(line.shaky)
-    line.proxy.choose = Overtaking(line, other)
+    line.proxy.choose = Overtaking(other, line.entry)
     operation.act(repo)
     found = Repository.open(line.straight)
     assert kinds(found) == [*before, operation.logged, "NewCommit"]
     assert messages(found)[-1] == "overtaking"
     assert messages(found).count("new") == (name == "commit")
     assert messages(line.reference()) == messages(found)
+
+
+def test_a_commit_to_version_1_is_made_once_though_others_have_gone_on_since(line: Line) -> None:
+    other = Repository.create(line.straight, spec_version=1)
+    edit(other, "first").commit("first")
+    repo = Repository.open(line.shaky)
+    line.proxy.choose = Overtaking(other, "/refs/branch.main/ref.json")
+    edit(repo, "new").commit("new")
+    found = Repository.open(line.straight)
+    assert messages(found) == messages(line.reference()) == ["first", "new", "overtaking"]
 
 
 # Many writers in bad weather

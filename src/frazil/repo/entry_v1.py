@@ -59,6 +59,7 @@ from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.protocol import Absent, Matches, Precondition
 from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.initial import initial_snapshot
+from frazil.repo.own_update import was_committed
 from frazil.repo.refs import MAIN
 from frazil.repo.snapshot_chain import SnapshotChain
 from frazil.repo.spec_version import unsupported
@@ -144,9 +145,28 @@ class RefFilesEntry:
             try:
                 self._write(old, new, kind)
             except PreconditionFailedError:
-                continue
+                if not self._was_done(old, kind):
+                    continue
             return new
         raise exhausted(self.files.settings)
+
+    def _was_done(self, old: _Stored, kind: UpdateKind) -> bool:
+        """Whether a refused commit was stored: its answer lost, and others on top of it since."""
+        if not isinstance(kind, NewCommit):
+            return False
+        ref = self._find_branch(kind.branch)
+        return was_committed(
+            kind.new,
+            parent=old.branches[kind.branch].snapshot,
+            tip=None if ref is None else ref.snapshot,
+            parent_of=self._parent_of,
+        )
+
+    def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
+        try:
+            return self.files.fetch_head(snapshot).parent_id
+        except ObjectNotFoundError:  # whoever reads that history will be told
+            return None
 
     # Reading
 
