@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from frazil.paths import NodePath
 from frazil.spark.description import ArrayDescription
 from frazil.spark.ingestion.chunks import DEFAULT_CHUNK_BYTES, TEXT_BYTES, coordinate_chunks
 from frazil.spark.ingestion.metadata import json_attributes
@@ -48,6 +49,16 @@ class Layout:
     @property
     def shape(self) -> tuple[int, ...]:
         return self.grid.shape
+
+    @property
+    def paths(self) -> tuple[NodePath, ...]:
+        """Of the arrays, in their order."""
+        return tuple(NodePath(self.group).child(array.name) for array in self.arrays)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all cells, before compression."""
+        return prod(self.shape) * sum(a.column.work_dtype.itemsize for a in self.arrays)
 
 
 def plan_layout(

@@ -36,6 +36,7 @@ OPTIONS = {
     "group": "path of the group in it, / by default; created when missing",
     "branch": "that gets the commit, main by default",
     "input": "rows (one per cell), or chunks (as `mode` chunks reads them)",
+    "encode": "of chunk rows: false if `data` is as it is stored, encoded already",
     "mode": "create (or errorifexists), append, overwrite, region or upsert",
     "dims": "columns that say where a row goes, by commas or as a JSON list",
     "chunks": "JSON object of dimension names: chunk length, -1 for all of it",
@@ -81,6 +82,7 @@ class WriteOptions:
     group: str = "/"
     branch: str = "main"
     input: Input = Input.ROWS
+    encode: bool = True
     mode: WriteMode = WriteMode.APPEND
     dims: tuple[str, ...] | None = None
     append_dim: str | None = None
@@ -135,14 +137,17 @@ def _require_known(given: Mapping[str, str]) -> None:
         raise InvalidInputError(f"unknown option {unknown!r}{hint}; the options are {shown}")
 
 
+def parse_mode(text: str) -> WriteMode:
+    mode = _MODE_NAMES.get(text.lower())
+    if mode is None:
+        raise InvalidInputError(f"mode is {text!r}, expected {', '.join(map(repr, _MODE_NAMES))}")
+    return mode
+
+
 def _mode(text: str | None, *, overwrite: bool) -> WriteMode:
     if text is None:
         return WriteMode.OVERWRITE if overwrite else WriteMode.APPEND
-    mode = _MODE_NAMES.get(text.lower())
-    if mode is None:
-        raise InvalidInputError(
-            f"option 'mode' is {text!r}, expected {', '.join(map(repr, _MODE_NAMES))}"
-        )
+    mode = parse_mode(text)
     if overwrite and mode is not WriteMode.OVERWRITE:
         raise InvalidInputError(
             f"Spark's save mode is overwrite, the option 'mode' says {text!r}:"
@@ -239,6 +244,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "group": _group,
     "branch": _text,
     "input": _input,
+    "encode": _boolean,
     "dims": _names,
     "chunks": _object_of(int),
     "appendDim": _text,
@@ -262,6 +268,7 @@ _ATTRIBUTES = {
     "group": "group",
     "branch": "branch",
     "input": "input",
+    "encode": "encode",
     "dims": "dims",
     "appendDim": "append_dim",
     "unordered": "unordered",

@@ -77,7 +77,8 @@ def write_fragments(
     layout = plan_layout(prepared.target, prepared.documents, found, options.new)
     assembly = make_assembly(repository, session, prepared, layout)
     apply_layout(session, prepared.target, layout, options.group_attrs)
-    return merge_chunks(session, layout, merge_fragments(repository.store, fragments, assembly))
+    results = merge_fragments(repository.store, fragments, assembly)
+    return merge_chunks(session, layout.paths, results)
 
 
 def make_assembly(

@@ -4,7 +4,7 @@ Everything is pending until the commit.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,21 +85,27 @@ def make_group(session: Session, group: NodePath, attrs: Mapping[str, Json]) -> 
             session.set_node(path, group_document({**kept, **given}))
 
 
-def merge_chunks(session: Session, layout: Layout, results: Iterable[StoredChunks]) -> Written:
-    """References into the session. A chunk that was made twice is an error, never lost."""
+def merge_chunks(
+    session: Session, paths: Sequence[NodePath], results: Iterable[StoredChunks]
+) -> Written:
+    """References into the session. A chunk that was made twice is an error, never lost.
+
+    Results number the arrays that are at `paths`.
+    """
     chunks, size, rows = 0, 0, 0
     by_array: dict[int, list[StoredChunks]] = {}
     for result in results:
         by_array.setdefault(result.array, []).append(result)
         rows += result.rows if result.array == 0 else 0
     for number, parts in by_array.items():
-        array = layout.arrays[number]
-        path = NodePath(layout.group).child(array.name)
+        path = paths[number]
         refs = ChunkRefs.concat([part.refs for part in parts])
         emptied = np.concatenate([part.emptied for part in parts])
         all_made = np.concatenate([emptied, *(part.refs.index for part in parts)])
         if len(np.unique(all_made, axis=0)) != len(all_made):
-            raise InvalidInputError(f"two tasks made the same chunk of {array.name!r}")
+            raise InvalidInputError(
+                f"two rows are for one chunk of {path.name!r}", kind="duplicate-rows"
+            )
         if len(refs):
             session.set_chunk_refs(path, refs)
         for index in emptied.tolist():
