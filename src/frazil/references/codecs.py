@@ -40,7 +40,7 @@ def codec_documents(
     """The codecs of a version 3 array, in the order in which they encode."""
     given = [*filters, *([] if compressor is None else [compressor])]
     codecs = [_codec(config, itemsize) for config in given]
-    kinds = [_codec_class(codec["name"]) for codec in codecs]
+    kinds = [_codec_class(codec) for codec in codecs]
     on_arrays = sum(issubclass(kind, ArrayArrayCodec) for kind in kinds)
     if any(issubclass(kind, ArrayArrayCodec) for kind in kinds[on_arrays:]):
         raise InvalidInputError(
@@ -94,7 +94,7 @@ def _blosc(options: Mapping[str, Any], itemsize: int) -> CodecDocument:
     shuffle = options.get("shuffle", 1)
     if shuffle == -1:  # numcodecs: by bits for single bytes, else by bytes
         shuffle = 2 if itemsize == 1 else 1
-    if shuffle not in _BLOSC_SHUFFLES:
+    if not isinstance(shuffle, int) or shuffle not in _BLOSC_SHUFFLES:
         raise InvalidInputError(f"blosc's shuffle is {shuffle!r}, expected -1, 0, 1 or 2")
     return {
         "name": "blosc",
@@ -108,10 +108,19 @@ def _blosc(options: Mapping[str, Any], itemsize: int) -> CodecDocument:
     }
 
 
-def _codec_class(name: str) -> type[Any]:
+def _codec_class(document: CodecDocument) -> type[Any]:
+    """What zarr makes of it. Raises InvalidInputError if that is nothing."""
+    name = document["name"]
     try:
-        return get_codec_class(name)
+        found = get_codec_class(name)
+        found.from_dict(document)
     except (UnknownCodecError, KeyError) as error:
         raise InvalidInputError(
             f"zarr knows no codec {name!r} for arrays of version 3", kind="bad-metadata"
         ) from error
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidInputError(
+            f"the codec {document!r} is not one that zarr understands: {error}",
+            kind="bad-metadata",
+        ) from error
+    return found

@@ -26,6 +26,7 @@ from frazil.references.columns import (
 )
 from frazil.references.locations import located
 from frazil.references.zarr_v2 import array_document, group_document
+from frazil.repo.zarr_metadata import parse_node_metadata
 
 type SizesOf = Callable[[Strings], npt.NDArray[np.uint64]]  # bytes of each file
 
@@ -111,13 +112,17 @@ def _group_attributes(where: str, key: str, document: Mapping[str, Any]) -> Mapp
 def _array_text(
     where: str, key: str, document: Mapping[str, Any], attributes: Mapping[str, Any]
 ) -> bytes:
-    if key.rpartition("/")[2] == NODE_3:
-        # In a repository chunks have no keys, so theirs may be the usual ones.
-        return json.dumps({**document, "chunk_key_encoding": {"name": "default"}}).encode()
     try:
-        return json.dumps(array_document(document, attributes)).encode()
+        if key.rpartition("/")[2] == NODE_3:
+            # In a repository chunks have no keys, so theirs may be the usual ones.
+            made = {**document, "chunk_key_encoding": {"name": "default"}}
+        else:
+            made = array_document(document, attributes)
+        text = json.dumps(made).encode()
+        parse_node_metadata(text)  # here rather than when half is done
     except InvalidInputError as error:
         raise wrong(where, key, error.message) from error
+    return text
 
 
 def group_text(attributes: Mapping[str, Any]) -> bytes:
