@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # By the names that a configuration has for them; obstore computes no others.
 _CHECKSUMS = {"sha256": "SHA256", "crc64_nvme": "CRC64NVME"}
+_EARLY = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +183,20 @@ class Refreshing[T]:
 
     def __call__(self) -> dict[str, Any]:
         current, self._current = self._current, None
+        now = datetime.now(UTC)
         if current is not None:
             given = self._convert(current)
-            if given["expires_at"] is None or given["expires_at"] > datetime.now(UTC):
-                return given
-        return self._convert(self._fetch())
+            if given["expires_at"] is None or given["expires_at"] > now:
+                return _renewed_early(given, now)
+        return _renewed_early(self._convert(self._fetch()), now)
+
+
+def _renewed_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """To be replaced before it expires, by two minutes if it lives that long.
+
+    A request that has been signed may take a while until the server looks at it.
+    """
+    until = given["expires_at"]
+    if until is None:
+        return given
+    return given | {"expires_at": until - min(_EARLY, max(until - now, timedelta(0)) / 2)}
