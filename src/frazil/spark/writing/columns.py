@@ -155,17 +155,19 @@ def _cast(spec: StoredColumn, values: Column, null: Mask, *, rounds: bool = Fals
         return _cast_time(spec, values)
     if dtype.kind == "O" or values.dtype.kind == "O":
         return _cast_text(spec, values)
+    if values.dtype == dtype:
+        return values.copy()
     with np.errstate(invalid="ignore", over="ignore"):
         out = values.astype(dtype)
-        free = rounds and dtype.kind == "f"
-        if values.dtype == dtype or free or (spec.narrows and dtype.kind in "fc"):
-            return out
-        # there and back, since numpy compares int64 with uint64 and with floats in float64
-        same = (
-            (out == values) & ((out < 0) == (values < 0)) if dtype.kind in "iu" else out == values
-        )
-        if dtype.kind in "fc":
-            same |= np.isnan(out) & np.isnan(values)
+        if (rounds or spec.narrows) and values.dtype.kind in "fc" and dtype.kind in "fc":
+            same = np.isfinite(out) | ~np.isfinite(values)
+        else:
+            # there and back: numpy compares int64 with uint64 and with floats in float64
+            same = out.astype(values.dtype) == values
+            if dtype.kind in "iu":
+                same &= (out < 0) == (values < 0)
+            if dtype.kind in "fc":
+                same |= np.isnan(out) & np.isnan(values)
     wrong = np.flatnonzero(~(same | null))
     if len(wrong):
         raise InvalidInputError(
