@@ -31,7 +31,7 @@ pins() {
 
 install() {
     local name=$1 pinned folder=.build/$1 log=.build/$1.log
-    pinned=$(pins "$name")
+    pinned=$(pins "$name") || return 1
     cmp --silent "$pinned" "$folder/.installed" && return 0
     echo "installing $name into $folder (log: $log)"
     if ! { "install_$name" "$folder" || "install_$name" "$folder"; } >"$log" 2>&1; then # once more: networks fail
