@@ -2,7 +2,10 @@
 
 from frazil.spark.ingest import IngestResult, ingest
 from frazil.spark.progress import JobProgress
-from frazil.spark.read import ReadPlan, plan_read, read, register
+from frazil.spark.read import ReadPlan, plan_read, read
+from frazil.spark.read_chunks import read_chunks
+from frazil.spark.read_table import read_table
+from frazil.spark.register import register
 from frazil.spark.session import session
 from frazil.spark.sql import SqlPlan, plan_sql, sql
 
@@ -15,6 +18,8 @@ __all__ = [
     "plan_read",
     "plan_sql",
     "read",
+    "read_chunks",
+    "read_table",
     "register",
     "session",
     "sql",

@@ -84,13 +84,22 @@ class Grid:
         return next((d for d in self.dimensions if d.name == name), None)
 
 
-def choose_grid(group: GroupDescription, variables: Sequence[str] | None) -> Grid:
+def choose_grid(
+    group: GroupDescription,
+    variables: Sequence[str] | None,
+    dims: Sequence[str] | None = None,
+) -> Grid:
     """The table of the named variables, or of all that are not coordinates.
 
     Scalars, CF bounds and grid mappings are left out unless named: they describe the
-    other variables rather than being values on their grid.
+    other variables rather than being values on their grid. Of those that are left, `dims` keeps
+    the ones with exactly these dimensions.
     """
-    named = _named(group, variables) if variables is not None else _unnamed(group)
+    if variables is not None:
+        named = _named(group, variables)
+    else:
+        named = _unnamed(group) if dims is None else _values(group)
+    named = _of_dimensions(group, named, dims)
     _require_equal_dimensions(group, named)
     lead = named[0]
     dimensions = tuple(
@@ -102,7 +111,44 @@ def choose_grid(group: GroupDescription, variables: Sequence[str] | None) -> Gri
     return grid
 
 
+def choose_arrays(
+    group: GroupDescription,
+    variables: Sequence[str] | None,
+    dims: Sequence[str] | None = None,
+) -> list[ArrayDescription]:
+    """The named arrays, or all, coordinates too; of whatever dimensions, unless `dims` says."""
+    if variables is not None:
+        _require_there(group, variables)
+    elif not group.arrays:
+        raise _no_arrays(group)
+    names = list(group.arrays) if variables is None else list(dict.fromkeys(variables))
+    return _of_dimensions(group, [group.arrays[name] for name in names], dims)
+
+
+def _of_dimensions(
+    group: GroupDescription, arrays: list[ArrayDescription], dims: Sequence[str] | None
+) -> list[ArrayDescription]:
+    if dims is None:
+        return arrays
+    fitting = [array for array in arrays if sorted(array.dims) == sorted(dims)]
+    if fitting:
+        return fitting
+    raise InvalidInputError(
+        f"no variable of group {group.path!r} has the dimensions ({', '.join(dims)});"
+        f" there are: {_shown(arrays)}"
+    )
+
+
 def _named(group: GroupDescription, variables: Sequence[str]) -> list[ArrayDescription]:
+    _require_there(group, variables)
+    chosen = [group.arrays[name] for name in dict.fromkeys(variables)]
+    values = [a for a in chosen if not a.is_coordinate]
+    used = {dim for a in values for dim in a.dims}
+    # a coordinate of the chosen variables is a column anyway
+    return values + [a for a in chosen if a.is_coordinate and a.name not in used]
+
+
+def _require_there(group: GroupDescription, variables: Sequence[str]) -> None:
     if not variables:
         raise InvalidInputError("the option `variables` names no variable")
     missing = [name for name in variables if name not in group.arrays]
@@ -111,19 +157,24 @@ def _named(group: GroupDescription, variables: Sequence[str]) -> list[ArrayDescr
             f"no array {', '.join(map(repr, missing))} in group {group.path!r};"
             f" its arrays: {', '.join(sorted(group.arrays)) or 'none'}"
         )
-    chosen = [group.arrays[name] for name in dict.fromkeys(variables)]
-    values = [a for a in chosen if not a.is_coordinate]
-    used = {dim for a in values for dim in a.dims}
-    # a coordinate of the chosen variables is a column anyway
-    return values + [a for a in chosen if a.is_coordinate and a.name not in used]
+
+
+def _no_arrays(group: GroupDescription) -> InvalidInputError:
+    subgroups = f"; its subgroups: {', '.join(group.groups)}" if group.groups else ""
+    return InvalidInputError(f"group {group.path!r} has no arrays{subgroups}")
+
+
+def _values(group: GroupDescription) -> list[ArrayDescription]:
+    """All that are not coordinates, if there is such."""
+    arrays = list(group.arrays.values())
+    if not arrays:
+        raise _no_arrays(group)
+    return [a for a in arrays if not a.is_coordinate] or arrays
 
 
 def _unnamed(group: GroupDescription) -> list[ArrayDescription]:
     arrays = list(group.arrays.values())
-    if not arrays:
-        subgroups = f"; its subgroups: {', '.join(group.groups)}" if group.groups else ""
-        raise InvalidInputError(f"group {group.path!r} has no arrays{subgroups}")
-    values = [a for a in arrays if not a.is_coordinate]
+    values = _values(group)
     described = {
         str(a.attrs[key])
         for a in arrays
@@ -131,22 +182,29 @@ def _unnamed(group: GroupDescription) -> list[ArrayDescription]:
         if key in a.attrs
     }
     proper = [a for a in values if a.shape and a.name not in described]
-    return proper or values or arrays
+    return proper or values
 
 
 def _require_equal_dimensions(group: GroupDescription, arrays: Sequence[ArrayDescription]) -> None:
+    if len(_by_dimensions(arrays)) > 1:
+        raise InvalidInputError(
+            f"the variables of group {group.path!r} do not share their dimensions:"
+            f" {_shown(arrays)}; choose a set with the option `dims`, or name those that belong"
+            " together with the option `variables`"
+        )
+
+
+def _by_dimensions(arrays: Sequence[ArrayDescription]) -> list[list[ArrayDescription]]:
     kinds: dict[frozenset[tuple[str, int]], list[ArrayDescription]] = {}
     for array in arrays:
         kinds.setdefault(frozenset(zip(array.dims, array.shape, strict=True)), []).append(array)
-    if len(kinds) == 1:
-        return
-    shown = "; ".join(
+    return list(kinds.values())
+
+
+def _shown(arrays: Sequence[ArrayDescription]) -> str:
+    return "; ".join(
         f"{', '.join(a.name for a in members)} ({_shape_text(members[0])})"
-        for members in kinds.values()
-    )
-    raise InvalidInputError(
-        f"the variables of group {group.path!r} do not share their dimensions: {shown};"
-        " name those that belong together with the option `variables`"
+        for members in _by_dimensions(arrays)
     )
 
 

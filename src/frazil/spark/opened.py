@@ -1,7 +1,7 @@
 """Repositories as a scan sees them: pinned to a snapshot, described, read box by box."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -20,9 +20,16 @@ from frazil.spark.access import NO_ACCESS, AccessText, format_access, parse_acce
 from frazil.spark.cf import Values, decode
 from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.options import ReadOptions, Version
-from frazil.spark.place import PlaceText, format_path, format_place, open_place
+from frazil.spark.place import (
+    PlaceText,
+    format_path,
+    format_place,
+    open_place,
+    place_of_options,
+)
 from frazil.spark.plan import Axis, Box, Run, runs
 from frazil.spark.schema import ColumnPlan
+from frazil.spark.storage_options import with_prefix
 from frazil.zarrstore.arrays import open_array, read_region
 
 _WHOLE_COORDINATE = 2**20  # up to this many values a worker keeps a coordinate, for its next task
@@ -56,10 +63,13 @@ def access_to(repository: RepositoryLike) -> AccessText:
     return format_access(opened.access)
 
 
-def place_of(repository: RepositoryLike) -> PlaceText:
-    """Where executors find the repository."""
+def place_of(repository: RepositoryLike, storage: Mapping[str, object] | None = None) -> PlaceText:
+    """Where executors find the repository. `storage`: how a location is reached."""
     if isinstance(repository, str | os.PathLike):
-        return format_path(os.fspath(repository))
+        path = format_path(os.fspath(repository))
+        return place_of_options({"path": path.path, **with_prefix(storage)}) if storage else path
+    if storage:
+        raise InvalidInputError("`storage` goes with a location, not with an open repository")
     opened = repository if isinstance(repository, Repository) else repository.engine
     return format_place(opened.store)
 
@@ -67,7 +77,7 @@ def place_of(repository: RepositoryLike) -> PlaceText:
 def pin(options: ReadOptions) -> Pinned:
     """What the version is now. Raises the error of the tree that says what is missing."""
     place = PlaceText(options.path, options.secret_storage)
-    repository = _open_repository(place, options.access)
+    repository = open_repository(place, options.access)
     session = repository.readonly_session(_engine_version(options.version))
     return Pinned(place, str(session.snapshot_id), options.access)
 
@@ -83,7 +93,7 @@ def _engine_version(version: Version) -> versions.Version:
     return versions.Branch(branch)
 
 
-def _open_repository(place: PlaceText, access: AccessText) -> Repository:
+def open_repository(place: PlaceText, access: AccessText) -> Repository:
     return Repository.open(open_place(place), access=parse_access(access))
 
 
@@ -154,7 +164,7 @@ type _ReadRegion = Callable[[tuple[slice, ...]], npt.NDArray[Any]]
 
 def open_pinned(pinned: Pinned) -> Opened:
     version = versions.Exactly(SnapshotId.parse(pinned.snapshot))
-    repository = _open_repository(pinned.place, pinned.access)
+    repository = open_repository(pinned.place, pinned.access)
     return Opened(repository.readonly_session(version))
 
 

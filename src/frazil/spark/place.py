@@ -1,28 +1,26 @@
 """Where a repository is, as text: options are all that Spark hands to its workers.
 
 path            a folder, or the location of a bucket: s3://bucket/prefix
-secretStorage   how that bucket is reached, credentials included, pickled; the name makes Spark
-                hide it from its pages and plans
+storage.<name>  how that bucket is reached: see storage_options.py
+secretStorage   the same, credentials included, pickled; the name makes Spark hide it from its
+                pages and plans
 
 A location alone is opened with what each process finds in its environment.
 """
 
 import base64
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from frazil.errors import InvalidInputError
-from frazil.objectstore.credentials import GcsFromEnvCredentials, S3FromEnvCredentials
+from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import clean_prefix
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.spark.storage_options import storage_of, storage_options_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +40,29 @@ def format_place(store: ObjectStore) -> PlaceText:
         return PlaceText(store.root)
     if isinstance(store, RedirectedStore):
         store = store.target
-    if isinstance(store, RemoteStore):
+    if isinstance(store, RemoteStore | BucketRoot):
         secret = base64.b64encode(pickle.dumps(store)).decode()
-        return PlaceText(store.location, secret)
+        return PlaceText(store.place.location, secret)
     raise InvalidInputError(
         f"Spark's workers are other processes and cannot open {store!r};"
         " keep the repository in a folder or a bucket that they can see"
     )
 
 
+def place_of_options(options: Mapping[str, str]) -> PlaceText:
+    """Of `path` alone if no option says how to reach it."""
+    given = {name.lower(): text for name, text in options.items()}
+    if not storage_options_in(options):
+        return PlaceText(given.get("path", ""), given.get("secretstorage", ""))
+    if given.get("secretstorage"):
+        raise InvalidInputError("options secretStorage and storage.<name> exclude each other")
+    return format_place(storage_of(options).store)
+
+
 def open_place(text: PlaceText) -> ObjectStore:
-    if text.secret:
-        found = pickle.loads(base64.b64decode(text.secret))  # noqa: S301 -- written by `format_place`
-        if not isinstance(found, RemoteStore):
-            raise InvalidInputError("option 'secretStorage' is not what frazil wrote there")
-        return found
-    return _open_location(text.path)
-
-
-def _open_location(path: str) -> ObjectStore:
-    if "://" not in path:
-        return LocalStore(path)
-    parts = urlsplit(path)
-    prefix = clean_prefix(unquote(parts.path))
-    match parts.scheme:
-        case "file":
-            return LocalStore(unquote(parts.path))
-        case "s3":
-            credentials = S3FromEnvCredentials()
-            place = S3Place(bucket=parts.netloc, prefix=prefix, credentials=credentials)
-            return RemoteStore(place)
-        case "gs" | "gcs":
-            anywhere = GcsFromEnvCredentials()
-            return RemoteStore(GcsPlace(bucket=parts.netloc, prefix=prefix, credentials=anywhere))
-        case "http" | "https":
-            return RemoteStore(HttpPlace(base_url=path))
-        case _:
-            raise InvalidInputError(
-                f"no storage for {parts.scheme}:// in {path!r}: expected a folder, s3://, gs://"
-                " or http(s)://; others are read as frazil.spark.read(spark, repository)"
-            )
+    if not text.secret:
+        return storage_of({"path": text.path}).store
+    found = pickle.loads(base64.b64decode(text.secret))  # noqa: S301 -- written by `format_place`
+    if not isinstance(found, RemoteStore | BucketRoot):
+        raise InvalidInputError("option 'secretStorage' is not what frazil wrote there")
+    return found

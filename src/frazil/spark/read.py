@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError
+from frazil.spark.index_selection import to_index_selection
 from frazil.spark.opened import (
     Opened,
     Pinned,
@@ -31,10 +32,11 @@ from frazil.spark.options import (
     format_options,
     parse_as_of,
 )
+from frazil.spark.register import register_source
 from frazil.spark.scan import Scan, Table, VariableReads, plan_scan, plan_table
 from frazil.spark.schema import spark_schema
 from frazil.spark.selection import Selection, to_selection
-from frazil.spark.source import FORMAT, IcechunkSource
+from frazil.spark.source import FORMAT
 from frazil.spark.where import coordinates_of, names_in, plan_where
 
 _ZONE = "spark.sql.session.timeZone"
@@ -69,22 +71,13 @@ class ReadPlan:
         return f"read {self.chunks_read} of {self.chunks_total} chunks"
 
     def load(self, spark: SparkSession) -> DataFrame:
-        register(spark)
+        register_source(spark)
         # the schema is known, so Spark need not start a Python process to ask for it
         reader = spark.read.format(FORMAT).schema(spark_schema(self.table.columns))
         frame = reader.options(**format_options(self.options)).load()
         if self.where is not None:
             frame = frame.where(self.where)
         return frame if self.select is None else frame.select(*map(_quoted, self.select))
-
-
-def register(spark: SparkSession) -> None:
-    """Makes `format("icechunk")` known to a session.
-
-    Spark finds it by itself where frazil is installed; this helps where another package's data
-    source is broken, which hides all of them.
-    """
-    spark.dataSource.register(IcechunkSource)
 
 
 def read(
@@ -94,7 +87,9 @@ def read(
     group: str = "/",
     variables: Sequence[str] | str | None = None,
     columns: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
     sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
     where: str | None = None,
     branch: str | None = None,
     tag: str | None = None,
@@ -102,12 +97,15 @@ def read(
     as_of: datetime | str | None = None,
     decode_cf: bool = True,
     partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """A table of a group: a row per element, a column per dimension and per variable.
 
     `sel` picks values of coordinates: a value, a list, or a slice with both ends included, as in
-    xarray. `where` is a predicate in SQL, of any columns; where it bounds coordinates, only the
-    chunks within are read. Options as those of `format("icechunk")`; errors are frazil's own.
+    xarray; `isel` picks positions likewise, without the end of a slice. `dims` chooses among
+    variables of different dimensions. `where` is a predicate in SQL, of any columns; where it
+    bounds coordinates, only the chunks within are read. `storage` says how a location is reached,
+    as in frazil.s3_storage. Options as those of `format("icechunk")`; errors are frazil's own.
     """
     require_text_quotes(spark, where or "")
     plan = plan_read(
@@ -115,12 +113,15 @@ def read(
         group=group,
         variables=variables,
         columns=columns,
+        dims=dims,
         sel=sel,
+        isel=isel,
         where=where,
         version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
         decode_cf=decode_cf,
         partition_bytes=partition_bytes,
         session_zone=session_zone(spark),
+        storage=storage,
     )
     return plan.load(spark)
 
@@ -131,23 +132,28 @@ def plan_read(
     group: str = "/",
     variables: Sequence[str] | str | None = None,
     columns: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
     sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
     where: str | None = None,
     version: Version | None = None,
     decode_cf: bool = True,
     partition_bytes: int = DEFAULT_PARTITION_BYTES,
     session_zone: str = "UTC",
+    storage: Mapping[str, object] | None = None,
 ) -> ReadPlan:
     """What `read` would load. `session_zone` is Spark's: the zone of times written in `where`."""
     names = (variables,) if isinstance(variables, str) else variables
-    place = place_of(repository)
+    place = place_of(repository, storage)
     options = ReadOptions(
         path=place.path,
         secret_storage=place.secret,
         group="/" + group.strip("/"),
         variables=None if names is None else tuple(names),
         columns=None if columns is None else tuple(columns),
+        dims=None if dims is None else tuple(dims),
         selection=to_selection(sel or {}),
+        isel=to_index_selection(isel or {}),
         version=version or Version(),
         decode_cf=decode_cf,
         partition_bytes=partition_bytes,

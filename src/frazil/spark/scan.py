@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from frazil.errors import InvalidInputError
 from frazil.spark.description import ArrayDescription, Grid, choose_grid
+from frazil.spark.index_selection import both, positions_at
 from frazil.spark.opened import Opened
 from frazil.spark.options import ReadOptions
 from frazil.spark.plan import Axis, Box, count_chunks, count_grid, plan_boxes
 from frazil.spark.positions import Positions, resolve
 from frazil.spark.rows import BlockColumn, CoordinateColumn, VariableColumn, batches
 from frazil.spark.schema import ColumnPlan, keep_columns, plan_columns, to_arrow
-from frazil.spark.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Scan:
 
 
 def plan_table(opened: Opened, options: ReadOptions) -> Table:
-    grid = choose_grid(opened.describe(options.group), options.variables)
+    grid = choose_grid(opened.describe(options.group), options.variables, options.dims)
     columns = plan_columns(grid, decode_cf=options.decode_cf)
     kept = columns if options.columns is None else keep_columns(columns, options.columns)
     return Table(grid, columns, kept)
@@ -71,7 +71,7 @@ def plan_table(opened: Opened, options: ReadOptions) -> Table:
 
 def plan_scan(opened: Opened, table: Table, options: ReadOptions) -> Scan:
     """Reads the coordinates that are selected on, and nothing else."""
-    axes = _plan_axes(opened, table, options.selection)
+    axes = _plan_axes(opened, table, options)
     grids = table.variables or table.grid.variables or _coordinates(table)
     row_bytes = sum(c.dtype.itemsize for c in table.columns)
     boxes = plan_boxes(
@@ -91,25 +91,34 @@ def read_box(opened: Opened, scan: Scan, box: Box, schema: pa.Schema) -> Iterato
     return batches(shape, columns, schema, batch_rows=scan.batch_rows)
 
 
-def _plan_axes(opened: Opened, table: Table, selection: Selection) -> tuple[Axis, ...]:
+def _plan_axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
     names = [d.name for d in table.grid.dimensions]
-    unknown = [name for name in selection.dimensions if name not in names]
-    if unknown:
-        raise InvalidInputError(
-            f"`sel` names {', '.join(map(repr, unknown))},"
-            f" but the dimensions are {', '.join(names) or 'none'}"
-        )
+    require_dimensions("sel", options.selection.dimensions, names)
+    require_dimensions("isel", options.isel.dimensions, names)
     return tuple(
-        Axis(dimension.name, _positions(opened, column, dimension.size, selection))
+        Axis(dimension.name, positions_along(opened, column, dimension.size, options))
         for dimension, column in zip(table.grid.dimensions, table.dimensions, strict=True)
     )
 
 
-def _positions(opened: Opened, column: ColumnPlan, size: int, selection: Selection) -> Positions:
-    wanted = selection.on(column.name)
+def require_dimensions(option: str, wanted: Sequence[str], names: Sequence[str]) -> None:
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise InvalidInputError(
+            f"`{option}` names {', '.join(map(repr, unknown))},"
+            f" but the dimensions are {', '.join(names) or 'none'}"
+        )
+
+
+def positions_along(
+    opened: Opened, column: ColumnPlan, size: int, options: ReadOptions
+) -> Positions:
+    numbered = positions_at(column.name, size, options.isel.on(column.name))
+    wanted = options.selection.on(column.name)
     if not wanted:
-        return range(size)
-    return resolve(column.name, opened.coordinate(column, slice(0, size), size=size), wanted)
+        return numbered
+    values = opened.coordinate(column, slice(0, size), size=size)
+    return both(resolve(column.name, values, wanted), numbered)
 
 
 def _coordinates(table: Table) -> Sequence[ArrayDescription]:

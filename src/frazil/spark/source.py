@@ -7,6 +7,7 @@ find it out from predicates.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import override
 
 import pyarrow as pa
@@ -15,11 +16,13 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.spark.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
-from frazil.spark.options import ReadOptions, parse_options
+from frazil.spark.options import Mode, ReadOptions, parse_options
 from frazil.spark.plan import Box
 from frazil.spark.scan import Scan, Table, plan_scan, plan_table, read_box
 from frazil.spark.schema import spark_schema
+from frazil.spark.tables.reading import TableReading, fitted, plan_reading
 from frazil.spark.workers import tame_gc
 
 FORMAT = "icechunk"
@@ -29,6 +32,7 @@ class IcechunkSource(DataSource):
     """Spark makes one for each `load()`, and pickles it after `schema()`."""
 
     _pinned: Pinned | None = None
+    _reading: TableReading | None = None
 
     @classmethod
     @override
@@ -36,23 +40,37 @@ class IcechunkSource(DataSource):
         return FORMAT
 
     @override
-    def schema(self) -> StructType:
+    def schema(self) -> StructType | str:
         options = parse_options(self.options)
+        if options.table is not None:
+            return self._pin_table(options).table.ddl
+        if options.mode is Mode.CHUNKS:
+            return chunk_schema(plan_chunk_scan(open_pinned(self._pin(options)), options))
         return spark_schema(plan_table(open_pinned(self._pin(options)), options).columns)
 
     @override
-    def reader(self, schema: StructType) -> "IcechunkReader":
+    def reader(self, schema: StructType) -> DataSourceReader:
         options = parse_options(self.options)
+        if options.table is not None:
+            return TableReader(self._pin_table(options), schema)
         pinned = self._pin(options)
         opened = open_pinned(pinned)
+        if options.mode is Mode.CHUNKS:
+            return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
         table = _with_schema(plan_table(opened, options), schema)
         return IcechunkReader(pinned, plan_scan(opened, table, options), schema)
 
+    # also from reader(): with a schema given by the user, Spark never calls schema()
+
     def _pin(self, options: ReadOptions) -> Pinned:
-        # also from reader(): with a schema given by the user, Spark never calls schema()
         if self._pinned is None:
             self._pinned = pin(options)
         return self._pinned
+
+    def _pin_table(self, options: ReadOptions) -> TableReading:
+        if self._reading is None:
+            self._reading = plan_reading(options)
+        return self._reading
 
 
 class IcechunkReader(DataSourceReader):
@@ -62,6 +80,10 @@ class IcechunkReader(DataSourceReader):
         self.pinned = pinned
         self.scan = scan
         self.schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        """For executors, who are told their boxes one by one."""
+        return {**self.__dict__, "scan": replace(self.scan, boxes=())}
 
     @override
     def partitions(self) -> list[InputPartition]:
@@ -78,6 +100,53 @@ class IcechunkReader(DataSourceReader):
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)
+
+
+class TableReader(DataSourceReader):
+    """Of a metadata table."""
+
+    def __init__(self, reading: TableReading, schema: StructType) -> None:
+        self.reading = reading
+        self.schema = schema
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(part) for part in self.reading.plan()]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # Spark's stand-in for an empty list of partitions
+            return
+        tame_gc()
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        for batch in self.reading.read(partition.value):
+            yield fitted(batch, schema)
+
+
+class ChunkReader(DataSourceReader):
+    """A row per chunk."""
+
+    def __init__(self, pinned: Pinned, scan: ChunkScan, schema: StructType) -> None:
+        self.pinned = pinned
+        self.scan = scan
+        self.schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        """For executors, who are told their parts one by one."""
+        return {**self.__dict__, "scan": replace(self.scan, parts=())}
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(part) for part in self.scan.parts]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # Spark's stand-in for an empty list of partitions
+            return
+        tame_gc()
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, partition.value):
+            yield fitted(batch, schema)
 
 
 def _with_schema(table: Table, schema: StructType) -> Table:

@@ -51,6 +51,22 @@ def read_region(session: Session, path: NodePath, selection: Selection) -> npt.N
     return np.asarray(array[selection])
 
 
+def read_chunks(
+    session: Session, path: NodePath, index: npt.NDArray[np.uint32]
+) -> Iterator[npt.NDArray[Any]]:
+    """Values of each stored chunk, (m, ndim), cut off at the ends of the array.
+
+    All are fetched in one plan. The grid must be a plain one.
+    """
+    at_hand = dict(zip(map(tuple, index.tolist()), session.fetch_chunks(path, index), strict=True))
+    array = _open_array(_Fetched(session, path, at_hand), path)
+    use_fused_pipeline(array)
+    sizes = array.shards or array.chunks
+    for place in at_hand:
+        parts = zip(place, sizes, strict=True)
+        yield np.asarray(array[tuple(slice(k * size, (k + 1) * size) for k, size in parts)])
+
+
 def write_region(
     session: Session, path: NodePath, selection: Selection, values: npt.ArrayLike
 ) -> None:

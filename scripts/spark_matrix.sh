@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# spark_matrix.sh [VERSION...]: what must hold with every PySpark that frazil supports, each in an environment of its own,
+# .build/spark-VERSION. First SPARK.md's table of filter pushdown, then reading. Safe to repeat; the first time takes minutes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+versions=("$@")
+[ ${#versions[@]} -gt 0 ] || versions=(4.1 4.2 4.3)
+mkdir -p .build
+
+# What frazil and these tests need, without frazil itself: it is taken from src.
+requirements='
+import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+extras = project["optional-dependencies"]
+wanted = [*project["dependencies"], *extras["spark"], *extras["ingest"], *extras["test"]]
+left_out = ("frazil[", "pyspark", "icechunk", "virtualizarr", "kerchunk", "cfgrib", "eccodes", "seaweedfs", "mypy", "pandas-stubs")
+print("\n".join(each for each in wanted if not each.startswith(left_out)))
+'
+
+install() {
+    local version=$1 folder=.build/spark-$1 log=.build/spark-$1.log python=.venv/bin/python
+    local wanted=.build/spark-$1.txt pinned=.build/spark-$1-constraints.txt
+    [ -x "$python" ] || python=$(scripts/find_python.sh)
+    { echo "pyspark==$version.*"; "$python" -c "$requirements"; } >"$wanted"
+    grep -v -i -E '^(pyspark|py4j)==' constraints.txt >"$pinned"
+    cmp --silent "$wanted" "$folder/.installed" && return 0
+    echo "installing PySpark $version into $folder (log: $log)"
+    if ! { "$python" -m venv --clear "$folder" && "$folder/bin/python" -m pip install --no-input --disable-pip-version-check \
+        --progress-bar off --constraint "$pinned" --requirement "$wanted"; } >"$log" 2>&1; then
+        tail -n 5 "$log" >&2
+        echo "could not install PySpark $version; the whole log is in $log" >&2
+        return 1
+    fi
+    cp "$wanted" "$folder/.installed"
+}
+
+failed=()
+for version in "${versions[@]}"; do
+    install "$version"
+    [ -z "${ONLY_INSTALL:-}" ] || continue
+    echo "PySpark $version"
+    PYTHONPATH=src:. ".build/spark-$version/bin/python" -m pytest -q -p no:cacheprovider -m spark_matrix \
+        tests/spark ${ARGS:-} || failed+=("$version")
+done
+[ ${#failed[@]} -eq 0 ] || { echo "failed with PySpark ${failed[*]}" >&2; exit 1; }
