@@ -111,3 +111,11 @@ def test_a_function_gives_keys_for_azure(azure_server: AzureServer) -> None:
     let_expire()
     assert [info.key for info in storage.store.list("repo")] == ["repo"]
     assert len(calls) == before + 1
+
+
+def test_a_key_for_azure_is_used_whatever_the_environment_says(
+    azure_server: AzureServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_TOKEN"):
+        monkeypatch.setenv(name, "sig=wrong")
+    use(azure_server.storage(frazil, azure_server.new_prefix()), times=1)

@@ -50,44 +50,45 @@ class AzurePlace:
         config = dict(self.config)
         allow_http = any(value.startswith("http:") for value in config.values())
         options = client_options(settings, role, allow_http=allow_http, headers=())
+        if isinstance(self.credentials, AzureAnonymousCredentials):
+            config["skip_signature"] = "true"
         return AzureStore(
             self.container,
             account_name=self.account,
-            config=config | _config(self.credentials),  # type: ignore[arg-type]  # a TypedDict
+            config=config,  # type: ignore[arg-type]  # a TypedDict
             client_options=options,  # type: ignore[arg-type]  # same
             retry_config=retry_options(settings),
             credential_provider=_provider(self.credentials),
         )
 
 
-def _config(credentials: AzureCredentials) -> dict[str, Any]:
+def _provider(credentials: AzureCredentials) -> Any:
+    """For obstore: None to let it look around in the environment, or not sign at all.
+
+    Static ones come through a function too, or obstore would mix them with what it finds there.
+    """
     match credentials:
-        case AzureAnonymousCredentials():
-            return {"skip_signature": True}
+        case AzureFromEnvCredentials() | AzureAnonymousCredentials():
+            return None
         case AzureFixedCredentials(static):
-            return _static_config(static)
-        case AzureFromEnvCredentials() | AzureRefreshableCredentials():
-            return {}
+            given = _static_as_obstore(static)
+            return lambda: given
+        case AzureRefreshableCredentials(current=current):
+            return Refreshing(credentials.fetch, current, _as_obstore)
         case _:
             raise TypeError(f"not credentials for Azure: {credentials!r}")
 
 
-def _static_config(credentials: AzureStaticCredentials) -> dict[str, Any]:
+def _static_as_obstore(credentials: AzureStaticCredentials) -> dict[str, object]:
     match credentials:
         case AzureAccessKey(key):
-            return {"account_key": key}
+            return {"access_key": key, "expires_at": None}
         case AzureSasToken(token):
-            return {"sas_key": token}
+            return {"sas_token": token, "expires_at": None}
         case AzureBearerToken(token):
-            return {"token": token}
+            return {"token": token, "expires_at": None}
         case _:
             raise TypeError(f"not credentials for Azure: {credentials!r}")
-
-
-def _provider(credentials: AzureCredentials) -> Any:
-    if isinstance(credentials, AzureRefreshableCredentials):
-        return Refreshing(credentials.fetch, credentials.current, _as_obstore)
-    return None
 
 
 def _as_obstore(credential: AzureRefreshableCredential) -> dict[str, object]:

@@ -81,16 +81,20 @@ def _static_config(credentials: GcsStaticCredentials) -> dict[str, Any]:
             return {"service_account_key": key}
         case GcsApplicationCredentials(path):
             return {"application_credentials": path}
-        case GcsBearerToken(token):
-            return {"bearer_token": token}
+        case GcsBearerToken():
+            return {}
         case _:
             raise TypeError(f"not credentials for Google Cloud Storage: {credentials!r}")
 
 
 def _provider(credentials: GcsCredentials) -> Any:
-    if isinstance(credentials, GcsRefreshableCredentials):
-        return Refreshing(credentials.fetch, credentials.current, _as_obstore)
-    return None
+    match credentials:
+        case GcsRefreshableCredentials(current=current):
+            return Refreshing(credentials.fetch, current, _as_obstore)
+        case GcsFixedCredentials(GcsBearerToken(token)):
+            return lambda: _as_obstore(GcsBearerCredential(token))
+        case _:
+            return None
 
 
 def _as_obstore(credential: GcsBearerCredential) -> dict[str, object]:

@@ -143,3 +143,38 @@ def test_versions_of_google_are_generations(server: RecordingServer) -> None:
             store.put("key", b"three", when=when)
     assert bytes(store.get("key").data) == b"two"
     assert server.last("PUT").headers["x-goog-meta-icechunkwriteid"]
+
+
+def _google() -> frazil.GcsBearerCredential:
+    return frazil.GcsBearerCredential("from a function")
+
+
+@pytest.mark.parametrize(
+    ("credentials", "expected"),
+    [
+        (frazil.gcs_credentials(bearer_token="given"), "Bearer given"),  # noqa: S106 - of nobody
+        (frazil.gcs_credentials(get_credentials=_google), "Bearer from a function"),
+    ],
+    ids=["given", "function"],
+)
+def test_google_is_told_the_token_that_was_given(
+    server: RecordingServer, credentials: frazil.GcsCredentials, expected: str
+) -> None:
+    storage = frazil.Storage.new_gcs(
+        "bucket", "p", credentials, config={"google_base_url": server.url}, headers={"x-a": "1"}
+    )
+    storage.store.put("key", b"x")
+    storage.store.get("key")
+    for asked in server.asked:
+        assert asked.headers["authorization"] == expected
+        assert asked.headers["x-a"] == "1"
+    assert {asked.method for asked in server.asked} == {"PUT", "GET"}
+
+
+def test_etags_are_sent_as_each_server_wants_them(server: RecordingServer) -> None:
+    """Ceph knows them without quotes only."""
+    store = RemoteStore(s3(server))
+    version = store.put("key", b"one", when=Absent())
+    store.put("key", b"two", when=Matches(version))
+    assert server.last("PUT").headers["if-match"] == version
+    assert '"' not in version
