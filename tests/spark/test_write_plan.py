@@ -32,6 +32,7 @@ from frazil.spark.writing.blocks import (
     BlockGrid,
     find_duplicate,
     group_rows,
+    grow_blocks,
     place,
     plan_blocks,
     position_of,
@@ -64,6 +65,14 @@ def grids(draw: st.DrawFn) -> BlockGrid:
     if draw(st.booleans()):
         chunks.append([draw(st.integers(1, 4)) for _ in shape])
     return plan_blocks(shape, chunks)
+
+
+@given(grids(), st.integers(1, 100))
+def test_grown_blocks_hold_whole_blocks(grid: BlockGrid, cells: int) -> None:
+    grown = grow_blocks(grid, max_cells=cells)
+    for old, new, size in zip(grid.block, grown.block, grid.shape, strict=True):
+        assert new == size or new % old == 0
+    assert grown.cells <= max(cells, grid.cells)
 
 
 @given(grids())

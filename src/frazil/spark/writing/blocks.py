@@ -51,6 +51,15 @@ def plan_blocks(shape: Sequence[int], chunks: Sequence[Sequence[int]]) -> BlockG
     return BlockGrid(tuple(shape), tuple(block))
 
 
+def grow_blocks(grid: BlockGrid, *, max_cells: int) -> BlockGrid:
+    """Blocks of several of the grid's, along the last dimensions first."""
+    block = list(grid.block)
+    for axis in reversed(range(len(block))):
+        room = max(1, max_cells // prod(block))
+        block[axis] = min(block[axis] * room, max(1, grid.shape[axis]))
+    return BlockGrid(grid.shape, tuple(block))
+
+
 def place(grid: BlockGrid, positions: Sequence[Indices]) -> tuple[Indices, Indices]:
     """Block and cell of each row, of its position along every dimension."""
     blocks = np.zeros(len(positions[0]), dtype=np.int64)

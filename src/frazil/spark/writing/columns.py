@@ -46,7 +46,7 @@ class StoredColumn:
             return self.decoding.missing[0]
         if self.dtype.kind in "fc":
             return self.dtype.type(np.nan)
-        return self.dtype.type("NaT") if self.dtype.kind in "mM" else None
+        return np.array("NaT", dtype=self.dtype)[()] if self.dtype.kind in "mM" else None
 
 
 def encode_column(spec: StoredColumn, column: pa.Array) -> Column:

@@ -14,13 +14,14 @@ from frazil.paths import NodePath
 from frazil.spark.description import ArrayDescription
 from frazil.spark.ingestion.chunks import DEFAULT_CHUNK_BYTES, TEXT_BYTES, coordinate_chunks
 from frazil.spark.ingestion.metadata import json_attributes
-from frazil.spark.writing.blocks import BlockGrid, plan_blocks
+from frazil.spark.writing.blocks import BlockGrid, grow_blocks, plan_blocks
 from frazil.spark.writing.columns import Column, StoredColumn
 from frazil.spark.writing.coordinates import Coordinate, merge_coordinate
 from frazil.spark.writing.options import NewArrays
 from frazil.spark.writing.target import Target, VariableTarget
 from frazil.zarrstore.documents import array_document, resized_document
 
+BLOCK_BYTES = 4 << 20  # small chunks are made many at a time
 _SMALLEST_ROOM = 1024  # a dimension that grows gets chunks of so many steps, if they are small
 
 
@@ -74,7 +75,11 @@ def plan_layout(
     )
     shape = tuple(coordinate.size for coordinate in coordinates)
     arrays = tuple(_array(target, variable, shape, documents, new) for variable in target.variables)
-    by_dimension = [_by_dimension(array.axes, array.chunks) for array in arrays]
+    grid = plan_blocks(shape, [_by_dimension(array.axes, array.chunks) for array in arrays])
+    if target.creates:
+        # where cells are there already, a larger block would rewrite chunks that no row is for
+        cell_bytes = sum(array.column.work_dtype.itemsize for array in arrays)
+        grid = grow_blocks(grid, max_cells=BLOCK_BYTES // max(1, cell_bytes))
     return Layout(
         group=target.group,
         coordinates=coordinates,
@@ -84,7 +89,7 @@ def plan_layout(
         ),
         base_sizes=tuple(dimension.size for dimension in target.dimensions),
         arrays=arrays,
-        grid=plan_blocks(shape, by_dimension),
+        grid=grid,
     )
 
 
@@ -178,7 +183,7 @@ def _fill(array: ArrayDescription) -> Any:
         return array.fill_value
     if array.dtype.kind in "TUO":
         return ""
-    return array.dtype.type("NaT") if array.dtype.kind in "mM" else array.dtype.type(0)
+    return np.array("NaT" if array.dtype.kind in "mM" else 0, dtype=array.dtype)[()]
 
 
 def _by_dimension(axes: Sequence[int], along: Sequence[int]) -> tuple[int, ...]:

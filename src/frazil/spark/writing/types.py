@@ -83,7 +83,7 @@ def new_array(
     stored = _stored_dtype(name, kind, dtype)
     value = None if is_coordinate and fill is None else _fill(name, stored, fill)
     if value is not None and (fill is not None or isinstance(kind, _TIMES)):
-        told["_FillValue"] = value.item()  # so that others mask it, too
+        told["_FillValue"] = value  # so that others mask it, too
     description = ArrayDescription(
         name=name, path=name, dims=(), shape=(), chunks=(), dtype=stored, attrs=told,
         fill_value=value,

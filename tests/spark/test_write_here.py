@@ -1,0 +1,379 @@
+"""Writing through the data source's writer, with every task in this process. No Spark needed."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import icechunk
+import numpy as np
+import pyarrow as pa
+import pytest
+import zarr
+from hypothesis import HealthCheck, given, settings
+from pyspark.sql.types import (
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from frazil.errors import ConflictError, IcechunkError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.objectstore.local import LocalStore
+from frazil.paths import NodePath
+from frazil.repo.repository import Repository
+from frazil.repo.version import Branch
+from frazil.spark.ingestion.failures import TaskFailedError
+from frazil.spark.options import ReadOptions
+from frazil.spark.progress import NoCounter
+from frazil.spark.writing.assembly import Assembly
+from frazil.spark.writing.layout import plan_layout
+from frazil.spark.writing.merging import find_coordinates, merge_fragments
+from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.session import prepare
+from frazil.spark.writing.shuffled import (
+    BLOCK,
+    FindDistinct,
+    LocateRows,
+    StoreBlocks,
+    decode_stored,
+    decode_values,
+)
+from frazil.spark.writing.staging import stage
+from frazil.spark.writing.writer import RowsMessage, RowsWriter
+from tests.spark.in_process import counted
+from tests.spark.writing_cases import (
+    Case,
+    Rows,
+    cases,
+    make_repository,
+    ordered,
+    table_of,
+    write_here,
+)
+
+SCHEMA = StructType(
+    [
+        StructField("t", LongType()),
+        StructField("x", DoubleType()),
+        StructField("v", FloatType()),
+        StructField("n", IntegerType()),
+    ]
+)
+DIMS = {"dims": "t,x", "chunks": '{"t": 2, "x": 2}'}
+
+
+def rows(times: range, xs: tuple[float, ...] = (0.0, 0.5, 1.0), *, add: float = 0) -> Rows:
+    return [{"t": t, "x": x, "v": t + x + add, "n": 10 * t} for t in times for x in xs]
+
+
+def zarr_group(path: Path | str, group: str = "") -> "zarr.Group":
+    """As the reference sees it."""
+    storage = icechunk.local_filesystem_storage(str(path))
+    session = icechunk.Repository.open(storage).readonly_session("main")
+    return zarr.open_group(session.store, path=group, mode="r")
+
+
+def values(path: Path | str, name: str = "v") -> Any:
+    return np.asarray(zarr_group(path)[name][...])  # type: ignore[index]  # an array
+
+
+def messages(path: Path | str) -> list[str]:
+    repository = Repository.open(LocalStore(str(path)))
+    return [record.message for record in repository.ancestry(Branch("main"))][:-1]
+
+
+def read_back(path: Path | str, case: Case) -> pa.Table:
+    options = ReadOptions(path=str(path), variables=tuple(case.schema.names[len(case.dims) :]))
+    return counted(str(path), options)[1].table().select(case.schema.names)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    make_repository(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases())
+def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
+    with TemporaryDirectory() as folder:
+        make_repository(Path(folder))
+        write_here(folder, case.schema, case.parts, **case.options)
+        wanted = table_of(case.schema, ordered(case.rows, case.dims))
+        assert read_back(folder, case).to_pylist() == wanted.to_pylist()
+        group = zarr_group(folder)
+        for name in case.schema.names[len(case.dims) :]:
+            array = group[name]
+            assert isinstance(array, zarr.Array)
+            assert array.chunks == tuple(case.chunks[dim] for dim in case.dims)
+            assert array.metadata.dimension_names == case.dims  # type: ignore[union-attr]  # of Zarr 3
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(max_size=3))
+def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
+    """The maps of frazil.spark.write against the merging of fragments."""
+    with TemporaryDirectory() as folder:
+        repository = make_repository(Path(folder))
+        options = parse_write_options({"path": folder, **case.options})
+        session = repository.writable_session("main")
+        prepared = prepare(session, case.schema, options)
+        columns = {d.name: d.column for d in prepared.target.dimensions}
+        tables = [table_of(case.schema, part) for part in case.parts if part]
+        writer = session.chunk_writer()
+        fragments = [f for t in tables for f in stage(writer, t.to_batches(), case.dims)]
+        found = find_coordinates(repository.store, fragments, columns)
+        maps = [FindDistinct(columns)(t.to_batches()) for t in tables]
+        seen: dict[str, set[Any]] = {name: set() for name in columns}
+        for batch in (batch for one in maps for batch in one):
+            for row in batch.to_pylist():
+                name = row["dimension"]
+                seen[name].update(decode_values(row["values"], columns[name]).tolist())
+        assert {n: set(v.tolist()) for n, v in found.items()} == seen
+        layout = plan_layout(prepared.target, {}, found, options.new)
+        assembly = Assembly(layout, writer, None)
+        located = pa.Table.from_batches(
+            [b for t in tables for b in LocateRows(layout)(t.to_batches())]
+        ).sort_by(BLOCK)
+        stored = StoreBlocks(assembly, NoCounter())(located.to_batches(max_chunksize=3))
+        shuffled = [decode_stored(r, len(case.dims)) for b in stored for r in b.to_pylist()]
+        merged = list(merge_fragments(repository.store, fragments, assembly, pass_bytes=64))
+        for number in range(len(layout.arrays)):
+            one, other = (
+                ChunkRefs.concat([s.refs for s in results if s.array == number])
+                for results in (shuffled, merged)
+            )
+            assert [_data(one, k) for k in range(len(one))] == [
+                _data(other, k) for k in range(len(other))
+            ]
+            assert (one.index == other.index).all()
+
+
+def _data(refs: ChunkRefs, row: int) -> bytes:
+    payload = refs.payload(row)
+    return payload.data  # type: ignore[union-attr]  # all are small, so inline
+
+
+def test_appending_extends_the_first_dimension_and_keeps_the_rest(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(3))], **DIMS)
+    later = rows(range(3, 6))
+    write_here(path, SCHEMA, [later[::2], later[1::2]])
+    assert values(path).tolist() == [[t, t + 0.5, t + 1] for t in range(6)]
+    assert values(path, "t").tolist() == list(range(6))
+    assert messages(path) == ["Append to /", "Append to /"]
+
+
+def test_another_dimension_may_be_the_one_that_grows(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(2))], **DIMS)
+    write_here(path, SCHEMA, [rows(range(2), (1.5, 2.0))], appendDim="x")
+    assert values(path).tolist() == [[t + x for x in (0, 0.5, 1, 1.5, 2)] for t in range(2)]
+
+
+def test_a_region_overwrites_cells_and_leaves_their_neighbours(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    write_here(path, SCHEMA, [rows(range(1, 3), (0.5,), add=100)], mode="region")
+    wanted = np.array([[t + x for x in (0, 0.5, 1)] for t in range(4)])
+    wanted[1:3, 1] += 100
+    assert (values(path) == wanted).all()
+
+
+def test_a_region_of_nulls_empties_chunks(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(2))], **DIMS)
+    gone = [{**row, "v": None, "n": None} for row in rows(range(2))]
+    write_here(path, SCHEMA, [gone], mode="region")
+    assert np.isnan(values(path)).all()
+    session = Repository.open(LocalStore(str(path))).readonly_session(Branch("main"))
+    assert sum(len(refs) for refs in session.chunk_refs(NodePath("/v"))) == 0
+
+
+def test_an_upsert_does_both(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(2))], **DIMS)
+    write_here(path, SCHEMA, [rows(range(1, 4), add=7)], mode="upsert")
+    wanted = [[t + x + (7 if t else 0) for x in (0, 0.5, 1)] for t in range(4)]
+    assert values(path).tolist() == wanted
+
+
+def test_overwriting_replaces_the_arrays_of_the_group_only(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(2))], group="a", **DIMS)
+    write_here(path, SCHEMA, [rows(range(2))], group="a/b", **DIMS)
+    write_here(path, SCHEMA, [rows(range(5, 6))], group="a", dims="x,t", mode="overwrite")
+    group = zarr_group(path, "a")
+    assert group["v"].shape == (3, 1)  # type: ignore[union-attr]  # an array
+    assert sorted(group.array_keys()) == ["n", "t", "v", "x"]
+    assert zarr_group(path, "a/b")["v"].shape == (2, 3)  # type: ignore[union-attr]  # an array
+
+
+def test_cells_without_a_row_are_missing(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(4))[::5]], **DIMS)
+    found = values(path)
+    assert np.isnan(found).sum() == found.size - 3
+    options = ReadOptions(path=str(path))
+    table = counted(str(path), options)[1].table()
+    assert table["v"].null_count == table["n"].null_count == table.num_rows - 3
+
+
+def test_arrays_are_made_as_asked(path: Path) -> None:
+    write_here(
+        path,
+        SCHEMA,
+        [[{"t": 1, "x": 0.5, "v": None, "n": 3}]],
+        dims="x,t",
+        positions="t",
+        dtypes='{"v": "float64", "n": "uint8"}',
+        fill='{"v": -1, "n": 9}',
+        attrs='{"v": {"units": "K"}}',
+        groupAttrs='{"title": "test"}',
+        codecs='{"v": [{"name": "gzip", "configuration": {"level": 1}}]}',
+        message="made",
+        metadata='{"by": "me"}',
+    )
+    group = zarr_group(path)
+    v, n = group["v"], group["n"]
+    assert isinstance(v, zarr.Array)
+    assert isinstance(n, zarr.Array)
+    assert (str(v.dtype), str(n.dtype), v.shape) == ("float64", "uint8", (1, 2))
+    assert v[...].tolist() == [[-1, -1]]  # type: ignore[union-attr]  # an array
+    assert n[...].tolist() == [[9, 3]]  # type: ignore[union-attr]  # an array
+    assert v.attrs["units"] == "K"
+    assert [codec.__class__.__name__ for codec in v.compressors] == ["GzipCodec"]
+    assert sorted(group.array_keys()) == ["n", "v", "x"]
+    assert group.attrs["title"] == "test"
+    record = next(iter(Repository.open(LocalStore(str(path))).ancestry(Branch("main"))))
+    assert (record.message, record.metadata["by"]) == ("made", "me")
+
+
+def test_no_rows_make_empty_arrays_or_nothing(path: Path) -> None:
+    write_here(path, SCHEMA, [[], []], **DIMS)
+    assert values(path).shape == (0, 0)
+    write_here(path, SCHEMA, [[]])
+    assert len(messages(path)) == 1
+    write_here(path, SCHEMA, [rows(range(2), (0.0,))], mode="overwrite", **DIMS)
+    assert values(path).tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("bad", "options", "message"),
+    [
+        (rows(range(1, 2)), {"mode": "append"}, "which the array has already"),
+        (rows(range(5, 6)), {"mode": "region"}, "outside the grid"),
+        (rows(range(5, 6), (0.7,)), {"mode": "append"}, "x is 0.7 in a row, .* outside the grid"),
+        (rows(range(5, 6)) * 2, {"mode": "append"}, "two rows are for one cell: t = 5, x = 0.0"),
+        ([{**rows(range(5, 6))[0], "t": None}], {}, "'t' is NULL in 1 rows"),
+        ([{**rows(range(5, 6))[0], "n": -2147483647}], {}, "stores for NULL"),
+    ],
+)
+def test_bad_rows_fail_the_job_and_leave_the_branch_as_it_was(
+    path: Path, bad: Rows, options: dict[str, str], message: str
+) -> None:
+    write_here(path, SCHEMA, [rows(range(2))], **DIMS)
+    before = values(path)
+    with pytest.raises(TaskFailedError, match=message):
+        write_here(path, SCHEMA, [bad[: len(bad) // 2], bad[len(bad) // 2 :]], **options)
+    assert len(messages(path)) == 1
+    assert (values(path) == before).all()
+
+
+# Commits, retries, aborts
+
+
+def started(path: Path, *parts: Rows, **options: str) -> tuple[RowsWriter, list[Any]]:
+    writer = RowsWriter(parse_write_options({"path": str(path), **DIMS, **options}), SCHEMA)
+    return writer, [writer.write(iter(table_of(SCHEMA, part).to_batches())) for part in parts]
+
+
+def test_a_transaction_is_made_once(path: Path) -> None:
+    for _ in range(2):
+        write_here(path, SCHEMA, [rows(range(2))], txnAppId="job", txnVersion="1", **DIMS)
+    assert len(messages(path)) == 1
+    write_here(path, SCHEMA, [rows(range(2, 3))], txnAppId="job", txnVersion="2", **DIMS)
+    assert len(messages(path)) == 2
+
+
+def test_twins_of_a_transaction_make_one_commit(path: Path) -> None:
+    twins = [started(path, rows(range(2)), txnAppId="job", txnVersion="1") for _ in range(2)]
+    for writer, told in twins:
+        writer.commit(told)
+    assert len(messages(path)) == 1
+    assert values(path).shape == (2, 3)
+
+
+def test_tasks_that_ran_twice_count_once(path: Path) -> None:
+    writer, told = started(path, rows(range(2)), rows(range(2, 4)))
+    writer.write(iter(table_of(SCHEMA, rows(range(2))).to_batches()))  # nobody hears of it
+    writer.commit(told)
+    assert values(path).shape == (4, 3)
+
+
+def test_a_branch_that_moved_is_a_conflict_unless_rebasing_helps(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    first, second, third = (
+        started(path, rows(span, add=50), mode="region", rebase=rebase)
+        for span, rebase in [(range(2), "none"), (range(2, 4), "none"), (range(2, 4), "rebase")]
+    )
+    first[0].commit(first[1])
+    with pytest.raises(TaskFailedError, match="expected parent") as failed:
+        second[0].commit(second[1])
+    assert isinstance(failed.value.__cause__, ConflictError)
+    assert (values(path)[2:] < 50).all()
+    third[0].commit(third[1])
+    assert (values(path) >= 50).all()
+
+
+def test_overlapping_writes_are_never_merged_silently(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    both = [started(path, rows(range(2), add=k), mode="region", rebase="rebase") for k in (50, 60)]
+    both[0][0].commit(both[0][1])
+    with pytest.raises(TaskFailedError, match="Rebase failed"):
+        both[1][0].commit(both[1][1])
+    assert values(path)[0, 0] == 50
+
+
+def stored_objects(path: Path) -> set[str]:
+    return {info.key for info in LocalStore(str(path)).list("chunks/")}
+
+
+def test_an_abort_takes_staged_rows_away_and_nothing_else(path: Path) -> None:
+    many = rows(range(500))
+    write_here(path, SCHEMA, [many], **DIMS)
+    kept = stored_objects(path)
+    writer, told = started(path, [{**row, "t": row["t"] + 1000} for row in many])
+    assert stored_objects(path) > kept
+    writer.abort([*told, None])
+    assert stored_objects(path) == kept
+    assert len(messages(path)) == 1
+
+
+def test_an_abort_after_a_commit_leaves_the_commit_readable(path: Path) -> None:
+    writer, told = started(path, rows(range(500)))
+    writer.commit(told)
+    writer.abort(told)
+    assert values(path).shape == (500, 3)
+    assert isinstance(told[0], RowsMessage)
+
+
+def test_staged_rows_are_gone_after_the_commit(path: Path) -> None:
+    write_here(path, SCHEMA, [rows(range(500))], dims="t,x")
+    session = Repository.open(LocalStore(str(path))).readonly_session(Branch("main"))
+    used = sum(
+        int((refs.kind == 1).sum())
+        for node in session.nodes()
+        if node.array is not None
+        for refs in session.chunk_refs(node.path)
+    )
+    assert len(stored_objects(path)) <= used + 8
+
+
+def test_text_has_no_null_unless_a_fill_is_given(path: Path) -> None:
+    schema = StructType([StructField("k", LongType()), StructField("s", StringType())])
+    some: Rows = [{"k": 1, "s": "a"}, {"k": 2, "s": None}]
+    with pytest.raises(TaskFailedError, match="'s' has a NULL") as failed:
+        write_here(path, schema, [some], dims="k")
+    assert isinstance(failed.value.__cause__, IcechunkError)
+    write_here(path, schema, [some], dims="k", fill='{"s": "?"}')
+    assert values(path, "s").tolist() == ["a", "?"]
+    table = counted(str(path), ReadOptions(path=str(path)))[1].table()
+    assert table["s"].to_pylist() == ["a", None]
