@@ -107,22 +107,27 @@ class _Handler(QuietHandler):
     def handle_any(self) -> None:
         proxy = cast("FaultProxy", self.server)
         body = self._read_body()
-        with proxy.under_way():
-            self._handle(proxy, body)
-
-    def _handle(self, proxy: FaultProxy, body: bytes) -> None:
         fault = proxy.choose(self.command, self.path)
-        match fault:
-            case DropRequest() | RefuseWith():
-                answer = None
-            case DelayRequest(seconds):
-                time.sleep(seconds)
-                answer = self._ask(proxy.target, body)
-            case _:
-                answer = self._ask(proxy.target, body)
+        with proxy.under_way():
+            answer = self._act(fault, proxy.target, body)
         # Before the client has its answer: whoever looks after a call sees the call.
         proxy.remember(Seen(self.command, self.path, fault, answer.status if answer else None))
         self._reply(fault, answer or UNHEARD)
+
+    def _act(self, fault: Fault | None, target: tuple[str, int], body: bytes) -> Answer | None:
+        """What the server answers, None if it is never asked; all delays are in here."""
+        match fault:
+            case DropRequest() | RefuseWith():
+                return None
+            case DelayRequest(seconds):
+                time.sleep(seconds)
+                return self._ask(target, body)
+            case DelayResponse(seconds):
+                answer = self._ask(target, body)
+                time.sleep(seconds)
+                return answer
+            case _:
+                return self._ask(target, body)
 
     def _reply(self, fault: Fault | None, answer: Answer) -> None:
         match fault:
@@ -133,10 +138,7 @@ class _Handler(QuietHandler):
             case CutResponse(size_bytes):
                 self._send(answer, cut=size_bytes)
                 self._hang_up(reset=False)
-            case DelayResponse(seconds):
-                time.sleep(seconds)
-                self._send(answer)
-            case DelayRequest() | None:
+            case DelayRequest() | DelayResponse() | None:
                 self._send(answer)
             case _:
                 assert_never(fault)
