@@ -1,4 +1,4 @@
-"""Icechunk repositories on Apache Spark: read, query, ingest."""
+"""Icechunk repositories on Apache Spark: read, query, write, ingest."""
 
 from frazil.spark.ingest import IngestResult, ingest
 from frazil.spark.progress import JobProgress
@@ -8,12 +8,14 @@ from frazil.spark.read_table import read_table
 from frazil.spark.register import register
 from frazil.spark.session import session
 from frazil.spark.sql import SqlPlan, plan_sql, sql
+from frazil.spark.write import WriteResult, write
 
 __all__ = [
     "IngestResult",
     "JobProgress",
     "ReadPlan",
     "SqlPlan",
+    "WriteResult",
     "ingest",
     "plan_read",
     "plan_sql",
@@ -23,4 +25,5 @@ __all__ = [
     "register",
     "session",
     "sql",
+    "write",
 ]

@@ -24,6 +24,10 @@ from frazil.spark.scan import Scan, Table, plan_scan, plan_table, read_box
 from frazil.spark.schema import spark_schema
 from frazil.spark.tables.reading import TableReading, fitted, plan_reading
 from frazil.spark.workers import tame_gc
+from frazil.spark.writing.chunk_rows import ChunkRowsWriter
+from frazil.spark.writing.source import make_stream_writer, make_writer
+from frazil.spark.writing.streams import RowsStreamWriter
+from frazil.spark.writing.writer import RowsWriter
 
 FORMAT = "icechunk"
 
@@ -59,6 +63,14 @@ class IcechunkSource(DataSource):
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
         table = _with_schema(plan_table(opened, options), schema)
         return IcechunkReader(pinned, plan_scan(opened, table, options), schema)
+
+    @override
+    def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
+        return make_writer(self.options, schema, overwrite=overwrite)
+
+    @override
+    def streamWriter(self, schema: StructType, overwrite: bool) -> RowsStreamWriter:
+        return make_stream_writer(self.options, schema, overwrite=overwrite)
 
     # also from reader(): with a schema given by the user, Spark never calls schema()
 

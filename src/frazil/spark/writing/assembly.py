@@ -16,7 +16,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.writing.blocks import Indices, Region, find_duplicate, position_of
 from frazil.spark.writing.columns import Column, text_of
 from frazil.spark.writing.layout import ArrayLayout, Layout

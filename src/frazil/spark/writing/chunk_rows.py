@@ -27,8 +27,8 @@ from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.failures import carrying_errors
-from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.jobs.commits import find_commit
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.jobs.sessions import session_at
 from frazil.spark.opened import Opened
 from frazil.spark.workers import tame_gc

@@ -17,7 +17,7 @@ from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.spark.description import GroupDescription
 from frazil.spark.ingestion.metadata import group_document
-from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.opened import Opened
 from frazil.spark.writing.assembly import StoredChunks
 from frazil.spark.writing.columns import Column
