@@ -20,6 +20,7 @@ from frazil.flatbuf.ragged import (
     Ints,
     all_within,
     constant,
+    derived,
     even_length,
     gather,
     readonly,
@@ -110,11 +111,12 @@ class ScalarColumn:
         return len(self.values)
 
     def take(self, rows: Rows) -> Self:
-        return type(self)(self.values[rows], self.present[rows])
+        return derived(type(self), self.values[rows], self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return cls(
+        return derived(
+            cls,
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.present for part in parts]),
         )
@@ -145,11 +147,12 @@ class StructColumn:
         return len(self.values)
 
     def take(self, rows: Rows) -> Self:
-        return type(self)(self.values[rows], self.present[rows])
+        return derived(type(self), self.values[rows], self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return cls(
+        return derived(
+            cls,
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.present for part in parts]),
         )
@@ -237,12 +240,12 @@ class StringColumn:
 
     def take(self, rows: Rows) -> Self:
         """Strings that no row uses any more stay in the heap; the encoder leaves them out."""
-        return type(self)(self.codes[rows], self.strings)
+        return derived(type(self), self.codes[rows], self.strings)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         if all(part.strings is parts[0].strings for part in parts):
-            return cls(np.concatenate([part.codes for part in parts]), parts[0].strings)
+            return derived(cls, np.concatenate([part.codes for part in parts]), parts[0].strings)
         sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
         for number, part in enumerate(parts):
             sharing.setdefault(id(part.strings), []).append(number)
@@ -251,19 +254,19 @@ class StringColumn:
         shift = 0
         for numbers in sharing.values():
             own = np.concatenate([codes[number] for number in numbers])
-            together = cls(own, parts[numbers[0]].strings).pruned()
+            together = derived(cls, own, parts[numbers[0]].strings).pruned()
             moved = np.where(together.codes < 0, -1, together.codes + shift)
             edges = np.cumsum([len(codes[number]) for number in numbers])[:-1]
             for number, piece in zip(numbers, np.split(moved, edges), strict=True):
                 codes[number] = piece
             tables.append(together.strings)
             shift += len(together.strings)
-        return cls(np.concatenate(codes), Strings.concat(tables))
+        return derived(cls, np.concatenate(codes), Strings.concat(tables))
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
         if not len(self):
-            return type(self)(self.codes, self.strings.take(slice(0)))
+            return derived(type(self), self.codes, self.strings.take(slice(0)))
         # Rows of one part of a table use a part of its strings: the others are not looked at.
         low, high = max(int(self.codes.min()), 0), int(self.codes.max()) + 1
         codes = self.codes - low if low else self.codes
@@ -272,11 +275,11 @@ class StringColumn:
         if used[:-1].all():
             if len(used) == len(self.strings) + 1:
                 return self
-            return type(self)(codes, self.strings.take(slice(low, high)))
+            return derived(type(self), codes, self.strings.take(slice(low, high)))
         kept = np.flatnonzero(used[:-1])
         renumbered = np.full(len(used), -1, np.int64)
         renumbered[kept] = np.arange(len(kept))
-        return type(self)(renumbered[codes], self.strings.take(kept + low))
+        return derived(type(self), renumbered[codes], self.strings.take(kept + low))
 
     def equals(self, other: "StringColumn") -> bool:
         if not np.array_equal(self.present, other.present):
@@ -326,11 +329,13 @@ class VectorColumn:
     def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         length = stop - start
-        return type(self)(gather(self.values, start, length), splits_of(length), self.present[rows])
+        values = gather(self.values, start, length)
+        return derived(type(self), values, splits_of(length), self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return cls(
+        return derived(
+            cls,
             np.concatenate([part.values for part in parts]),
             concat_splits([part.splits for part in parts]),
             np.concatenate([part.present for part in parts]),
@@ -376,12 +381,13 @@ class StringVectorColumn:
     def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         codes = gather(self.strings.codes, start, stop - start)
-        strings = StringColumn(codes, self.strings.strings)
-        return type(self)(splits_of(stop - start), strings, self.present[rows])
+        strings = derived(StringColumn, codes, self.strings.strings)
+        return derived(type(self), splits_of(stop - start), strings, self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return cls(
+        return derived(
+            cls,
             concat_splits([part.splits for part in parts]),
             StringColumn.concat([part.strings for part in parts]),
             np.concatenate([part.present for part in parts]),

@@ -33,6 +33,20 @@ def readonly(array: Array) -> Array:
     return view
 
 
+def derived[C](kind: type[C], *parts: object) -> C:
+    """A frozen record of parts taken from records of its kind: known to fit, not checked again.
+
+    Checks cost more than the work itself where tables have few rows. Arrays become read-only;
+    they must be the caller's own, or read-only already.
+    """
+    made = object.__new__(kind)
+    for name, part in zip(kind.__slots__, parts, strict=True):  # type: ignore[attr-defined]  # all have them
+        if type(part) is np.ndarray:
+            part.flags.writeable = False
+        object.__setattr__(made, name, part)
+    return made
+
+
 def constant(value: float, dtype: npt.DTypeLike, count: int) -> Array:
     """As many times the same number, in the room of one."""
     kind = np.dtype(dtype)  # not by np.broadcast_to, which takes ten times as long

@@ -13,6 +13,7 @@ from frazil.flatbuf.ragged import (
     Bytes1,
     Ints,
     are_long,
+    derived,
     gather,
     readonly,
     run_mask,
@@ -62,7 +63,7 @@ class Strings:
         encoded = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
         length = np.fromiter(map(len, encoded), np.int64, len(encoded))
         heap = np.frombuffer(b"".join(encoded), np.uint8)
-        return cls(heap, splits_of(length)[:-1], length)
+        return derived(cls, heap, splits_of(length)[:-1], length)
 
     @classmethod
     def empty(cls) -> Self:
@@ -103,7 +104,7 @@ class Strings:
         return texts
 
     def take(self, index: Ints | slice) -> Self:
-        return type(self)(self.heap, self.start[index], self.length[index])
+        return derived(type(self), self.heap, self.start[index], self.length[index])
 
     def joined(self) -> Bytes1:
         """All strings end to end."""
@@ -111,7 +112,7 @@ class Strings:
 
     def compact(self) -> Self:
         """The same strings in a heap that holds nothing else."""
-        return type(self)(self.joined(), splits_of(self.length)[:-1], self.length)
+        return derived(type(self), self.joined(), splits_of(self.length)[:-1], self.length)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -125,12 +126,12 @@ class Strings:
         start = [part.start for part in parts]
         length = np.concatenate([part.length for part in parts])
         if all(part.heap is parts[0].heap for part in parts):
-            return cls(parts[0].heap, np.concatenate(start), length)
+            return derived(cls, parts[0].heap, np.concatenate(start), length)
         parts = [part if part.is_dense else part.compact() for part in parts]
         shifts = splits_of(np.array([len(part.heap) for part in parts]))[:-1]
         start = [part.start + shift for part, shift in zip(parts, shifts, strict=True)]
         heap = np.concatenate([part.heap for part in parts])
-        return cls(heap, np.concatenate(start), length)
+        return derived(cls, heap, np.concatenate(start), length)
 
     @property
     def is_dense(self) -> bool:

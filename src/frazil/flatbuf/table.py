@@ -22,7 +22,7 @@ from frazil.flatbuf.columns import (
     freeze,
     require_splits,
 )
-from frazil.flatbuf.ragged import Bools, Ints, all_within, constant, run_index, splits_of
+from frazil.flatbuf.ragged import Bools, Ints, all_within, constant, derived, run_index, splits_of
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -192,11 +192,12 @@ class TableVectorColumn:
             inner = self.rows.take(slice(*(start[:1].tolist() + stop[-1:].tolist() or [0])))
         else:
             inner = self.rows.take(run_index(start, stop - start))
-        return type(self)(splits_of(stop - start), inner, self.present[rows])
+        return derived(type(self), splits_of(stop - start), inner, self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return cls(
+        return derived(
+            cls,
             concat_splits([part.splits for part in parts]),
             Table.concat([part.rows for part in parts]),
             np.concatenate([part.present for part in parts]),
@@ -235,12 +236,12 @@ class SubTableColumn:
     def take(self, rows: Rows) -> Self:
         """Rows that nobody uses any more are left behind; shared ones are doubled."""
         index = self.index[rows]
-        return type(self)(self.rows.take(index[index >= 0]), _numbered(index >= 0))
+        return derived(type(self), self.rows.take(index[index >= 0]), _numbered(index >= 0))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         index = _concat_index([(part.index, len(part.rows)) for part in parts])
-        return cls(Table.concat([part.rows for part in parts]), index)
+        return derived(cls, Table.concat([part.rows for part in parts]), index)
 
     def equals(self, other: "SubTableColumn") -> bool:
         every = np.arange(len(self), dtype=np.int64)
@@ -293,7 +294,7 @@ class UnionColumn:
             mine = types == code
             index[mine] = np.arange(np.count_nonzero(mine))
             variants[code] = table.take(taken[mine])
-        return type(self)(types, index, variants)
+        return derived(type(self), types, index, MappingProxyType(variants))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -307,7 +308,7 @@ class UnionColumn:
             sizes = [(part.index, len(part.variants[code])) for part in parts]
             index = np.where(types == code, _concat_index(sizes), index)
             variants[code] = Table.concat([part.variants[code] for part in parts])
-        return cls(types, index, variants)
+        return derived(cls, types, index, MappingProxyType(variants))
 
     def equals(self, other: "UnionColumn") -> bool:
         if not np.array_equal(self.types, other.types):
@@ -401,7 +402,7 @@ def mismatch(kind: Kind, column: Column) -> str | None:
             schemas = cast("Union", kind).variants
             if {code: table.schema for code, table in variants.items()} != schemas:
                 return "of other variants than the union has"
-            known = np.isin(types, [0, *schemas]).all()
+            known = {0, *schemas}.issuperset(np.bincount(types).nonzero()[0].tolist())
             return None if known else "of a type that the union does not know"
         case _:
             return None
@@ -409,7 +410,7 @@ def mismatch(kind: Kind, column: Column) -> str | None:
 
 def _require_fit(schema: TableSchema, count: int, columns: Mapping[str, Column]) -> None:
     """Raises InvalidInputError unless these can be columns of `count` rows of the schema."""
-    fields = {field.name: field for field in schema.fields}
+    fields = _fields(schema)
     for name, column in columns.items():
         if name not in fields:
             raise InvalidInputError(f"{schema.name} has no field {name!r}")
@@ -421,6 +422,11 @@ def _require_fit(schema: TableSchema, count: int, columns: Mapping[str, Column])
             raise InvalidInputError(f"{schema.name}.{name} is {problem}")
         if fields[name].required and not column.present.all():
             raise InvalidInputError(_missing(schema, fields[name]))
+
+
+@lru_cache(maxsize=256)
+def _fields(schema: TableSchema) -> Mapping[str, Field]:
+    return MappingProxyType({field.name: field for field in schema.fields})
 
 
 def _missing(schema: TableSchema, field: Field) -> str:

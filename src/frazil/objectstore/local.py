@@ -231,7 +231,8 @@ class LocalStore:
             self._durability.sync_name(path)
 
     def _replace(self, key: str, path: str, content: memoryview, version: str) -> None:
-        self._require_version(key, version)  # before writing for nothing
+        if self._fsync:  # otherwise writing for nothing costs no more than finding out
+            self._require_version(key, version)
         temporary = self._write_temporary(path, [content], fsync=self._fsync)
         try:
             with self._locked():
