@@ -1,0 +1,1 @@
+"""Repositories made from repositories on Spark: rechunk, map, reduce, export, clone."""

@@ -1,0 +1,155 @@
+"""The `zarr.json` of an array with other chunks, shards or codecs, and everything else as it was.
+
+argument   None      given
+chunks     kept      lengths of what is compressed on its own
+shards     kept      lengths of what is stored as one object, in whole chunks; {} is no sharding
+codecs     kept      compressors alone, or a whole chain with what makes bytes of an array
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from frazil.errors import InvalidInputError
+from frazil.zarrstore.codec_chain import check_document, codec_object, split_chain
+
+WHOLE = -1  # as in xarray and dask: one chunk for the whole dimension
+_SHARDING = "sharding_indexed"
+_INDEX_CODECS = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+
+type Lengths = Mapping[str, int] | Sequence[int]
+type Codec = str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `rechunk` was asked for."""
+
+    chunks: Lengths | None = None
+    shards: Lengths | None = None
+    codecs: tuple[Codec, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.chunks is None and self.shards is None and self.codecs is None:
+            raise InvalidInputError("give chunks, shards or codecs: there is nothing to change")
+
+    def dims(self) -> set[str]:
+        """Dimensions that are named."""
+        named = [given for given in (self.chunks, self.shards) if isinstance(given, Mapping)]
+        return {dim for given in named for dim in given}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How an array is cut and encoded; `chunks` is None for an irregular grid."""
+
+    chunks: tuple[int, ...] | None
+    shards: tuple[int, ...] | None
+    codecs: tuple[Mapping[str, Any], ...]
+
+    @property
+    def stored(self) -> tuple[int, ...] | None:
+        """Lengths of what is one object."""
+        return self.shards or self.chunks
+
+
+def dims_of(document: Mapping[str, Any]) -> tuple[str, ...]:
+    names = document.get("dimension_names") or [None] * len(document["shape"])
+    return tuple(name or f"dim_{k}" for k, name in enumerate(names))
+
+
+def layout_of(document: Mapping[str, Any]) -> Layout:
+    grid = document["chunk_grid"]
+    regular = grid["name"] == "regular"
+    lengths = tuple(grid["configuration"]["chunk_shape"]) if regular else None
+    codecs = tuple(_as_object(codec) for codec in document["codecs"])
+    if len(codecs) == 1 and codecs[0]["name"] == _SHARDING:
+        inner = codecs[0]["configuration"]
+        return Layout(tuple(inner["chunk_shape"]), lengths, tuple(map(_as_object, inner["codecs"])))
+    return Layout(lengths, None, codecs)
+
+
+def relayout(user_data: bytes, wanted: Wanted, where: str) -> bytes:
+    """The new document; the same bytes if nothing changes."""
+    document = json.loads(user_data)
+    now = layout_of(document)
+    dims, shape = dims_of(document), tuple(document["shape"])
+    chunks = _lengths(wanted.chunks, now.chunks, dims, shape, f"chunks of `{where}`")
+    shards = now.shards
+    if wanted.shards is not None:
+        shards = _lengths(wanted.shards, now.stored, dims, shape, f"shards of `{where}`")
+        shards = shards if len(wanted.shards) else None
+    new = Layout(chunks, shards, _codecs(wanted.codecs, now.codecs))
+    if new == now:
+        return user_data
+    _require_whole_chunks(new, where)
+    made = json.dumps({**document, **_grid_and_codecs(new)}, indent=2).encode()
+    check_document(made, where)
+    return made
+
+
+def _lengths(
+    given: Lengths | None,
+    now: tuple[int, ...] | None,
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+    what: str,
+) -> tuple[int, ...]:
+    if not isinstance(given, Mapping | None):
+        if len(given) != len(shape) and len(given):
+            raise InvalidInputError(f"{what} are {list(given)}, the array has shape {list(shape)}")
+        given = dict(zip(dims, given, strict=False))
+    if now is None and set(dims) - set(given or {}):
+        raise InvalidInputError(f"{what} are of many lengths now: give one for each dimension")
+    base = now or (1,) * len(shape)
+    lengths = [dict(given or {}).get(dim, old) for dim, old in zip(dims, base, strict=True)]
+    for dim, length in zip(dims, lengths, strict=True):
+        if length != WHOLE and length < 1:
+            raise InvalidInputError(f"{what} along {dim!r} are {length}: at least 1, or -1")
+    return tuple(
+        max(1, n) if size == WHOLE else size for size, n in zip(lengths, shape, strict=True)
+    )
+
+
+def _codecs(
+    given: Sequence[Codec] | None, now: tuple[Mapping[str, Any], ...]
+) -> tuple[Mapping[str, Any], ...]:
+    if given is None:
+        return now
+    chain = tuple(_as_object(codec) for codec in given)
+    filters, serializer, compressors = split_chain(chain)
+    if serializer:
+        return chain
+    if filters:
+        raise InvalidInputError("codecs with filters need the whole chain, such as bytes after it")
+    kept, to_bytes, _ = split_chain(now)
+    return (*kept, *to_bytes, *compressors)
+
+
+def _as_object(codec: Codec) -> Mapping[str, Any]:
+    return codec_object(codec) if isinstance(codec, str) else codec
+
+
+def _require_whole_chunks(layout: Layout, where: str) -> None:
+    if layout.shards is None or layout.chunks is None:
+        return
+    if any(s % c for s, c in zip(layout.shards, layout.chunks, strict=True)):
+        raise InvalidInputError(
+            f"shards of `{where}` are {list(layout.shards)}, which are not whole chunks of"
+            f" {list(layout.chunks)}; give other shards, or {{}} for none"
+        )
+
+
+def _grid_and_codecs(layout: Layout) -> dict[str, Any]:
+    codecs = [dict(codec) for codec in layout.codecs]
+    if layout.shards is not None:
+        inner = {
+            "chunk_shape": list(layout.chunks or ()),
+            "codecs": codecs,
+            "index_codecs": _INDEX_CODECS,
+            "index_location": "end",
+        }
+        codecs = [{"name": _SHARDING, "configuration": inner}]
+    grid = {"chunk_shape": list(layout.stored or ())}
+    return {"chunk_grid": {"name": "regular", "configuration": grid}, "codecs": codecs}
