@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import SessionStateError
 from frazil.spark.java import find_java
+from frazil.spark.register import register
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def session(
     log_path: str | os.PathLike[str] | None = None,
     config: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The running session if there is one, else a new embedded one.
+    """The running session if there is one, else a new embedded one, with what `register` adds.
 
     What Spark and its workers write to standard error goes to `log_path`, by default a file in
     the temporary folder, for as long as the session lives. `short_lived` trades peak speed
@@ -89,6 +90,7 @@ def session(
     """
     running = SparkSession.getActiveSession()
     if running is not None:
+        register(running)
         return running
     folder = Path(tempfile.mkdtemp(prefix="frazil-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -106,7 +108,9 @@ def session(
         warnings.filterwarnings(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
         )
-        return builder.getOrCreate()
+        started = builder.getOrCreate()
+        register(started)
+        return started
 
 
 def _configuration(folder: Path, *, short_lived: bool, config: Mapping[str, str]) -> dict[str, str]:
