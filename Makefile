@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-strict check lint types format compat spark bench parity constraints clean
+.PHONY: help demo servers test test-strict check lint types format compat spark bench bench-spark parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -54,6 +54,9 @@ spark: $(READY)test ## only the tests that need Spark
 
 bench: $(READY)test ## frazil against the reference, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-spark: $(READY)test ## frazil on Spark against dask with the reference, and against Parquet
+	$(BIN)/python -m benchmarks.spark $(ARGS)
 
 parity: $(READY)test ## write docs/parity.md: what of icechunk is there, what is not and why
 	$(BIN)/python -m scripts.make_parity

@@ -12,7 +12,7 @@ STATUS = Path("/proc/self/status")
 RESET_PEAK = "5"  # proc(5): resets the high-water mark of the resident set
 
 
-def _status_bytes(name: str) -> int:
+def status_bytes(name: str) -> int:
     for line in STATUS.read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) * 1024
@@ -35,11 +35,11 @@ class Stopwatch:
     def __call__(self, name: str) -> Iterator[None]:
         gc.collect()
         CLEAR_REFS.write_text(RESET_PEAK)
-        before = _status_bytes("VmRSS")
+        before = status_bytes("VmRSS")
         started, cpu_started = time.perf_counter(), time.process_time()
         yield
         seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-        peak = _status_bytes("VmHWM")
+        peak = status_bytes("VmHWM")
         self.phases[name] = Phase(seconds, cpu_seconds, peak, peak - before)
 
     def combine(self, name: str, parts: tuple[str, ...]) -> None:
