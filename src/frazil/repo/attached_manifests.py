@@ -123,4 +123,4 @@ def _require_places(
 
 def _bounds(extents: Sequence[Sequence[tuple[int, int]]], ndim: int) -> npt.NDArray[np.int64]:
     """(n, ndim, 2)"""
-    return np.array([list(each) for each in extents], dtype=np.int64).reshape(-1, ndim, 2)
+    return np.array([list(each) for each in extents], dtype=np.int64).reshape(len(extents), ndim, 2)

@@ -2,6 +2,7 @@
 
     driver      find and describe sources -> layout -> plan -> create or resize arrays (pending)
     executors   read slabs -> blocks of whole chunks -> encode -> store -> references
+                virtual: references to the sources' chunks -> shuffle -> manifests
     driver      references into the session -> commit, once
 
 A failure anywhere before the commit leaves the branch as it was. Chunks that were stored by then
@@ -10,32 +11,35 @@ are referred to by nothing, and garbage collection takes them.
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 from os import PathLike
 from time import perf_counter
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from frazil.errors import InvalidInputError
+from frazil.errors import IcechunkError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.repo.version import Exactly
-from frazil.spark.ingestion.jobs import describe_sources, parallelism, run_job
-from frazil.spark.ingestion.layout import Layout, plan_layout
-from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
-from frazil.spark.ingestion.target import (
-    create_arrays,
-    describe_group,
-    merge_results,
-    parse_group,
-    require_absent,
-    resize_arrays,
-    write_coordinates,
+from frazil.spark.ingestion.grid import differing_dims
+from frazil.spark.ingestion.jobs import describe_sources
+from frazil.spark.ingestion.request import (
+    Combine,
+    IngestMode,
+    Request,
+    parse_combine,
+    parse_dims,
+    parse_mode,
 )
-from frazil.spark.ingestion.tasks import IngestJob
+from frazil.spark.ingestion.run import Written, counted, write_sources
+from frazil.spark.ingestion.skipping import (
+    OnError,
+    SkippedSource,
+    parse_on_error,
+    skipped,
+    without_bad_sources,
+)
+from frazil.spark.ingestion.target import parse_group
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
 from frazil.spark.opened import RepositoryLike, place_of
 from frazil.spark.place import open_place
@@ -43,22 +47,17 @@ from frazil.spark.progress import (
     JobProgress,
     ProgressCallback,
     ProgressOption,
-    create_counter,
     progress_callback,
-    watched,
 )
-from frazil.spark.sources import Source, SourceName, find_sources
+from frazil.spark.sources import (
+    Source,
+    SourceDescription,
+    SourceName,
+    find_sources,
+    parse_kind,
+)
 
-# A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
-# much in memory; between the two there are a few tasks per core, so that none waits long.
-MIN_TASK_BYTES = 8 << 20
-MAX_TASK_BYTES = 64 << 20
-TASKS_PER_CORE = 4
-
-
-class IngestMode(StrEnum):
-    CREATE = "create"
-    APPEND = "append"
+__all__ = ["IngestMode", "IngestResult", "SkippedSource", "ingest"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +68,17 @@ class IngestResult:
 
     snapshot_id: str
     files: int
-    chunks: int
-    bytes: int  # stored, after compression
+    chunks: int  # stored
+    bytes: int  # of them, after compression
+    virtual_chunks: int = 0  # referred to
+    skipped: tuple[SkippedSource, ...] = ()
     seconds: float
     committed: bool
+
+    def skipped_frame(self, spark: SparkSession) -> DataFrame:
+        """The sources that were left out, as a table: path, kind, reason."""
+        rows = [(one.path, one.kind, one.reason) for one in self.skipped]
+        return spark.createDataFrame(rows, "path string, kind string, reason string")
 
 
 def ingest(
@@ -81,7 +87,11 @@ def ingest(
     repo: RepositoryLike,
     *,
     group: str = "/",
-    concat_dim: str | None = None,
+    concat_dim: str | Iterable[str] | None = None,
+    combine: str = Combine.CONCAT,
+    virtual: bool = False,
+    on_error: str = OnError.FAIL,
+    format: str | None = None,  # noqa: A002 -- what Spark calls it
     chunks: Mapping[str, int] | None = None,
     branch: str = "main",
     mode: str = IngestMode.CREATE,
@@ -92,7 +102,9 @@ def ingest(
     idempotency_key: str | None = None,
     progress: ProgressOption = None,
 ) -> IngestResult:
-    """Writes NetCDF4/HDF5 files and Zarr stores to a group of a repository, as one commit.
+    """Writes files and Zarr stores to a group of a repository, as one commit.
+
+    NetCDF 3 and 4, HDF5, Zarr 2 and 3, GRIB and TIFF. For rows see `frazil.spark.write`.
 
     Args:
         spark: the session whose executors read and write. They must see the sources and the
@@ -102,7 +114,17 @@ def ingest(
         repo: the repository to write to, or the path of its folder.
         group: where the arrays go; created when missing.
         concat_dim: the dimension along which sources follow one another; may be left out for
-            a single source. Variables without it must be equal in all sources.
+            a single source. Variables without it must be equal in all sources. Of a grid of
+            sources all its dimensions; they are placed by their coordinates. A source in which
+            the dimension is a scalar coordinate is one step of it.
+        combine: `concat`, or `coords`: along the dimensions whose coordinates differ.
+        virtual: refer to the chunks of the sources instead of copying them. The repository's
+            configuration must have a virtual chunk container for them. Dimension coordinates,
+            texts, times that are converted and small arrays that cannot be virtual are copied.
+        on_error: `fail`, or `skip` sources that cannot be read or do not fit to the first one;
+            the result tells which.
+        format: of all sources: netcdf3, netcdf4, hdf5, zarr, grib2, tiff; by default what each
+            file begins with, or its name, tells.
         chunks: chunk length by dimension, -1 for the whole dimension. Dimensions not named are
             whole, and the concat dimension is cut into chunks of about 8 MiB. Dimension
             coordinates are always one chunk.
@@ -126,31 +148,32 @@ def ingest(
         ConflictError: the branch moved during the ingest.
     """
     started = perf_counter()
-    request = _Request(
+    request = Request(
         repository=_open(repo),
         group=parse_group(group),
-        concat_dim=concat_dim,
+        dims=parse_dims(concat_dim),
+        combine=parse_combine(combine),
         chunks=dict(chunks or {}),
         branch=branch,
-        mode=_parse_mode(mode),
+        mode=parse_mode(mode),
+        virtual=virtual,
+        on_error=parse_on_error(on_error),
         variables=None if variables is None else tuple(variables),
         source_group=source_group,
         key=idempotency_key,
     )
+    kind = parse_kind(format)
     done = find_commit(request.repository, branch, request.key)
     if done is not None:
         return _nothing_done(done, started)
-    found = find_sources(sources)
+    found = find_sources(sources, kind=kind)
     note = _note(spark, request, len(found))
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)
-        tell(JobProgress(f"Reading the metadata of {_count(len(found), 'file')}", 0, 0))
         with _cancelled_on_interrupt(spark, note.job):
-            layout, ordered = _plan_sources(spark, request, session, found)
-            written, size_bytes = _write(
-                spark, request, session, layout, sources=ordered, tell=tell
-            )
-        text = message or _message(request, len(found))
+            written, gone = _write(spark, request, session, found, tell)
+        note = replace(note, facts={**note.facts, "skipped": len(gone)} if gone else note.facts)
+        text = message or _message(request, written.files)
         committed = commit_once(
             request.repository, session, note, text, branch=branch, metadata=metadata
         )
@@ -158,31 +181,14 @@ def ingest(
         return _nothing_done(committed.snapshot_id, started)
     return IngestResult(
         snapshot_id=committed.snapshot_id,
-        files=len(found),
-        chunks=written,
-        bytes=size_bytes,
+        files=written.files,
+        chunks=written.chunks,
+        bytes=written.size_bytes,
+        virtual_chunks=written.virtual_chunks,
+        skipped=gone,
         seconds=perf_counter() - started,
         committed=True,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Request:
-    """The arguments of `ingest`, checked."""
-
-    repository: Repository
-    group: NodePath
-    concat_dim: str | None
-    chunks: dict[str, int]
-    branch: str
-    mode: IngestMode
-    variables: tuple[str, ...] | None
-    source_group: str | None
-    key: str | None
-
-    def __post_init__(self) -> None:
-        if self.mode is IngestMode.APPEND and self.concat_dim is None:
-            raise InvalidInputError("appending needs a concat_dim")
 
 
 def _open(repo: RepositoryLike) -> Repository:
@@ -193,75 +199,54 @@ def _open(repo: RepositoryLike) -> Repository:
     return repo if isinstance(repo, Repository) else repo.engine
 
 
-def _plan_sources(
-    spark: SparkSession, request: _Request, session: Session, found: tuple[Source, ...]
-) -> tuple[Layout, tuple[Source, ...]]:
-    """The layout, and the sources in its order."""
-    existing = None
-    if request.mode is IngestMode.APPEND and request.concat_dim is not None:
-        existing = describe_group(session, request.group, request.concat_dim)
-    descriptions = describe_sources(
-        spark,
-        found,
-        concat_dim=request.concat_dim,
-        only=request.variables,
-        group=request.source_group,
-    )
-    if existing is None:
-        names = list(descriptions[0].variables)
-        require_absent(session, request.group, names)
-    layout = plan_layout(
-        descriptions,
-        concat_dim=request.concat_dim,
-        chunks=request.chunks,
-        existing=existing,
-    )
-    return layout, tuple(found[position] for position in layout.order)
-
-
 def _write(
     spark: SparkSession,
-    request: _Request,
+    request: Request,
     session: Session,
-    layout: Layout,
-    *,
-    sources: tuple[Source, ...],
+    found: tuple[Source, ...],
     tell: ProgressCallback,
-) -> tuple[int, int]:
-    """Everything but the commit. Number of chunks written, and their bytes."""
-    append = request.mode is IngestMode.APPEND
-    prepare = resize_arrays if append else create_arrays
-    documents = prepare(session, request.group, layout)
-    plan = _plan_work(spark, layout)
-    base = request.repository.readonly_session(Exactly(session.snapshot_id)) if append else None
-    job = IngestJob(
-        plan=plan,
-        sources=sources,
-        source_group=request.source_group,
-        group=request.group,
-        documents=documents,
-        writer=session.chunk_writer(),
-        base=base,
+) -> tuple[Written, tuple[SkippedSource, ...]]:
+    """Everything but the commit; what was left out."""
+    tell(JobProgress(f"Reading the metadata of {counted(len(found), 'file')}", 0, 0))
+    good, bad = _describe(spark, request, found)
+    if request.combine is Combine.COORDS and len(good) > 1:
+        dims = differing_dims(list(good.values()))
+        request = replace(request, dims=dims, combine=Combine.CONCAT)
+        good, _ = _describe(spark, request, tuple(good))
+    written, more = without_bad_sources(
+        list(good),
+        lambda left: write_sources(spark, request, session, {s: good[s] for s in left}, tell),
+        request.on_error,
+        session.discard_changes,
     )
-    counter = create_counter(spark)
-    doing = f"Writing {_count(plan.chunks(), 'chunk')}"
-    with watched(counter, doing, plan.size_bytes(), tell):
-        results = run_job(spark, job, counter)
-    counts = [
-        write_coordinates(session, request.group, layout, documents),
-        merge_results(session, request.group, layout, results),
-    ]
-    return sum(chunks for chunks, _ in counts), sum(size for _, size in counts)
+    return written, (*(skipped(source.path, error) for source, error in bad), *more)
 
 
-def _plan_work(spark: SparkSession, layout: Layout) -> IngestPlan:
-    total = plan_ingest(layout, task_bytes=MAX_TASK_BYTES, partition_bytes=1).size_bytes()
-    fair = total // (parallelism(spark) * TASKS_PER_CORE)
-    size = min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
-    return plan_ingest(layout, task_bytes=size, partition_bytes=size)
+def _describe(
+    spark: SparkSession, request: Request, found: tuple[Source, ...]
+) -> tuple[dict[Source, SourceDescription], list[tuple[Source, IcechunkError]]]:
+    """Of the sources that can be described, what they are; of the others what is wrong."""
+    described = describe_sources(
+        spark,
+        found,
+        concat_dims=request.dims,
+        only=request.variables,
+        group=request.source_group,
+        storage=request.virtual,
+    )
+    good: dict[Source, SourceDescription] = {}
+    bad: list[tuple[Source, IcechunkError]] = []
+    for source, one in zip(found, described, strict=True):
+        if isinstance(one, IcechunkError):
+            bad.append((source, one))
+        else:
+            good[source] = one
+    if bad and (request.on_error is OnError.FAIL or not good):
+        raise bad[0][1]
+    return good, bad
 
 
-def _note(spark: SparkSession, request: _Request, sources: int) -> CommitNote:
+def _note(spark: SparkSession, request: Request, sources: int) -> CommitNote:
     return CommitNote(
         operation="ingest",
         application=spark.conf.get("spark.app.name", "spark") or "spark",
@@ -281,20 +266,9 @@ def _nothing_done(snapshot_id: str, started: float) -> IngestResult:
     )
 
 
-def _message(request: _Request, sources: int) -> str:
+def _message(request: Request, sources: int) -> str:
     verb = "Append" if request.mode is IngestMode.APPEND else "Ingest"
-    return f"{verb} {_count(sources, 'file')} to {request.group}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _parse_mode(text: str) -> IngestMode:
-    try:
-        return IngestMode(text)
-    except ValueError:
-        raise InvalidInputError(f"mode is {text!r}, expected 'create' or 'append'") from None
+    return f"{verb} {counted(sources, 'file')} to {request.group}"
 
 
 @contextmanager

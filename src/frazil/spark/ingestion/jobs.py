@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from frazil.errors import IcechunkError
 from frazil.spark.ingestion.failures import carrying_errors, errors_carried
 from frazil.spark.ingestion.references import COLUMNS, decode_refs, encode_refs
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
@@ -37,12 +38,13 @@ def describe_sources(
     spark: SparkSession,
     sources: Sequence[Source],
     *,
-    concat_dim: str | None,
+    concat_dims: tuple[str, ...],
     only: tuple[str, ...] | None,
     group: str | None,
-) -> list[SourceDescription]:
-    """In the order of `sources`. Errors name the source."""
-    describe = partial(describe_source, concat_dim=concat_dim, only=only, group=group)
+    storage: bool,
+) -> list[SourceDescription | IcechunkError]:
+    """In the order of `sources`. Errors name the source, and come instead of its description."""
+    describe = partial(_described, concat_dim=concat_dims, only=only, group=group, storage=storage)
     if len(sources) <= LOCAL_DESCRIPTIONS:
         return [describe(source) for source in sources]
     partitions = min(len(sources), max(parallelism(spark), len(sources) // FILES_PER_TASK))
@@ -52,11 +54,18 @@ def describe_sources(
         partial(_describe_batches, tuple(sources), partitions, describe),
         _DESCRIPTIONS,
     )
-    found: list[SourceDescription | None] = [None] * len(sources)
+    found: list[SourceDescription | IcechunkError | None] = [None] * len(sources)
     for row in table.to_pylist():
         # made by our own tasks a moment ago
         found[row["position"]] = pickle.loads(row["description"])  # noqa: S301
     return [description for description in found if description is not None]
+
+
+def _described(source: Source, **options: Any) -> SourceDescription | IcechunkError:
+    try:
+        return describe_source(source, **options)
+    except IcechunkError as error:
+        return error
 
 
 def run_job(spark: SparkSession, job: IngestJob, counter: Counter) -> list[TaskResult]:
@@ -98,7 +107,7 @@ def _map(
 def _describe_batches(
     sources: tuple[Source, ...],
     partitions: int,
-    describe: Callable[[Source], SourceDescription],
+    describe: Callable[[Source], SourceDescription | IcechunkError],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     tame_gc()

@@ -25,8 +25,10 @@ from frazil.spark.ingestion.checks import (
 )
 from frazil.spark.ingestion.chunks import coordinate_chunks, require_known_dims, target_chunks
 from frazil.spark.ingestion.order import concatenate_coordinate, order_sources
+from frazil.spark.ingestion.storage import Wanted, choose_storage
 from frazil.spark.ingestion.times import TimeConversion
 from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
+from frazil.spark.sources.stored import StoredAs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,6 +44,12 @@ class TargetArray:
     axis: int | None  # of the concat dimension
     conversions: Mapping[int, TimeConversion] = field(default_factory=dict)  # by source
     values: npt.NDArray[np.generic] | None = None  # whole, known to the driver: a coordinate
+    stored: StoredAs | None = None  # of virtual arrays: the chunks are those of the sources
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether executors read its values."""
+        return self.values is None and self.stored is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,8 +73,12 @@ def plan_layout(
     concat_dim: str | None,
     chunks: Mapping[str, int],
     existing: SourceDescription | None = None,
+    virtual: bool = False,
 ) -> Layout:
-    """The result of concatenating the sources, after what `existing` holds when it is given."""
+    """The result of concatenating the sources, after what `existing` holds when it is given.
+
+    If it is to be `virtual`, arrays keep the chunks of the sources where that is possible.
+    """
     _require_concat_dim(descriptions, concat_dim, existing)
     reference = existing or descriptions[0]
     require_known_dims(chunks, reference)
@@ -88,9 +100,10 @@ def plan_layout(
             ordered=ordered,
             conversions=[conversions[position] for position in order],
             concat_dim=concat_dim,
-            length=int(starts[-1]),
+            starts=starts,
             chunks=chunks,
             existing=existing,
+            virtual=virtual,
         )
         for variable in reference.variables.values()
         if existing is None or concat_dim in variable.dims
@@ -104,18 +117,37 @@ def _target(
     ordered: Sequence[SourceDescription],
     conversions: Sequence[Conversions],
     concat_dim: str | None,
-    length: int,
+    starts: npt.NDArray[np.int64],
     chunks: Mapping[str, int],
     existing: SourceDescription | None,
+    virtual: bool,
 ) -> TargetArray:
     axis = variable.dims.index(concat_dim) if concat_dim in variable.dims else None
     shape = list(variable.shape)
     if axis is not None:
-        shape[axis] = length
+        shape[axis] = int(starts[-1])
     values = variable.values
     if variable.is_dimension_coordinate and axis is not None:
         values = concatenate_coordinate(variable, ordered, conversions, existing)
-    if existing is not None:
+    converted = {
+        number: found
+        for number, planned in enumerate(conversions)
+        if (found := planned.get(variable.name)) is not None
+    }
+    stored = None
+    if virtual and values is None and not converted:
+        wanted = Wanted(
+            variable=variable,
+            shape=tuple(shape),
+            starts=starts,
+            axis=axis,
+            chunks=chunks,
+            exists=existing is not None,
+        )
+        stored = choose_storage(wanted, ordered)
+    if stored is not None:
+        grid = stored.chunks
+    elif existing is not None:
         grid = variable.chunks or tuple(max(1, size) for size in variable.shape)
     elif variable.is_dimension_coordinate:
         grid = coordinate_chunks(shape[0], grows=axis is not None)
@@ -130,12 +162,9 @@ def _target(
         dtype=variable.dtype,
         attrs=variable.attrs,
         axis=axis,
-        conversions={
-            number: found
-            for number, planned in enumerate(conversions)
-            if (found := planned.get(variable.name)) is not None
-        },
+        conversions=converted,
         values=values,
+        stored=stored,
     )
 
 

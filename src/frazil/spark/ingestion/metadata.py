@@ -34,25 +34,21 @@ def group_document(attrs: Attributes) -> bytes:
 
 
 def array_document(array: TargetArray) -> bytes:
-    dtype = array.dtype
-    serializer: dict[str, Json]
-    if dtype.hasobject:
-        serializer = {"name": "vlen-utf8"}
-    elif dtype.itemsize == 1:
-        serializer = {"name": "bytes"}
-    else:
-        serializer = {"name": "bytes", "configuration": {"endian": "little"}}
+    dtype, stored = array.dtype, array.stored
+    fill: Json = _json_scalar(fill_value(array))
+    if stored is not None and stored.fill is not None and "_FillValue" not in array.attrs:
+        fill = json.loads(stored.fill)  # what the source reads as where nothing was written
     return _dump(
         {
             "shape": list(array.shape),
-            "data_type": "string" if dtype.hasobject else dtype.name,
+            "data_type": _data_type(dtype) if stored is None else stored.data_type,
             "chunk_grid": {
                 "name": "regular",
                 "configuration": {"chunk_shape": list(array.chunks)},
             },
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": _json_scalar(fill_value(array)),
-            "codecs": [serializer, dict(COMPRESSION)],
+            "fill_value": fill,
+            "codecs": _codecs(dtype) if stored is None else json.loads(stored.codecs),
             "attributes": json_attributes(array.attrs, dtype),
             "dimension_names": list(array.dims),
             "zarr_format": 3,
@@ -60,6 +56,19 @@ def array_document(array: TargetArray) -> bytes:
             "storage_transformers": [],
         }
     )
+
+
+def _data_type(dtype: np.dtype[np.generic]) -> str:
+    return "string" if dtype.hasobject else dtype.name
+
+
+def _codecs(dtype: np.dtype[np.generic]) -> list[Json]:
+    serializer: dict[str, Json] = {"name": "bytes"}
+    if dtype.hasobject:
+        serializer = {"name": "vlen-utf8"}
+    elif dtype.itemsize > 1:
+        serializer = {"name": "bytes", "configuration": {"endian": "little"}}
+    return [serializer, dict(COMPRESSION)]
 
 
 def resized_document(document: bytes, shape: Sequence[int]) -> bytes:

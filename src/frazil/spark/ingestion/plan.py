@@ -127,9 +127,9 @@ class IngestPlan:
 def plan_ingest(layout: Layout, *, task_bytes: int, partition_bytes: int) -> IngestPlan:
     """Tasks of at most `task_bytes` (one chunk at least), in partitions of about `partition_bytes`.
 
-    Coordinates, whose values the driver knows, are not in the plan.
+    Coordinates, whose values the driver knows, are not in the plan, nor are virtual arrays.
     """
-    work = tuple(i for i, array in enumerate(layout.arrays) if array.values is None)
+    work = tuple(i for i, array in enumerate(layout.arrays) if array.is_copied)
     tilings = tuple(
         plan_tiling(layout.arrays[i], base_length=layout.base_length, task_bytes=task_bytes)
         for i in work

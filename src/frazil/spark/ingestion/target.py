@@ -44,7 +44,7 @@ def describe_group(session: Session, group: NodePath, concat_dim: str) -> Source
             consolidated=False,
             zarr_format=3,
         )
-        return describe_dataset(dataset, label, concat_dim=concat_dim, only=None)
+        return describe_dataset(dataset, label, concat_dims=(concat_dim,), only=None)
 
 
 def require_absent(session: Session, group: NodePath, names: Sequence[str]) -> None:

@@ -27,7 +27,8 @@ from frazil.spark.ingestion.plan import (
     region_bytes,
 )
 from frazil.spark.ingestion.times import convert
-from frazil.spark.sources import Opened, Source, opened
+from frazil.spark.sources import Opened, opened
+from frazil.spark.sources.joined import AnySource, read_any
 from frazil.zarrstore.arrays import read_region
 from frazil.zarrstore.encoding import encode_region
 
@@ -37,12 +38,13 @@ class IngestJob:
     """Everything that a task needs, picklable."""
 
     plan: IngestPlan
-    sources: tuple[Source, ...]  # in the order of the plan
+    sources: tuple[AnySource, ...]  # in the order of the plan
     source_group: str | None
+    dims: tuple[str, ...]  # along which sources follow one another
     group: NodePath
     documents: tuple[bytes, ...]  # zarr.json of each array of the plan
     writer: ChunkWriter
-    base: Session | None  # read-only, what is appended to
+    base: Session  # read-only, what is appended to
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,7 @@ class TaskResult:
 
 def run_partition(job: IngestJob, partition: int) -> Iterator[TaskResult]:
     """Results of the partition's tasks. What they refer to is durable once all are taken."""
-    with opened(group=job.source_group) as files:
+    with opened(group=job.source_group, dims=job.dims) as files:
         for task in job.plan.tasks_of(partition):
             yield run_task(job, task, files)
     job.writer.sync()
@@ -92,19 +94,17 @@ def _read(job: IngestJob, array: TargetArray, read: Read, files: Opened) -> npt.
     match read:
         case SourceRead(number, selection):
             source = job.sources[number]
-            values = files.read(source, array.name, selection)
+            values = read_any(files, source, array.name, array.dims, selection)
             _require_shape(source.path, array.name, values.shape, selection)
             return _converted(array, number, source, values)
         case BaseRead(selection):
-            if job.base is None:
-                raise InvalidInputError("the plan appends, but there is nothing to append to")
             return read_region(job.base, job.group.child(array.name), selection)
         case _:
             assert_never(read)
 
 
 def _converted(
-    array: TargetArray, number: int, source: Source, values: npt.NDArray[np.generic]
+    array: TargetArray, number: int, source: AnySource, values: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.generic]:
     conversion = array.conversions.get(number)
     if conversion is None:

@@ -1,7 +1,13 @@
 """What ingest can read: NetCDF4/HDF5 files and Zarr stores, described and read in slabs."""
 
 from frazil.spark.sources.description import SourceDescription, VariableDescription
-from frazil.spark.sources.find import Source, SourceKind, SourceName, find_sources
+from frazil.spark.sources.find import (
+    Source,
+    SourceKind,
+    SourceName,
+    find_sources,
+    parse_kind,
+)
 from frazil.spark.sources.opening import Opened, describe_source, open_source, opened
 
 __all__ = [
@@ -15,4 +21,5 @@ __all__ = [
     "find_sources",
     "open_source",
     "opened",
+    "parse_kind",
 ]

@@ -17,7 +17,7 @@ TEXT = np.dtype(object)
 
 
 def describe_dataset(
-    dataset: "xr.Dataset", path: str, *, concat_dim: str | None, only: Iterable[str] | None
+    dataset: "xr.Dataset", path: str, *, concat_dims: tuple[str, ...], only: Iterable[str] | None
 ) -> SourceDescription:
     """The variables named by `only` (all when None), with the dimension coordinates they use."""
     names = _chosen(dataset, path, only)
@@ -25,7 +25,7 @@ def describe_dataset(
         path=path,
         attrs=dict(dataset.attrs),
         variables={
-            name: _describe_variable(dataset.variables[name], name, path, concat_dim)
+            name: _describe_variable(dataset.variables[name], name, path, concat_dims)
             for name in names
         },
     )
@@ -55,6 +55,22 @@ def join_characters(dataset: "xr.Dataset") -> "xr.Dataset":
         decode_coords=False,
     )
     return dataset.drop_vars(names).assign({name: joined.variables[name] for name in names})
+
+
+def stacked(dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool) -> "xr.Dataset":
+    """With a first dimension of length one, for each of `dims` that is a scalar coordinate.
+
+    If `always`, also for those that the dataset knows nothing of.
+    """
+    for dim in reversed(dims):
+        known = dim in dataset.variables and dataset.variables[dim].ndim == 0
+        if dim in dataset.sizes or not (known or always):
+            continue
+        kept = [name for name, each in dataset.data_vars.items() if name != dim and each.ndim < 2]
+        fields = dataset.drop_vars(kept)
+        fields = (fields.set_coords(dim) if known else fields).expand_dims(dim)
+        dataset = fields.assign(dataset[kept].data_vars).reset_coords()
+    return dataset
 
 
 def normalised(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
@@ -108,7 +124,7 @@ def _companions(dataset: "xr.Dataset", names: set[str]) -> set[str]:
 
 
 def _describe_variable(
-    variable: "xr.Variable", name: str, path: str, concat_dim: str | None
+    variable: "xr.Variable", name: str, path: str, concat_dims: tuple[str, ...]
 ) -> VariableDescription:
     dims = tuple(str(dim) for dim in variable.dims)
     chunks = variable.encoding.get("shards") or variable.encoding.get("chunks")
@@ -116,7 +132,7 @@ def _describe_variable(
     values, mark = None, None
     if dims == (name,):
         values = normalised(np.asarray(variable.values))
-    elif concat_dim is not None and concat_dim not in dims:
+    elif not set(concat_dims) <= set(dims):
         mark = digest(normalised(np.asarray(variable.values)))
     return VariableDescription(
         name=name,

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.spark.sources.stored import Storage
+
 type Attributes = Mapping[str, object]
 
 
@@ -30,6 +32,7 @@ class VariableDescription:
     chunks: tuple[int, ...] | None  # as stored, None when contiguous
     values: npt.NDArray[np.generic] | None = None
     digest: bytes | None = None
+    storage: Storage | None = None  # None where nobody asked
 
     @property
     def is_dimension_coordinate(self) -> bool:

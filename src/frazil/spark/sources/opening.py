@@ -2,28 +2,49 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.sources.dataset import describe_dataset
+from frazil.spark.sources.dataset import describe_dataset, read_slab, stacked
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.find import Source, SourceKind
+from frazil.spark.sources.grib import open_grib
 from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
-from frazil.spark.sources.zarr import ZarrReader, open_zarr
+from frazil.spark.sources.netcdf3 import open_netcdf3
+from frazil.spark.sources.storage import source_storage
+from frazil.spark.sources.tiff import open_tiff
+from frazil.spark.sources.zarr import open_zarr
 
 if TYPE_CHECKING:
     import xarray as xr
 
+type Dims = tuple[str, ...]
+"""Along which sources follow one another: one that a source does not have, it is one step of."""
 
-def open_source(source: Source, *, group: str | None = None) -> "xr.Dataset":
+
+def open_source(source: Source, *, group: str | None = None, dims: Dims = ()) -> "xr.Dataset":
+    found = _open(source, group=group)
+    with source_errors_as_ours(source.path):
+        return stacked(found, dims, always=source.kind is SourceKind.TIFF)
+
+
+def _open(source: Source, *, group: str | None) -> "xr.Dataset":
     match source.kind:
         case SourceKind.NETCDF:
             return open_netcdf(source.path, group=group)
+        case SourceKind.NETCDF3:
+            return open_netcdf3(source.path)
         case SourceKind.ZARR:
             return open_zarr(source.path, group=group)
+        case SourceKind.GRIB:
+            return open_grib(source.path)
+        case SourceKind.TIFF:
+            return open_tiff(source.path)
         case _:
             assert_never(source.kind)
 
@@ -31,15 +52,28 @@ def open_source(source: Source, *, group: str | None = None) -> "xr.Dataset":
 def describe_source(
     source: Source,
     *,
-    concat_dim: str | None,
+    concat_dim: str | Dims | None,
     only: Iterable[str] | None = None,
     group: str | None = None,
+    storage: bool = False,
 ) -> SourceDescription:
+    """With `storage`, also how the variables are stored."""
+    dims = _dims(concat_dim)
     with (
-        open_source(source, group=group) as dataset,
+        open_source(source, group=group, dims=dims) as dataset,
         source_errors_as_ours(source.path),
     ):
-        return describe_dataset(dataset, source.path, concat_dim=concat_dim, only=only)
+        found = describe_dataset(dataset, source.path, concat_dims=dims, only=only)
+    if not storage:
+        return found
+    stored = source_storage(source, found, group=group)
+    return replace(
+        found,
+        variables={
+            name: replace(variable, storage=stored[name])
+            for name, variable in found.variables.items()
+        },
+    )
 
 
 class Reader(Protocol):
@@ -49,21 +83,34 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-def open_reader(source: Source, *, group: str | None = None) -> Reader:
-    match source.kind:
-        case SourceKind.NETCDF:
-            return NetcdfReader(source.path, group=group)
-        case SourceKind.ZARR:
-            return ZarrReader(source.path, group=group)
-        case _:
-            assert_never(source.kind)
+class DatasetReader:
+    """Slabs of a dataset."""
+
+    def __init__(self, path: str, dataset: "xr.Dataset") -> None:
+        self._path = path
+        self._dataset = dataset
+
+    def read(self, name: str, selection: tuple[slice, ...]) -> npt.NDArray[np.generic]:
+        with source_errors_as_ours(self._path):
+            return read_slab(self._dataset, name, selection)
+
+    def close(self) -> None:
+        self._dataset.close()
+
+
+def open_reader(source: Source, *, group: str | None = None, dims: Dims = ()) -> Reader:
+    again = partial(open_source, source, group=group, dims=dims)
+    if source.kind is SourceKind.NETCDF:
+        return NetcdfReader(source.path, group=group, otherwise=again)
+    return DatasetReader(source.path, again())
 
 
 class Opened:
     """Sources opened on first use and closed together, the oldest first when there are many."""
 
-    def __init__(self, *, group: str | None, limit: int) -> None:
+    def __init__(self, *, group: str | None, dims: Dims, limit: int) -> None:
         self._group = group
+        self._dims = dims
         self._limit = limit
         self._readers: dict[Source, Reader] = {}
 
@@ -74,7 +121,8 @@ class Opened:
         if reader is None:
             if len(self._readers) >= self._limit:
                 self._readers.pop(next(iter(self._readers))).close()
-            reader = self._readers[source] = open_reader(source, group=self._group)
+            reader = open_reader(source, group=self._group, dims=self._dims)
+            self._readers[source] = reader
         return reader.read(name, selection)
 
     def close(self) -> None:
@@ -83,9 +131,15 @@ class Opened:
 
 
 @contextmanager
-def opened(*, group: str | None = None, limit: int = 16) -> Iterator[Opened]:
-    files = Opened(group=group, limit=limit)
+def opened(*, group: str | None = None, dims: Dims = (), limit: int = 16) -> Iterator[Opened]:
+    files = Opened(group=group, dims=dims, limit=limit)
     try:
         yield files
     finally:
         files.close()
+
+
+def _dims(given: str | Dims | None) -> Dims:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else given

@@ -3,10 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from frazil.spark.sources.dataset import read_slab
 from frazil.spark.sources.errors import source_errors_as_ours
 
 if TYPE_CHECKING:
@@ -35,18 +31,3 @@ def open_zarr(path: str, *, group: str | None) -> "xr.Dataset":
             cache=False,
             consolidated=False,
         )
-
-
-class ZarrReader:
-    """Slabs of one store."""
-
-    def __init__(self, path: str, *, group: str | None) -> None:
-        self._path = path
-        self._dataset = open_zarr(path, group=group)
-
-    def read(self, name: str, selection: tuple[slice, ...]) -> npt.NDArray[np.generic]:
-        with source_errors_as_ours(self._path):
-            return read_slab(self._dataset, name, selection)
-
-    def close(self) -> None:
-        self._dataset.close()

@@ -1,0 +1,170 @@
+"""An ingest from described sources to a session that is ready to be committed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pyspark.sql import SparkSession
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.strings import Strings
+from frazil.references.locations import locate
+from frazil.repo.session import Session
+from frazil.repo.version import Exactly
+from frazil.spark.ingestion.grid import join_grid
+from frazil.spark.ingestion.jobs import parallelism, run_job
+from frazil.spark.ingestion.layout import Layout, plan_layout
+from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
+from frazil.spark.ingestion.request import Request
+from frazil.spark.ingestion.target import (
+    create_arrays,
+    describe_group,
+    merge_results,
+    require_absent,
+    resize_arrays,
+    write_coordinates,
+)
+from frazil.spark.ingestion.tasks import IngestJob
+from frazil.spark.ingestion.virtual import VirtualJob
+from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
+from frazil.spark.progress import JobProgress, ProgressCallback, create_counter, watched
+from frazil.spark.sources import Source, SourceDescription, SourceKind
+from frazil.spark.sources.joined import AnySource
+
+# A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
+# much in memory; between the two there are a few tasks per core, so that none waits long.
+MIN_TASK_BYTES = 8 << 20
+MAX_TASK_BYTES = 64 << 20
+TASKS_PER_CORE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    files: int
+    chunks: int  # stored by us
+    size_bytes: int
+    virtual_chunks: int
+
+
+def write_sources(
+    spark: SparkSession,
+    request: Request,
+    session: Session,
+    described: Mapping[Source, SourceDescription],
+    tell: ProgressCallback,
+) -> Written:
+    """Everything but the commit. Errors that are about a source begin with its path."""
+    layout, sources = _plan_sources(request, session, described)
+    if request.virtual:
+        _require_containers(session, list(described))
+    append = request.appends
+    documents = (resize_arrays if append else create_arrays)(session, request.group, layout)
+    job = IngestJob(
+        plan=_plan_work(spark, layout),
+        sources=sources,
+        source_group=request.source_group,
+        dims=request.dims,
+        group=request.group,
+        documents=documents,
+        writer=session.chunk_writer(),
+        base=request.repository.readonly_session(Exactly(session.snapshot_id)),
+    )
+    virtual = _write_virtual(spark, request, session, job, tell) if request.virtual else 0
+    counter = create_counter(spark)
+    doing = f"Writing {counted(job.plan.chunks(), 'chunk')}"
+    with watched(counter, doing, job.plan.size_bytes(), tell):
+        results = run_job(spark, job, counter)
+    counts = [
+        write_coordinates(session, request.group, layout, documents),
+        merge_results(session, request.group, layout, results),
+    ]
+    return Written(
+        files=len(described),
+        chunks=sum(chunks for chunks, _ in counts),
+        size_bytes=sum(size for _, size in counts),
+        virtual_chunks=virtual,
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _plan_sources(
+    request: Request, session: Session, described: Mapping[Source, SourceDescription]
+) -> tuple[Layout, tuple[AnySource, ...]]:
+    """The layout, and the sources in its order."""
+    dims = request.dims
+    existing = None
+    if request.appends:
+        existing = _comparable(describe_group(session, request.group, dims[0]), dims[1:])
+    else:
+        names = list(next(iter(described.values())).variables)
+        require_absent(session, request.group, names)
+    pairs: list[tuple[SourceDescription, AnySource]] = [
+        (description, source) for source, description in described.items()
+    ]
+    joined = join_grid(pairs, dims)
+    layout = plan_layout(
+        [description for description, _ in joined],
+        concat_dim=dims[0] if dims else None,
+        chunks=request.chunks,
+        existing=existing,
+        virtual=request.virtual,
+    )
+    return layout, tuple(joined[position][1] for position in layout.order)
+
+
+def _comparable(existing: SourceDescription, joined: tuple[str, ...]) -> SourceDescription:
+    """Without the marks of what sources hold only a part of."""
+    variables = {
+        name: replace(variable, digest=None) if set(joined) & set(variable.dims) else variable
+        for name, variable in existing.variables.items()
+    }
+    return replace(existing, variables=variables)
+
+
+def _write_virtual(
+    spark: SparkSession,
+    request: Request,
+    session: Session,
+    copied: IngestJob,
+    tell: ProgressCallback,
+) -> int:
+    """Number of chunks that are referred to."""
+    layout = copied.plan.layout
+    targets = plan_targets(session, request.group, layout)
+    if not targets:
+        return 0
+    job = VirtualJob(
+        layout=layout,
+        sources=copied.sources,
+        source_group=request.source_group,
+        targets=targets,
+        base=copied.base,
+    )
+    counter = create_counter(spark)
+    tell(JobProgress(f"Referring to chunks of {counted(len(job.sources), 'file')}", 0, 0))
+    written = run_virtual(spark, job, counter, parallelism(spark))
+    return attach(session, request.group, job, written)
+
+
+def _require_containers(session: Session, sources: Sequence[Source]) -> None:
+    """Raises InvalidInputError for a source that nobody could read through the repository."""
+    paths = [f"{s.path}/zarr.json" if s.kind is SourceKind.ZARR else s.path for s in sources]
+    locations = Strings.from_list([locate(path, root=None) for path in paths])
+    covered = session.files.virtual.access.all_containers().covered(locations)
+    if not covered.all():
+        at = int(np.argmin(covered))
+        raise InvalidInputError(
+            f"no virtual chunk container of the repository covers {locations.text(at)!r}: add one"
+            " to its configuration (RepositoryConfig.set_virtual_chunk_container, save_config)",
+            kind="no-container-for-virtual-chunk",
+        )
+
+
+def _plan_work(spark: SparkSession, layout: Layout) -> IngestPlan:
+    total = plan_ingest(layout, task_bytes=MAX_TASK_BYTES, partition_bytes=1).size_bytes()
+    fair = total // (parallelism(spark) * TASKS_PER_CORE)
+    size = min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
+    return plan_ingest(layout, task_bytes=size, partition_bytes=size)

@@ -1,0 +1,170 @@
+"""The Spark job of virtual arrays: sources to references, references to manifests.
+
+One row per block of references goes through the shuffle, one row per manifest to the driver.
+"""
+
+import warnings
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import batched, groupby
+from math import prod
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from frazil.format.snapshot import Node
+from frazil.ids import ManifestId
+from frazil.paths import NodePath
+from frazil.repo.attached_manifests import AttachedManifest
+from frazil.repo.session import Session
+from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import plan_manifests
+from frazil.spark.ingestion.failures import carrying_errors, errors_carried
+from frazil.spark.ingestion.layout import Layout, TargetArray
+from frazil.spark.ingestion.virtual import (
+    Block,
+    VirtualJob,
+    VirtualTarget,
+    appended_cells,
+    attached_manifest,
+    refer,
+    write_cell,
+)
+from frazil.spark.progress import Counter
+from frazil.spark.workers import tame_gc
+
+SOURCES_PER_TASK = 32
+_BLOCKS_PER_BATCH = 16
+
+_BLOCKS = pa.schema(
+    [
+        ("array", pa.int32()),
+        ("cell", pa.int64()),
+        ("index", pa.binary()),
+        ("offset", pa.binary()),
+        ("length", pa.binary()),
+        ("location", pa.binary()),
+        ("modified", pa.int64()),
+    ]
+)
+_MANIFESTS = pa.schema(
+    [
+        ("array", pa.int32()),
+        ("id", pa.binary()),
+        ("refs", pa.int64()),
+        ("size", pa.int64()),
+        ("extents", pa.binary()),
+        ("changed", pa.int64()),
+        ("box", pa.binary()),
+        ("bits", pa.binary()),
+    ]
+)
+_NAMES = {pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
+
+
+def plan_targets(session: Session, group: NodePath, layout: Layout) -> tuple[VirtualTarget, ...]:
+    """For each virtual array, which of its manifests are written anew."""
+    return tuple(
+        _target(session, session.node(group.child(array.name)), number, array, layout.base_length)
+        for number, array in enumerate(layout.arrays)
+        if array.stored is not None
+    )
+
+
+def _target(
+    session: Session, node: Node, number: int, array: TargetArray, base_length: int
+) -> VirtualTarget:
+    cell = cell_sizes(session.files.settings.splitting, node)
+    grid = () if node.array is None else node.array.num_chunks
+    current = () if node.array is None else node.array.manifests
+    changed = appended_cells(array, grid, cell, base_length)
+    plan = plan_manifests(current, changed, grid=grid, cell=cell)
+    return VirtualTarget(number, node, cell, plan.rewrite)
+
+
+def run_virtual(
+    spark: SparkSession, job: VirtualJob, counter: Counter, parallelism: int
+) -> pa.Table:
+    """What was written: a row for each manifest, whatever the number of references."""
+    count = len(job.sources)
+    partitions = max(1, min(count, max(4 * parallelism, -(-count // SOURCES_PER_TASK))))
+    numbers = spark.range(0, partitions, 1, partitions)
+    with errors_carried(), warnings.catch_warnings():
+        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        blocks = numbers.mapInArrow(
+            partial(_refer_batches, job, counter, partitions), _ddl(_BLOCKS)
+        )
+        shuffled = blocks.repartition(_writers(job, parallelism), "array", "cell")
+        written = shuffled.sortWithinPartitions("array", "cell").mapInArrow(
+            partial(_write_batches, job), _ddl(_MANIFESTS)
+        )
+        return written.toArrow()
+
+
+def attach(session: Session, group: NodePath, job: VirtualJob, written: pa.Table) -> int:
+    """Lets the session have the manifests. Number of chunks that they changed."""
+    by_array: dict[int, list[AttachedManifest]] = {target.array: [] for target in job.targets}
+    for row in written.to_pylist():
+        found = attached_manifest(row)
+        if found is not None:
+            by_array[row["array"]].append(found)
+    for target in job.targets:
+        replaced: list[ManifestId] = [ref.id for ref in target.rewrite]
+        name = job.layout.arrays[target.array].name
+        session.attach_manifests(group.child(name), by_array[target.array], replaced)
+    return sum(each.changed.count for some in by_array.values() for each in some)
+
+
+def _writers(job: VirtualJob, parallelism: int) -> int:
+    """Partitions of the shuffle: there is no use in more than there are cells."""
+    cells = sum(prod(target.cells) for target in job.targets)
+    return max(1, min(cells, 4 * parallelism))
+
+
+def _refer_batches(
+    job: VirtualJob, counter: Counter, partitions: int, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    tame_gc()
+    with carrying_errors():
+        for partition in _numbers(batches):
+            if partition == 0:
+                yield from _batched(row for target in job.targets for row in _nothing(target))
+            for number in range(partition, len(job.sources), partitions):
+                yield from _batched(block.to_row() for block in refer(job, number))
+                counter.add(1)
+
+
+def _nothing(target: VirtualTarget) -> list[dict[str, Any]]:
+    """Empty blocks: so that cells are written of which only older references are left."""
+    empty = {"index": b"", "offset": b"", "length": b"", "location": b"", "modified": 0}
+    return [{"array": target.array, "cell": cell, **empty} for cell in target.cells_to_keep()]
+
+
+def _batched(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+    for some in batched(rows, _BLOCKS_PER_BATCH):
+        yield pa.RecordBatch.from_pylist(list(some), schema=_BLOCKS)
+
+
+def _write_batches(job: VirtualJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows come ordered by cell: one cell is in memory at a time."""
+    tame_gc()
+    with carrying_errors():
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for (array, cell), some in groupby(rows, key=itemgetter("array", "cell")):
+            ndim = len(job.layout.arrays[array].dims)
+            blocks = [Block.from_row(row, ndim) for row in some]
+            told = write_cell(job, array, cell, blocks)
+            yield pa.RecordBatch.from_pylist([told], schema=_MANIFESTS)
+        job.base.files.store.sync()
+
+
+def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _ddl(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)

@@ -1,0 +1,237 @@
+"""NetCDF 3 files, read from their header and a map of the file into memory.
+
+All numbers are big-endian. In version 1 offsets have 4 bytes, from 2 on 8; in version 5 so do
+lengths (NON_NEG). Names and values are padded to multiples of 4 bytes.
+
+    header     "CDF" version  numrecs  dim_list  gatt_list  var_list
+    dim        name  length                          length 0: the record dimension
+    attr       name  type  nelems  values
+    var        name  ndims  dimids  attr_list  type  vsize  begin
+    lists      tag (10 dims, 11 variables, 12 attributes)  count  items; or two zeros
+    data       of each variable without the record dimension, at its begin
+    records    of all record variables, one record after the other; each from its begin on
+"""
+
+import json
+import mmap
+from dataclasses import dataclass
+from math import ceil, prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.spark.sources.dataset import join_characters
+from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs, row_chunks
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+MAGICS = (b"CDF\x01", b"CDF\x02", b"CDF\x05")
+_TYPES = {
+    1: "i1", 2: "S1", 3: ">i2", 4: ">i4", 5: ">f4", 6: ">f8",
+    7: "u1", 8: ">u2", 9: ">u4", 10: ">i8", 11: ">u8",
+}  # fmt: skip
+_FILLS: dict[str, float] = {  # what the library writes where nobody wrote
+    "i1": -127, "i2": -32767, "i4": -2147483647, "f4": 9.969209968386869e36,
+    "f8": 9.969209968386869e36, "u1": 255, "u2": 65535, "u4": 4294967295,
+    "i8": -9223372036854775806, "u8": 18446744073709551614,
+}  # fmt: skip
+_STREAMING = 2**32 - 1  # a number of records that was never filled in
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    attrs: dict[str, Any]
+    begin: int
+    stride: int | None  # bytes from record to record; None without the record dimension
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one record, or of all values."""
+        return self.dtype.itemsize * prod(self.shape[self.stride is not None :])
+
+    @property
+    def in_one_piece(self) -> bool:
+        return self.stride is None or self.stride == self.row_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    attrs: dict[str, Any]
+    variables: dict[str, Variable]
+
+
+class _Cursor:
+    """Reads a header from front to back."""
+
+    def __init__(self, data: Any, version: int) -> None:
+        self.data, self.at = data, 4
+        self.length = ">u8" if version == 5 else ">u4"
+        self.offset = ">u4" if version == 1 else ">u8"
+
+    def number(self, kind: str = ">u4") -> int:
+        return int(self.array(kind, 1)[0])
+
+    def count(self) -> int:
+        return self.number(self.length)
+
+    def array(self, kind: str, count: int) -> npt.NDArray[Any]:
+        dtype = np.dtype(kind)
+        end = self.at + count * dtype.itemsize
+        if end > len(self.data):
+            raise ValueError(f"the header ends at byte {len(self.data)}, expected more")
+        found = np.frombuffer(self.data[self.at : end], dtype=dtype)
+        self.at = end + -end % 4
+        return found
+
+    def text(self, count: int) -> str:
+        return self.array("S1", count).tobytes().rstrip(b"\0").decode("utf-8")
+
+    def list(self, tag: int) -> int:
+        """How many items follow."""
+        found, count = self.number(), self.count()
+        if found not in {0, tag} or (found == 0 and count):
+            raise ValueError(f"a list with tag {found}, expected {tag}")
+        return count
+
+    def attributes(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for _ in range(self.list(12)):
+            name = self.text(self.count())
+            kind = _TYPES[self.number()]
+            count = self.count()
+            if kind == "S1":
+                found[name] = self.text(count)
+            else:
+                values = self.array(kind, count)
+                plain = values.astype(values.dtype.newbyteorder("="))
+                found[name] = plain[0] if count == 1 else plain
+        return found
+
+
+def parse_header(data: Any) -> Header:
+    """Of a whole file. Raises ValueError or KeyError for what is none."""
+    if data[:4] not in MAGICS:
+        raise ValueError(f"begins with {bytes(data[:4])!r}")
+    cursor = _Cursor(data, data[3])
+    records = cursor.count()
+    dims = [(cursor.text(cursor.count()), cursor.count()) for _ in range(cursor.list(10))]
+    attrs = cursor.attributes()
+    found = [_variable(cursor, dims) for _ in range(cursor.list(11))]
+    growing = [each for _, each in found if each.stride is not None]
+    step = sum(each.row_bytes + -each.row_bytes % 4 for each in growing)
+    if len(growing) == 1:  # then records are not padded
+        step = growing[0].row_bytes
+    if records == _STREAMING and growing:
+        records = max(0, len(data) - min(each.begin for each in growing)) // max(1, step)
+    variables = {name: _placed(each, records, step) for name, each in found}
+    for name, each in variables.items():
+        last = each.begin + each.row_bytes
+        if each.stride is not None:
+            last = each.begin + max(0, each.shape[0] - 1) * step + each.row_bytes
+        if prod(each.shape) and last > len(data):
+            raise ValueError(f"{name!r} ends at byte {last}, the file at {len(data)}")
+    return Header(attrs, variables)
+
+
+def _variable(cursor: _Cursor, dims: list[tuple[str, int]]) -> tuple[str, Variable]:
+    name = cursor.text(cursor.count())
+    ids = cursor.array(cursor.length, cursor.count()).tolist()
+    attrs = cursor.attributes()
+    dtype = np.dtype(_TYPES[cursor.number()])
+    cursor.count()  # its size, which large variables do not tell
+    begin = cursor.number(cursor.offset)
+    chosen = [dims[each] for each in ids]
+    grows = bool(chosen) and chosen[0][1] == 0
+    shape = tuple(length for _, length in chosen)
+    names = tuple(dim for dim, _ in chosen)
+    return name, Variable(names, shape, dtype, attrs, begin, 0 if grows else None)
+
+
+def _placed(variable: Variable, records: int, step: int) -> Variable:
+    if variable.stride is None:
+        return variable
+    shape = (records, *variable.shape[1:])
+    return Variable(variable.dims, shape, variable.dtype, variable.attrs, variable.begin, step)
+
+
+def read_header(path: str) -> Header:
+    with (
+        source_errors_as_ours(path),
+        Path(path).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        return parse_header(data)
+
+
+def open_netcdf3(path: str) -> "xr.Dataset":
+    """Undecoded; values are read when they are looked at."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
+    with source_errors_as_ours(path):
+        header = read_header(path)
+        data: npt.NDArray[np.uint8] = np.memmap(path, mode="r")
+        variables = {
+            name: xr.Variable(each.dims, _values(data, name, each), each.attrs)
+            for name, each in header.variables.items()
+        }
+        return join_characters(xr.Dataset(variables, attrs=header.attrs))
+
+
+def _values(data: npt.NDArray[np.uint8], name: str, each: Variable) -> npt.NDArray[Any]:
+    inner = [each.dtype.itemsize * prod(each.shape[i + 1 :]) for i in range(len(each.shape))]
+    if each.stride is not None:
+        inner[0] = each.stride
+    values = (
+        np.ndarray(each.shape, each.dtype, data, each.begin, tuple(inner))
+        if prod(each.shape)
+        else np.zeros(each.shape, each.dtype)
+    )
+    if each.dims == (name,) and each.dtype.kind != "S":  # becomes an index, which must be native
+        return values.astype(each.dtype.newbyteorder("="))
+    return values
+
+
+def netcdf3_storage(path: str, names: list[str]) -> dict[str, Storage]:
+    variables = read_header(path).variables
+    return {name: _storage(variables[name]) for name in names}
+
+
+def _storage(variable: Variable) -> Storage:
+    if variable.dtype.kind == "S":
+        return "characters"
+    chunks = tuple(max(1, length) for length in variable.shape)
+    codec: dict[str, Any] = {"name": "bytes"}
+    if variable.dtype.itemsize > 1:
+        codec["configuration"] = {"endian": "big"}
+    stored = StoredAs(
+        chunks=chunks,
+        data_type=variable.dtype.newbyteorder("=").name,
+        codecs=json.dumps([codec]),
+        fill=json.dumps(_FILLS[variable.dtype.str[1:]]),
+        is_row=variable.in_one_piece,
+    )
+    return stored if variable.in_one_piece else stored.cut(1)  # a chunk for each record
+
+
+def netcdf3_chunks(path: str, name: str, chunks: tuple[int, ...]) -> ChunkTable:
+    variable = read_header(path).variables.get(name)
+    modified = ceil(Path(path).stat().st_mtime)
+    if variable is None:
+        raise FormatError(f"there is no variable {name!r} any more", where=path)
+    with source_errors_as_ours(path):
+        if prod(variable.shape) == 0:
+            nothing = np.zeros(0, dtype=np.uint64)
+            index = np.zeros((0, len(chunks)), dtype=np.int64)
+            return ChunkTable(index, nothing, nothing, (path,), modified)
+        index, size = row_chunks(variable.shape, chunks, variable.dtype.itemsize)
+    step = size if variable.in_one_piece else variable.stride or 0
+    offset = np.uint64(variable.begin) + np.arange(len(index), dtype=np.uint64) * np.uint64(step)
+    return ChunkTable(index, offset, np.full(len(index), size, np.uint64), (path,), modified)
