@@ -92,8 +92,8 @@ def plan_chunk_scan(opened: Opened, options: ReadOptions) -> ChunkScan:
     require_dimensions("sel", options.selection.dimensions, known)
     require_dimensions("isel", options.isel.dimensions, known)
     for array in arrays:
-        _require_readable(opened, array, options.chunk_data)
-    chosen = tuple(_chosen(opened, group, array, options) for array in arrays)
+        require_readable(opened, array, options.chunk_data)
+    chosen = tuple(choose_chunks(opened, group, array, options) for array in arrays)
     boxes = [
         ((number, box), prod(hi - lo for lo, hi in box) * one.array.chunk_bytes)
         for number, one in enumerate(chosen)
@@ -127,7 +127,7 @@ def chunk_batch(
 ) -> pa.RecordBatch:
     """Rows of the chunks at `index`; of those that exist, unless missing ones are wanted."""
     path = NodePath(array.path)
-    kinds = _kinds(opened, path, index)
+    kinds = chunk_kinds(opened, path, index)
     if not scan.include_missing:
         index, kinds = index[kinds > 0], kinds[kinds > 0]
     sizes = np.array(array.chunks, dtype=np.int64)
@@ -146,7 +146,7 @@ def chunk_batch(
     )
 
 
-def _kinds(opened: Opened, path: NodePath, index: _Index) -> npt.NDArray[np.uint8]:
+def chunk_kinds(opened: Opened, path: NodePath, index: _Index) -> npt.NDArray[np.uint8]:
     """A RefKind of each chunk, 0 of one that is missing."""
     session = opened.session
     kinds = np.zeros(len(index), dtype=np.uint8)
@@ -190,7 +190,7 @@ def _little(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values, dtype=_little_dtype(values.dtype))
 
 
-def _require_readable(opened: Opened, array: ArrayDescription, data: ChunkData) -> None:
+def require_readable(opened: Opened, array: ArrayDescription, data: ChunkData) -> None:
     if array.dtype.kind in "TO" and data is ChunkData.DECODED:
         raise InvalidInputError(
             f"array {array.path!r} is of text, which has no bytes of fixed size: read it with"
@@ -202,7 +202,7 @@ def _require_readable(opened: Opened, array: ArrayDescription, data: ChunkData) 
         raise InvalidInputError(f"the chunks of array {array.path!r} are not all of one shape")
 
 
-def _chosen(
+def choose_chunks(
     opened: Opened, group: GroupDescription, array: ArrayDescription, options: ReadOptions
 ) -> ChunkArray:
     axes = [
