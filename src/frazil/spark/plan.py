@@ -117,13 +117,14 @@ def _spans(edges: npt.NDArray[np.int64], merged: int) -> list[tuple[int, int]]:
 
 def _cell_edges(axis: Axis, chunks: Sequence[int]) -> npt.NDArray[np.int64]:
     """Offsets where a new cell begins, and the end. A cell is the least that whole chunks allow."""
-    cell = _cell_size(chunks)
+    cell = cell_size(chunks)
     cells = np.asarray(axis.positions, dtype=np.int64) // cell
     begins = np.flatnonzero(np.diff(cells)) + 1
     return np.concatenate([[0], begins, [len(cells)]]).astype(np.int64)
 
 
-def _cell_size(chunks: Sequence[int]) -> int:
+def cell_size(chunks: Sequence[int]) -> int:
+    """Along one axis: what holds whole chunks of all grids, unless that is much."""
     largest = max(chunks, default=1)
     together = lcm(*chunks)
     return together if together <= _MAX_CELL_CHUNKS * largest else largest
