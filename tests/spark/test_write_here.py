@@ -11,6 +11,8 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -30,6 +32,7 @@ from frazil.spark.ingestion.failures import TaskFailedError
 from frazil.spark.options import ReadOptions
 from frazil.spark.progress import NoCounter
 from frazil.spark.writing.assembly import Assembly
+from frazil.spark.writing.chunk_rows import ChunkRowsWriter
 from frazil.spark.writing.layout import plan_layout
 from frazil.spark.writing.merging import find_coordinates, merge_fragments
 from frazil.spark.writing.options import parse_write_options
@@ -377,3 +380,82 @@ def test_text_has_no_null_unless_a_fill_is_given(path: Path) -> None:
     assert values(path, "s").tolist() == ["a", "?"]
     table = counted(str(path), ReadOptions(path=str(path)))[1].table()
     assert table["s"].to_pylist() == ["a", None]
+
+
+# Chunk rows
+
+_PLACES = ("chunk", "offset", "shape")
+CHUNK_SCHEMA = StructType(
+    [
+        StructField("array", StringType()),
+        *(StructField(name, ArrayType(LongType())) for name in _PLACES),
+        StructField("dtype", StringType()),
+        StructField("data", BinaryType()),
+    ]
+)
+CHUNK_ROW = {
+    "array": "v", "chunk": [0, 0], "offset": [0, 0], "shape": [2, 1], "dtype": "<f8",
+    "data": np.array([1.0, 2.0]).tobytes(),
+}  # fmt: skip
+ARRAYS = '{"v": {"shape": [3, 1], "chunks": [2, 1], "dtype": "float64", "fill_value": -1}}'
+
+
+def write_chunks(path: Path, *rows: dict[str, Any], **options: str) -> None:
+    parsed = parse_write_options({"path": str(path), "input": "chunks", **options})
+    writer = ChunkRowsWriter(parsed, CHUNK_SCHEMA)
+    told = [writer.write(iter(table_of(CHUNK_SCHEMA, [row]).to_batches())) for row in rows]
+    writer.commit(list(told))
+
+
+def test_chunk_rows_are_cells_of_arrays(path: Path) -> None:
+    last = {**CHUNK_ROW, "array": "/v", "chunk": [1, 0], "offset": None, "shape": None}
+    write_chunks(path, CHUNK_ROW, {**last, "data": np.array([3.0]).tobytes()}, arrays=ARRAYS)
+    assert values(path).tolist() == [[1], [2], [3]]
+    write_chunks(path, {**CHUNK_ROW, "data": None})
+    assert values(path).tolist() == [[-1], [-1], [3]]
+    with pytest.raises(TaskFailedError, match="makes 'v', which group '/' has already"):
+        write_chunks(path, arrays=ARRAYS)
+    assert len(messages(path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chunk": [2, 0]}, "outside the grid of 'v'"),
+        ({"chunk": [0]}, "outside the grid of 'v'"),
+        ({"chunk": None}, "does not say which chunk"),
+        ({"array": "q"}, "a row is for the array 'q'; there is v"),
+        ({"dtype": "<f4"}, "has data of '<f4', the array is float64"),
+        ({"dtype": "nonsense"}, "has data of 'nonsense'"),
+        ({"data": b"abc"}, "has 3 bytes, its chunk of the shape .2, 1. has 16"),
+        ({"shape": [1, 1]}, "has the shape .2, 1., a row says .1, 1."),
+        ({"offset": [1, 0]}, "has the offset .0, 0., a row says .1, 0."),
+    ],
+)
+def test_bad_chunk_rows_are_told(path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskFailedError, match=message):
+        write_chunks(path, {**CHUNK_ROW, **change}, arrays=ARRAYS)
+    assert messages(path) == []
+
+
+def test_chunk_rows_for_one_chunk_are_never_lost(path: Path) -> None:
+    with pytest.raises(TaskFailedError, match="two rows are for one chunk of 'v'"):
+        write_chunks(path, CHUNK_ROW, CHUNK_ROW, arrays=ARRAYS)
+    assert messages(path) == []
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ("{}", "has no arrays: say with the option 'arrays'"),
+        ('{"v": {"shape": [3]}}', "chunks, dtype is missing"),
+        (ARRAYS.replace("fill_value", "fil"), "fil is not known"),
+        (ARRAYS.replace("float64", "float65"), "zarr refuses the array"),
+    ],
+)
+def test_arrays_that_cannot_be_made(path: Path, arrays: str, message: str) -> None:
+    with pytest.raises(TaskFailedError, match=message):
+        write_chunks(path, arrays=arrays)
+    parsed = parse_write_options({"path": str(path), "input": "chunks", "arrays": ARRAYS})
+    with pytest.raises(TaskFailedError, match="chunk is missing"):
+        ChunkRowsWriter(parsed, StructType([CHUNK_SCHEMA["array"], CHUNK_SCHEMA["data"]]))

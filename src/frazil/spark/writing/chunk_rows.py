@@ -5,7 +5,8 @@
     offset   array<bigint>   of the chunk's first element       checked, if there; may be left out
     shape    array<bigint>   of the chunk, cut off at the end   checked, if there; may be left out
     dtype    string          of `data`                          checked, if there; may be left out
-    data     binary          row-major, little-endian; with the option `encode` false, as stored
+    data     binary          row-major, little-endian; with the option `encode` false, as stored;
+                             NULL: the chunk goes, and reads as the fill value
 
 Executors encode and store chunks; the driver gets their references. Chunks that no row names stay
 as they are. Arrays that are not there are made as the option `arrays` says.
@@ -179,12 +180,14 @@ def store_row(
     number = _find_target(targets, options, row)
     target = targets[number]
     index = row["chunk"]
-    if index is None or row["data"] is None:
-        raise InvalidInputError(f"a row of {target.path.name!r} has no chunk or no data")
+    if index is None:
+        raise InvalidInputError(f"a row of {target.path.name!r} does not say which chunk it is")
     region = target.region(index)
     shape = [part.stop - part.start for part in region]
     _require_place(target, row, region, shape)
-    if not options.encode:
+    if row["data"] is None:
+        refs = ChunkRefs.empty(len(shape))
+    elif not options.encode:
         where = np.array([index], dtype=np.uint32)
         refs = ChunkRefs.from_payloads(where, [writer.put_chunk(row["data"])])
     else:
