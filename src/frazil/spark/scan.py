@@ -71,7 +71,7 @@ def plan_table(opened: Opened, options: ReadOptions) -> Table:
 
 def plan_scan(opened: Opened, table: Table, options: ReadOptions) -> Scan:
     """Reads the coordinates that are selected on, and nothing else."""
-    axes = _plan_axes(opened, table, options)
+    axes = plan_axes(opened, table, options)
     grids = table.variables or table.grid.variables or _coordinates(table)
     row_bytes = sum(c.dtype.itemsize for c in table.columns)
     boxes = plan_boxes(
@@ -91,7 +91,8 @@ def read_box(opened: Opened, scan: Scan, box: Box, schema: pa.Schema) -> Iterato
     return batches(shape, columns, schema, batch_rows=scan.batch_rows)
 
 
-def _plan_axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
+def plan_axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
+    """Raises InvalidInputError for a selection that the table cannot fulfil."""
     names = [d.name for d in table.grid.dimensions]
     require_dimensions("sel", options.selection.dimensions, names)
     require_dimensions("isel", options.isel.dimensions, names)
