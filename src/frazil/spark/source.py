@@ -22,6 +22,14 @@ from frazil.spark.options import Mode, ReadOptions, parse_options
 from frazil.spark.plan import Box
 from frazil.spark.scan import Scan, Table, plan_scan, plan_table, read_box
 from frazil.spark.schema import spark_schema
+from frazil.spark.streaming.change_columns import with_change_columns
+from frazil.spark.streaming.options import (
+    refuse_stream_options,
+    wants_changes,
+    without_stream_options,
+)
+from frazil.spark.streaming.reader import CommitStream
+from frazil.spark.streaming.source import make_stream_reader
 from frazil.spark.tables.reading import TableReading, fitted, plan_reading
 from frazil.spark.workers import tame_gc
 from frazil.spark.writing.chunk_rows import ChunkRowsWriter
@@ -45,7 +53,11 @@ class IcechunkSource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
-        options = parse_options(self.options)
+        # of a stream as well: which it is, Spark does not say before it has the columns
+        found = self._schema(parse_options(without_stream_options(self.options)))
+        return with_change_columns(found) if wants_changes(self.options) else found
+
+    def _schema(self, options: ReadOptions) -> StructType | str:
         if options.table is not None:
             return self._pin_table(options).table.ddl
         if options.mode is Mode.CHUNKS:
@@ -54,6 +66,7 @@ class IcechunkSource(DataSource):
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
+        refuse_stream_options(self.options)
         options = parse_options(self.options)
         if options.table is not None:
             return TableReader(self._pin_table(options), schema)
@@ -67,6 +80,11 @@ class IcechunkSource(DataSource):
     @override
     def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
         return make_writer(self.options, schema, overwrite=overwrite)
+
+    @override
+    def streamReader(self, schema: StructType) -> CommitStream:
+        pinned = self._pin(parse_options(without_stream_options(self.options)))
+        return make_stream_reader(self.options, schema, pinned)
 
     @override
     def streamWriter(self, schema: StructType, overwrite: bool) -> RowsStreamWriter:

@@ -1,0 +1,1 @@
+"""Streams of commits: `spark.readStream.format("icechunk")`."""

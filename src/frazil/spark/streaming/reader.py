@@ -1,0 +1,102 @@
+"""The stream of a branch's commits, as Spark asks for it.
+
+    initialOffset -> latestOffset -> partitions(start, end) -> read (executors) -> latestOffset ...
+
+Every commit is read for itself, at its own snapshot: so what changed twice comes twice, each time
+with the values of then. Spark keeps the offsets; the reader keeps nothing.
+"""
+
+from collections.abc import Iterator
+from typing import override
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from frazil.ids import SnapshotId
+from frazil.repo.repository import Repository
+from frazil.spark.opened import Opened, Pinned, open_repository, reuse_pinned
+from frazil.spark.place import PlaceText
+from frazil.spark.streaming.chunks import (
+    ChunksPart,
+    ChunksRequest,
+    plan_chunks,
+    read_chunk_changes,
+)
+from frazil.spark.streaming.commits import Commit, commits_between, first_offset, next_offset
+from frazil.spark.streaming.offsets import parse_offset
+from frazil.spark.streaming.options import StreamOptions
+from frazil.spark.streaming.rows import RowsPart, RowsRequest, plan_rows, read_rows
+from frazil.spark.streaming.versions import open_versions
+from frazil.spark.workers import tame_gc
+
+type Part = RowsPart | ChunksPart
+type JsonOffset = dict[str, str]
+
+
+class CommitStream(DataSourceStreamReader):
+    """Of PySpark 4.1: every batch takes all commits there are."""
+
+    def __init__(
+        self, request: RowsRequest | ChunksRequest, options: StreamOptions, schema: StructType
+    ) -> None:
+        self.request = request
+        self.stream = options
+        self.schema = schema
+
+    @property
+    def branch(self) -> str:
+        return self.request.options.version.branch or "main"
+
+    @override
+    def initialOffset(self) -> JsonOffset:
+        info = self.open_repository().repo_info()
+        return first_offset(info, self.branch, self.stream).to_json()
+
+    @override
+    def latestOffset(self) -> JsonOffset:  # type: ignore[override]  # as before 4.2
+        return {"snapshot": str(self.open_repository().lookup_branch(self.branch))}
+
+    def next_offset(
+        self, start: JsonOffset, *, until: SnapshotId | None, limit: int | None
+    ) -> JsonOffset:
+        info = self.open_repository().repo_info()
+        begin = parse_offset(start)
+        found = next_offset(info, self.branch, begin, self.stream, until=until, limit=limit)
+        return found.to_json()
+
+    @override
+    def partitions(self, start: JsonOffset, end: JsonOffset) -> list[InputPartition]:
+        info = self.open_repository().repo_info()
+        commits = commits_between(info, parse_offset(start), parse_offset(end))
+        return [InputPartition(part) for commit in commits for part in self._plan(commit)]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        part: Part | None = partition.value
+        if part is None:  # Spark's stand-in for an empty list of partitions
+            return
+        tame_gc()
+        schema = to_arrow_schema(self.schema, timezone="UTC")
+        before, after = self._open(part.commit.parent), self._open(part.commit.snapshot)
+        if isinstance(part, RowsPart):
+            yield from read_rows(before, after, part, schema)
+        elif isinstance(self.request, ChunksRequest):
+            yield from read_chunk_changes(before, after, part, self.request, schema)
+
+    def _plan(self, commit: Commit) -> list[RowsPart] | list[ChunksPart]:
+        before, after = self._open(commit.parent), self._open(commit.snapshot)
+        versions = open_versions(commit, before, after)
+        if isinstance(self.request, ChunksRequest):
+            return plan_chunks(commit, versions, self.request)
+        return plan_rows(commit, versions, self.request)
+
+    def open_repository(self) -> Repository:
+        options = self.request.options
+        return open_repository(PlaceText(options.path, options.secret_storage), options.access)
+
+    def _open(self, snapshot: SnapshotId) -> Opened:
+        options = self.request.options
+        place = PlaceText(options.path, options.secret_storage)
+        return reuse_pinned(Pinned(place, str(snapshot), options.access))
