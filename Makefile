@@ -7,7 +7,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready-
 # Two processes; all Spark tests are one xdist group, so there is one Spark session (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 ARGS ?=
 
 help: ## this list

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 # Helper modules of the suites are imported as `tests.compat.driver` and the like, whichever way
 # pytest was started.
@@ -38,11 +40,19 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `--dist loadgroup` all Spark tests share one process, hence one Spark session."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+# Tests below one of these share a process, and with it what takes long to make: a Spark session.
+# By path, since xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it.
+TOGETHER = ("tests/spark/", "tests/examples/", "tests/compat/test_virtualizarr.py")
+
+
+class _TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _TogetherScheduling:
+    return _TogetherScheduling(config, log)
 
 
 def _fail_instead_of_skipping[R: (pytest.TestReport, pytest.CollectReport)](report: R) -> R:

@@ -18,8 +18,6 @@ from zarr.abc.store import Store
 from tests.compat.driver import OURS, REFERENCE, Engine, assert_same
 from tests.environments import make_environment
 
-pytestmark = pytest.mark.xdist_group("virtualizarr")  # what the fixtures make takes a while
-
 VALUES = np.arange(24.0).reshape(4, 6)
 LAST_UPDATED = datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC)
 WRITE = """

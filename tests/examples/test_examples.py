@@ -12,7 +12,6 @@ from tests.environments import make_environment
 
 FOLDER = Path(__file__).parents[2] / "examples"
 # In one process, which remembers what an example printed.
-pytestmark = pytest.mark.xdist_group("examples")
 EXAMPLES = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
 
 

@@ -12,9 +12,11 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Parts that are only of use with an extra; all else must work with the plain dependencies.
 EXTRAS = {
     "dask.py": ("dask",),
+    "references": ("references",),
     "spark": ("spark", "ingest"),
     "testing": ("test",),
     "xarray.py": ("xarray",),
+    "zarrstore": ("grib",),
 }
 
 # Library -> the declared one that always brings it, in the version it needs.

@@ -1,5 +1,6 @@
 """Virtual chunk containers: places outside of a repository that its chunks may be in."""
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ from frazil.format.urls import (
     regular,
     unknown_name,
 )
+
+_logger = logging.getLogger("frazil")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _STORES: Mapping[str, tuple[type[ObjectStoreConfig], ...]] = {
@@ -95,6 +98,20 @@ class Containers:
     @classmethod
     def of(cls, found: Iterable[VirtualChunkContainer]) -> "Containers":
         return cls(tuple(found))
+
+    @classmethod
+    def usable(cls, stored: Iterable[VirtualChunkContainer]) -> "Containers":
+        """Without those that no chunk could be read from; the log says which."""
+        kept: list[VirtualChunkContainer] = []
+        for container in map(repaired, stored):
+            try:
+                require_container(container)
+            except InvalidInputError as error:
+                prefix = container.url_prefix
+                _logger.warning("virtual chunk container %s is left out: %s", prefix, error)
+            else:
+                kept.append(container)
+        return cls(tuple(kept))
 
     def named(self, name: str) -> VirtualChunkContainer:
         for container in self.listed:

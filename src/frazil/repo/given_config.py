@@ -4,11 +4,9 @@ What is stored is not checked so: a rule that cannot be understood never fits, a
 that has one can still be opened.
 """
 
-import logging
 import re
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import replace
 from itertools import chain
 
 from frazil.errors import InvalidInputError
@@ -26,10 +24,7 @@ from frazil.format.conditions import (
     SplitPathMatches,
 )
 from frazil.format.config import ManifestConfig, RepositoryConfig
-from frazil.format.containers import repaired, require_container
-from frazil.format.storage_config import VirtualChunkContainer
-
-_logger = logging.getLogger("frazil")
+from frazil.format.containers import require_container
 
 
 def given_config(config: RepositoryConfig | None) -> RepositoryConfig:
@@ -47,22 +42,6 @@ def given_config(config: RepositoryConfig | None) -> RepositoryConfig:
                 kind="storage-config",
             ) from error
     return deepcopy(config)
-
-
-def usable_config(stored: RepositoryConfig) -> RepositoryConfig:
-    """Without containers that no chunk could be read from; the log says which."""
-    if not stored.virtual_chunk_containers:
-        return stored
-    kept: dict[str, VirtualChunkContainer] = {}
-    for name, container in stored.virtual_chunk_containers.items():
-        fixed = repaired(container)
-        try:
-            require_container(fixed)
-        except InvalidInputError as error:
-            _logger.warning("virtual chunk container %s is left out: %s", name, error)
-        else:
-            kept[fixed.url_prefix] = fixed
-    return replace(stored, virtual_chunk_containers=kept)
 
 
 def _regexes(manifest: ManifestConfig) -> Iterator[str]:

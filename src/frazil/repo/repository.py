@@ -32,7 +32,7 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
 from frazil.repo.entry import require_online
-from frazil.repo.given_config import given_config, usable_config
+from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.session import Session
 from frazil.repo.spec_version import require_version_2
@@ -122,7 +122,7 @@ class Repository:
         version, stored, caches = stored_config(store, given, clock)
         merged = given
         if stored is not None:
-            found = usable_config(decode_config(stored))
+            found = decode_config(stored)
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)

@@ -57,17 +57,17 @@ def test_the_more_special_container_is_not_covered_by_leave_for_the_other() -> N
 
 
 @pytest.mark.parametrize(
-    ("store", "expected"),
+    ("prefix", "store", "expected"),
     [
-        (ObjectStoreConfig.S3(S3Options()), CredentialsForS3(S3FromEnvCredentials())),
-        (ObjectStoreConfig.S3(S3Options(anonymous=True)), ANONYMOUS),
-        (ObjectStoreConfig.Gcs(), CredentialsForGcs(GcsAnonymousCredentials())),
-        (ObjectStoreConfig.Http(), HttpAccess()),
-        (ObjectStoreConfig.LocalFileSystem("/"), LocalFileSystemAccess()),
+        ("s3://y/", ObjectStoreConfig.S3(S3Options()), CredentialsForS3(S3FromEnvCredentials())),
+        ("s3://y/", ObjectStoreConfig.S3(S3Options(anonymous=True)), ANONYMOUS),
+        ("gcs://y/", ObjectStoreConfig.Gcs(), CredentialsForGcs(GcsAnonymousCredentials())),
+        ("http://y/", ObjectStoreConfig.Http(), HttpAccess()),
+        ("file:///y/", ObjectStoreConfig.LocalFileSystem("/"), LocalFileSystemAccess()),
     ],
 )
-def test_none_means_the_least_that_could_work(store: Any, expected: object) -> None:
-    access = VirtualAccess.of(container("x://y/", store), VirtualChunkAccess({"x://y/": None}))
+def test_none_means_the_least_that_could_work(prefix: str, store: Any, expected: object) -> None:
+    access = VirtualAccess.of(container(prefix, store), VirtualChunkAccess({prefix: None}))
     assert access.grants[0].credentials == expected
 
 

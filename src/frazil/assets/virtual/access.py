@@ -148,7 +148,7 @@ class VirtualAccess:
         settings: StorageSettings | None = None,
     ) -> "VirtualAccess":
         """Raises StorageError if credentials are not of the kind that their container needs."""
-        own = Containers.of((containers or {}).values())
+        own = Containers.usable((containers or {}).values())
         grants = [
             Grant(each, _matching(each.store, given.credentials[key]))
             for each in own.listed
