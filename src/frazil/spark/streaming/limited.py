@@ -2,15 +2,21 @@
 
 from typing import override
 
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxFiles,
-    SupportsTriggerAvailableNow,
-)
-
 from frazil.ids import SnapshotId
 from frazil.spark.streaming.reader import CommitStream, JsonOffset
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxFiles,
+        SupportsTriggerAvailableNow,
+    )
+
+    HAS_LIMITS = True
+except ImportError:  # PySpark 4.1: the class below is of no use there
+    ReadAllAvailable = ReadLimit = ReadMaxFiles = SupportsTriggerAvailableNow = object  # type: ignore[assignment,misc]  # stand-ins
+    HAS_LIMITS = False
 
 
 class LimitedCommitStream(CommitStream, SupportsTriggerAvailableNow):

@@ -11,6 +11,7 @@ from frazil.spark.options import Mode, ReadOptions, parse_options
 from frazil.spark.scan import plan_axes, plan_table
 from frazil.spark.streaming.change_columns import NAMES
 from frazil.spark.streaming.chunks import ChunksRequest
+from frazil.spark.streaming.limited import HAS_LIMITS, LimitedCommitStream
 from frazil.spark.streaming.options import (
     StreamOptions,
     parse_stream_options,
@@ -20,17 +21,12 @@ from frazil.spark.streaming.options import (
 from frazil.spark.streaming.reader import CommitStream
 from frazil.spark.streaming.rows import RowsRequest
 
-try:
-    from frazil.spark.streaming.limited import LimitedCommitStream
-except ImportError:  # PySpark 4.1
-    LimitedCommitStream = None  # type: ignore[assignment,misc]  # there is no such class
-
 
 def parse_stream(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:
     reading = parse_options(without_stream_options(options))
     require_streamable(reading)
     stream = parse_stream_options(options)
-    if stream.max_commits is not None and LimitedCommitStream is None:
+    if stream.max_commits is not None and not HAS_LIMITS:
         raise InvalidInputError("option maxCommitsPerTrigger needs PySpark 4.2 or later")
     return reading, stream
 
@@ -41,7 +37,7 @@ def make_stream_reader(
     """`pinned`: the version that the schema is of."""
     reading, stream = parse_stream(options)
     request = _request(reading, stream, schema, pinned)
-    made = CommitStream if LimitedCommitStream is None else LimitedCommitStream
+    made = LimitedCommitStream if HAS_LIMITS else CommitStream
     return made(request, stream, schema)
 
 
