@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.spark.cf import Plain, Scaled, decode
 from frazil.spark.description import ArrayDescription, GroupDescription
+from frazil.spark.place import PlaceText
 from frazil.spark.schema import to_arrow
 from frazil.spark.writing.blocks import (
     BlockGrid,
@@ -391,7 +392,7 @@ def test_modes_say_what_must_be_there() -> None:
         THERE,
         COORDINATES,
         SCHEMA,
-        WriteOptions(path="p", dims=("t", "x"), mode=WriteMode.OVERWRITE),
+        WriteOptions(place=PlaceText("p"), dims=("t", "x"), mode=WriteMode.OVERWRITE),
     )
     assert replaced.replaced == ("t", "v", "x")
 

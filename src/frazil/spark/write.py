@@ -27,6 +27,7 @@ from frazil.spark.ingestion.failures import errors_carried
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import find_commit
 from frazil.spark.opened import RepositoryLike
+from frazil.spark.place import PlaceText
 from frazil.spark.progress import (
     JobProgress,
     ProgressCallback,
@@ -94,6 +95,7 @@ def write(
     metadata: Mapping[str, Json] | None = None,
     txn: tuple[str, int | str] | None = None,
     rebase: bool = False,
+    storage: Mapping[str, object] | None = None,
     progress: ProgressOption = None,
 ) -> WriteResult:
     """Writes a DataFrame, a row per cell, to the arrays of a group, as one commit.
@@ -126,6 +128,7 @@ def write(
         metadata: of the commit, in addition to what is recorded under the key `frazil`.
         txn: application and version: if a commit in the branch's history was made with the
             same, nothing is done.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         rebase: whether to commit on top of commits made meanwhile, if they changed other chunks.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
@@ -137,7 +140,7 @@ def write(
     """
     started = perf_counter()
     options = WriteOptions(
-        path="",
+        place=PlaceText(""),  # the driver commits by `repository`, executors have its store
         group="/" + group.strip("/"),
         branch=branch,
         mode=parse_mode(mode),
@@ -160,7 +163,7 @@ def write(
         txn=None if txn is None else (txn[0], str(txn[1])),
         rebases=rebase,
     )
-    repository = open_engine(repo)
+    repository = open_engine(repo, storage)
     done = find_commit(repository, branch, options.key)
     if done is not None:
         return _nothing_done(done, started)

@@ -1,24 +1,26 @@
-"""The repository that write options name."""
+"""The repository that is written to, wherever it was named."""
 
-import os
+from collections.abc import Mapping
 
-from frazil.api.repository import Repository as OpenRepository
 from frazil.repo.repository import Repository
-from frazil.spark.opened import RepositoryLike
-from frazil.spark.place import PlaceText, open_place
-from frazil.spark.storage_options import storage_of
+from frazil.spark import opened
+from frazil.spark.access import NO_ACCESS
+from frazil.spark.opened import RepositoryLike, place_of
 from frazil.spark.writing.options import WriteOptions
 
 
 def open_repository(options: WriteOptions) -> Repository:
     """Raises RepositoryNotFoundError if there is none."""
-    if options.secret_storage:
-        return Repository.open(open_place(PlaceText(options.path, options.secret_storage)))
-    return OpenRepository.open(storage_of({"path": options.path, **options.storage})).engine
+    return opened.open_repository(options.place, options.access)
 
 
-def open_engine(repo: RepositoryLike) -> Repository:
-    """Of what a caller has: an open repository, or where one is."""
-    if isinstance(repo, str | os.PathLike):
-        return OpenRepository.open(storage_of({"path": os.fspath(repo)})).engine
-    return repo if isinstance(repo, Repository) else repo.engine
+def open_engine(repo: RepositoryLike, storage: Mapping[str, object] | None) -> Repository:
+    """Of what a caller has: an open repository, or where one is. Executors must see it, too."""
+    place = place_of(repo, storage)
+    if isinstance(repo, Repository):
+        return repo
+    return (
+        repo.engine
+        if isinstance(repo, opened.HasEngine)
+        else opened.open_repository(place, NO_ACCESS)
+    )

@@ -13,7 +13,9 @@ from typing import Any
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.spark.storage_options import storage_options_in
+from frazil.spark.access import NO_ACCESS, AccessText
+from frazil.spark.place import PlaceText, place_of_options
+from frazil.spark.storage_options import is_storage_option
 
 
 class WriteMode(StrEnum):
@@ -56,7 +58,9 @@ OPTIONS = {
     "txnAppId": "with txnVersion: a commit made with both is never made again",
     "txnVersion": "see txnAppId",
     "rebase": "none, or rebase: what to do if the branch has moved and no chunk is in both",
-    "secretStorage": "how the bucket of `path` is reached; only frazil.spark.write writes it",
+    "authorize": "where virtual chunks may be read, if chunks of theirs are written in part",
+    "secretAccess": "as `authorize`, with secrets",
+    "secretStorage": "how the bucket of `path` is reached: see also storage.<name>",
     "checkpointLocation": "of a stream, for Spark",
 }
 _STREAM_ONLY = ("checkpointLocation",)
@@ -78,7 +82,7 @@ class NewArrays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    path: str
+    place: PlaceText
     group: str = "/"
     branch: str = "main"
     input: Input = Input.ROWS
@@ -94,8 +98,7 @@ class WriteOptions:
     metadata: Mapping[str, Json] = field(default_factory=dict)
     txn: tuple[str, str] | None = None
     rebases: bool = False
-    secret_storage: str = field(default="", repr=False)
-    storage: Mapping[str, str] = field(default_factory=dict, repr=False)  # options `storage.*`
+    access: AccessText = NO_ACCESS
 
     @property
     def key(self) -> str | None:
@@ -123,14 +126,17 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
         mode=_mode(given.get("mode"), overwrite=overwrite),
         new=NewArrays(**new),
         txn=_txn(given),
-        storage=storage_options_in(given),
+        place=place_of_options(options),
+        access=AccessText(given.get("authorize", ""), given.get("secretaccess", "")),
         **plain,
     )
 
 
 def _require_known(given: Mapping[str, str]) -> None:
     names = {name.lower(): name for name in OPTIONS}
-    for unknown in sorted(given.keys() - names.keys() - storage_options_in(given).keys()):
+    for unknown in sorted(given.keys() - names.keys()):
+        if is_storage_option(unknown):
+            continue
         close = get_close_matches(unknown, names, n=1)
         hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
         shown = ", ".join(name for name in OPTIONS if name not in _STREAM_ONLY)
@@ -240,7 +246,6 @@ def _codecs(option: str, text: str) -> Any:
 
 _JSON_NAMES = {int: "integer", str: "text", dict: "object"}
 _READERS: dict[str, Callable[[str, str], Any]] = {
-    "path": _text,
     "group": _group,
     "branch": _text,
     "input": _input,
@@ -261,10 +266,8 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "message": _text,
     "metadata": _object_of(),
     "rebase": _rebases,
-    "secretStorage": _text,
 }
 _ATTRIBUTES = {
-    "path": "path",
     "group": "group",
     "branch": "branch",
     "input": "input",
@@ -277,5 +280,4 @@ _ATTRIBUTES = {
     "message": "message",
     "metadata": "metadata",
     "rebase": "rebases",
-    "secretStorage": "secret_storage",
 }
