@@ -66,7 +66,7 @@ def _backup(stop: int) -> str:
     return f"{stop:08}.of.the.benchmark"
 
 
-def _state_after(old: RepoInfo, ids: np.ndarray, times: np.ndarray) -> RepoInfo:  # type: ignore[type-arg]  # as above
+def _state_after(old: RepoInfo, ids: np.ndarray, times: np.ndarray) -> RepoInfo:
     """The repo info when it listed these snapshots, each the parent of the next."""
     count = len(ids)
     order = np.lexsort(ids.T[::-1])

@@ -42,6 +42,13 @@ class PathSet(AbstractSet[NodePath]):
     def __len__(self) -> int:
         return len(self.texts)
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PathSet):  # without a NodePath for each
+            return self.texts == other.texts
+        return super().__eq__(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal to plain sets, which have none
+
     def __repr__(self) -> str:
         return f"PathSet({sorted(self.texts)})"
 
