@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-strict check lint types format compat spark bench bench-spark parity constraints clean
+.PHONY: help demo servers test test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -51,6 +51,9 @@ compat: $(READY)test ## only the tests that run the reference implementation bes
 
 spark: $(READY)test ## only the tests that need Spark
 	$(BIN)/python -m pytest -m spark $(ARGS)
+
+spark-matrix: $(READY)test ## reading, and the table of filter pushdown, with PySpark 4.1, 4.2 and 4.3, each in .build
+	scripts/spark_matrix.sh
 
 bench: $(READY)test ## frazil against the reference, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)

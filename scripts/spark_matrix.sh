@@ -21,7 +21,7 @@ install() {
     local version=$1 folder=.build/spark-$1 log=.build/spark-$1.log python=.venv/bin/python
     local wanted=.build/spark-$1.txt pinned=.build/spark-$1-constraints.txt
     [ -x "$python" ] || python=$(scripts/find_python.sh)
-    { echo "pyspark==$version.*"; "$python" -c "$requirements"; } >"$wanted"
+    { echo "pyspark[connect]==$version.*"; "$python" -c "$requirements"; } >"$wanted"
     grep -v -i -E '^(pyspark|py4j)==' constraints.txt >"$pinned"
     cmp --silent "$wanted" "$folder/.installed" && return 0
     echo "installing PySpark $version into $folder (log: $log)"

@@ -291,3 +291,11 @@ def test_some_columns_of_a_table(
 
 def frame_names(ddl: str) -> Iterator[str]:
     return (column.split()[0] for column in ddl.split(", "))
+
+
+def test_the_documentation_has_the_tables_and_their_columns() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "spark-read.md").read_text()
+    for name, told in TABLES.items():
+        columns = ", ".join(frame_names(told.ddl))
+        assert f"| `{name}`: {told.about} | " in text
+        assert f" | {columns} |\n" in text

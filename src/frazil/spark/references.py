@@ -197,9 +197,27 @@ def used_names(query: exp.Expr, reference: Reference) -> set[str] | None:
         return None
     if _gives_out_all(query, reference.alias, reference.node.find_ancestor(exp.Select)):
         return None
-    columns = {part.name for column in query.find_all(exp.Column) for part in column.parts}
+    select = reference.node.find_ancestor(exp.Select)
+    stars = query.find_all(exp.Star)
+    if select is None or any(_covers(star, reference.alias, select) for star in stars):
+        columns = {part.name for column in query.find_all(exp.Column) for part in column.parts}
+    else:
+        # outside of its SELECT nothing can name its columns
+        own = select.find_all(exp.Column)
+        columns = {name for column in own for name in _may_name(column, reference.alias)}
     using = {name for source in reference.sources for name in _using(source)}
     return {name.casefold() for name in columns | using}
+
+
+def _may_name(column: exp.Column, alias: str) -> list[str]:
+    """Parts of a column's name that may be a column of the source `alias`.
+
+    The last part of a.b.c is not, unless one before it is the alias: it is a column of another
+    source, or a field of a column.
+    """
+    names = [part.name for part in column.parts]
+    ours = len(names) == 1 or alias.casefold() in [name.casefold() for name in names[:-1]]
+    return names if ours else names[:-1]
 
 
 def _gives_out_all(query: exp.Expr, alias: str, select: exp.Select | None) -> bool:

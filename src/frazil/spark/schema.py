@@ -9,6 +9,7 @@ Spark does not know goes to the next that holds all its values (SPARK.md §9):
     complex64 complex128                 STRUCT<re, im> of FLOAT, DOUBLE
     strings; bytes and raw               STRING; BINARY
     datetime64, CF time; timedelta64     TIMESTAMP; INTERVAL DAY TO SECOND   (in microseconds)
+    structured                           STRUCT of its fields
 """
 
 from collections.abc import Callable, Sequence
@@ -106,7 +107,17 @@ def spark_schema(columns: Sequence[ColumnPlan]) -> StructType:
 
 
 def spark_type(column: ColumnPlan) -> DataType:
-    dtype = column.dtype
+    found = type_of_dtype(column.dtype)
+    if found is None:
+        raise InvalidInputError(
+            f"column {column.name!r} has dtype {column.dtype}, which has no type in Spark;"
+            " leave it out with the option `variables`"
+        )
+    return found
+
+
+def type_of_dtype(dtype: np.dtype[Any]) -> DataType | None:
+    """The closest type, None if there is none."""
     code = dtype.str[1:]
     if code in _NUMERIC:
         return _NUMERIC[code][0]()
@@ -115,22 +126,24 @@ def spark_type(column: ColumnPlan) -> DataType:
     if dtype.kind == "c":
         part = FloatType() if dtype.itemsize == 8 else DoubleType()
         return StructType([StructField("re", part), StructField("im", part)])
-    simple: dict[str, DataType] = {
-        "U": StringType(),
-        "T": StringType(),
-        "O": StringType(),
-        "S": BinaryType(),
-        "M": TimestampType(),
-        "m": DayTimeIntervalType(),
-    }
-    if dtype.kind == "V" and dtype.names is None:
-        return BinaryType()
-    if dtype.kind not in simple:
-        raise InvalidInputError(
-            f"column {column.name!r} has dtype {dtype}, which has no type in Spark;"
-            " leave it out with the option `variables`"
-        )
-    return simple[dtype.kind]
+    if dtype.names is not None:
+        parts = {name: type_of_dtype(dtype[name]) for name in dtype.names}
+        fields = [StructField(name, each) for name, each in parts.items() if each is not None]
+        return StructType(fields) if len(fields) == len(parts) else None
+    if dtype.subdtype is not None:
+        return None
+    return _SIMPLE[dtype.kind]() if dtype.kind in _SIMPLE else None
+
+
+_SIMPLE: dict[str, type[DataType]] = {
+    "U": StringType,
+    "T": StringType,
+    "O": StringType,
+    "S": BinaryType,
+    "V": BinaryType,
+    "M": TimestampType,
+    "m": DayTimeIntervalType,
+}
 
 
 def to_arrow(column: Values) -> pa.Array:
@@ -139,6 +152,8 @@ def to_arrow(column: Values) -> pa.Array:
     code = values.dtype.str[1:]
     if code in _NUMERIC:
         return pa.array(values.astype(_NUMERIC[code][1], copy=False), mask=null)
+    if values.dtype.names is not None:
+        return _from_structs(values, null)
     return _CONVERTERS[values.dtype.kind](values, null)
 
 
@@ -156,6 +171,13 @@ def _from_complex(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     ]
     mask = None if null is None else pa.array(null)
     return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
+
+
+def _from_structs(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
+    names = values.dtype.names or ()
+    parts = [to_arrow(Values(np.ascontiguousarray(values[name]), None)) for name in names]
+    mask = None if null is None else pa.array(null)
+    return pa.StructArray.from_arrays(parts, names=list(names), mask=mask)
 
 
 def _from_text(values: npt.NDArray[Any], null: _Mask) -> pa.Array:

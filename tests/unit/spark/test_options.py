@@ -44,7 +44,7 @@ def test_names_are_written_with_commas_or_as_json() -> None:
     ("wrong", "message"),
     [
         ({}, "'path' is missing"),
-        ({"path": "p", "shape": "3"}, "unknown option 'shape'; the options are path, group"),
+        ({"path": "p", "shape": "3"}, "unknown option 'shape'; the options are path, mode"),
         ({"path": "p", "partitionbyte": "3"}, "did you mean 'partitionBytes'"),
         ({"path": "p", "variables": "[1]"}, "list of names"),
         ({"path": "p", "variables": "[t2m]"}, "not a JSON list"),
