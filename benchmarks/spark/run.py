@@ -54,7 +54,7 @@ def table_of(workload: str, results: dict[str, Phases]) -> Table:
     columns = (
         "time",
         "CPU",
-        "Mrows/s",
+        "krows/s",
         "MB/s",
         "driver memory, added",
         "time / first",
@@ -76,7 +76,7 @@ def _cells(measured: dict[str, float], first: dict[str, float]) -> list[str]:
     return [
         f"{seconds:.2f} s",
         f"{measured['cpu_seconds']:.2f} s",
-        f"{measured['rows'] / seconds / 1e6:.2f}",
+        f"{measured['rows'] / seconds / 1e3:,.0f}",
         f"{measured['size_bytes'] / seconds / 1e6:.1f}",
         f"{measured['driver_added_bytes'] / 2**20:,.0f} MiB",
         f"{seconds / first['seconds']:.2f}x",

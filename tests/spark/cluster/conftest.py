@@ -75,14 +75,25 @@ def driver(cluster: StandaloneCluster, started_driver: Driver) -> Driver:
     return started_driver
 
 
+@pytest.fixture(scope="session")
+def doomed_drivers() -> Iterator[list[Driver]]:
+    """The last one, if it lives."""
+    drivers: list[Driver] = []
+    yield drivers
+    for driver in drivers:
+        driver.stop()
+
+
 @pytest.fixture
-def doomed_driver(cluster: StandaloneCluster, tmp_path: Path) -> Iterator[Driver]:
-    """One for this test, which may kill it. Its tasks may run twice at once."""
-    folder = tmp_path / "doomed"
-    folder.mkdir()
-    driver = Driver(cluster.url, folder, {**EXECUTORS, **SPECULATION})
-    yield driver
-    driver.stop()
+def doomed_driver(
+    cluster: StandaloneCluster, doomed_drivers: list[Driver], tmp_path: Path
+) -> Driver:
+    """One that a test may kill. Its tasks may run twice at once."""
+    if not doomed_drivers or not doomed_drivers[-1].lives:
+        folder = tmp_path / "doomed"
+        folder.mkdir()
+        doomed_drivers[:] = [Driver(cluster.url, folder, {**EXECUTORS, **SPECULATION})]
+    return doomed_drivers[-1]
 
 
 @pytest.fixture(scope="session")

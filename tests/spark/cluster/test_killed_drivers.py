@@ -1,4 +1,4 @@
-"""Drivers that die by SIGKILL when all is done but the commit, and tasks that run twice."""
+"""Tasks that run twice at once; drivers that die by SIGKILL when all is done but the commit."""
 
 import time
 from pathlib import Path
@@ -21,6 +21,15 @@ def wait_for(marker: Path) -> None:
         time.sleep(0.02)
 
 
+def test_tasks_that_run_twice_at_once_do_no_harm(doomed_driver: Driver, tmp_path: Path) -> None:
+    repo, gate = create(tmp_path / "repo"), work.make_gate(tmp_path / "gate")
+    doomed_driver.submit(work.write_rows, repo, gate)
+    wait_for(gate.folder / "arrival-1")  # Spark's copy of the task that takes so long
+    gate.open()  # and now both write
+    doomed_driver.result()
+    assert_written(repo)
+
+
 def test_a_driver_dies_before_the_commit_and_a_rerun_succeeds_once(
     driver: Driver, doomed_driver: Driver, files: str, tmp_path: Path
 ) -> None:
@@ -36,12 +45,3 @@ def test_a_driver_dies_before_the_commit_and_a_rerun_succeeds_once(
     assert driver.run(work.ingest_files, files, repo).committed
     assert not driver.run(work.ingest_files, files, repo).committed
     assert_ingested(repo)
-
-
-def test_tasks_that_run_twice_at_once_do_no_harm(doomed_driver: Driver, tmp_path: Path) -> None:
-    repo, gate = create(tmp_path / "repo"), work.make_gate(tmp_path / "gate")
-    doomed_driver.submit(work.write_rows, repo, gate)
-    wait_for(gate.folder / "arrival-1")  # Spark's copy of the task that takes so long
-    gate.open()  # and now both write
-    doomed_driver.result()
-    assert_written(repo)
