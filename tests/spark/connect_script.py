@@ -1,0 +1,56 @@
+"""What a client of Spark Connect can do; run by test_connect.py, which starts the server with it.
+
+Prints one line of JSON: what was found.
+"""
+
+import json
+import sys
+import warnings
+
+from pyspark.sql import SparkSession
+
+from frazil.spark import plan_sql, read, read_chunks, read_table, register, sql
+
+
+def main(path: str) -> None:
+    warnings.simplefilter("ignore")
+    builder = SparkSession.builder.remote("local[2]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    found: dict[str, object] = {"connect": type(spark).__module__}
+    unregistered = spark.read.format("icechunk").options(variables="t2m").load(path)
+    found["rows"] = unregistered.where("lat >= 50").count()
+    register(spark)
+    tables = {"w": {"path": path, "variables": ["t2m"]}}
+    query = "SELECT count(*) AS n FROM w WHERE lat >= 50 AND time < '2024-01-01 12:00:00'"
+    found["planned"] = plan_sql(query, tables).chunks_read
+    found["sql"] = sql(spark, query, tables).collect()[0].n
+    picked = read(spark, path, variables="t2m", isel={"time": 0}, where="lat < 0")
+    found["read"] = picked.count()
+    found["chunks"] = read_chunks(spark, path, variables="t2m", sel={"lat": 90.0}).count()
+    history = read_table(spark, path, "history").orderBy("depth")
+    found["history"] = [row.message for row in history.collect()]
+    refs = spark.sql(f"SELECT name FROM icechunk_refs('{path}') ORDER BY name")  # noqa: S608 -- our own text
+    found["refs"] = [row.name for row in refs.collect()]
+    spark.sql(f"CREATE TEMPORARY VIEW v USING icechunk OPTIONS (path '{path}', table 'chunk_refs')")
+    found["view"] = spark.sql("SELECT count(*) AS n FROM v WHERE path = '/t2m'").collect()[0].n
+    try:
+        spark.read.format("icechunk").option("tabel", "refs").load(path).collect()
+    except Exception as error:  # noqa: BLE001 -- of Connect's own kind
+        found["mistake"] = "did you mean 'table'" in str(error)
+    print(json.dumps(found), flush=True)  # noqa: T201 -- what the test reads
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
