@@ -37,9 +37,6 @@ def slabs(axis: int, positions: npt.NDArray[np.int64], shape: Sequence[int]) -> 
     """All elements at some positions of one axis; neighbours make one box."""
     breaks = np.flatnonzero(np.diff(positions) > 1) + 1
     runs = [run for run in np.split(positions, breaks) if len(run)]
-    boxes = no_boxes(len(shape)).repeat(0, axis=0)
-    if not runs:
-        return boxes
     boxes = np.zeros((len(runs), 2, len(shape)), dtype=np.int64)
     boxes[:, 1] = shape
     boxes[:, 0, axis] = [run[0] for run in runs]

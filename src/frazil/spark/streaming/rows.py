@@ -193,7 +193,7 @@ def _plan_parts(
     watched, old = _watched(table), arrays_in(versions.before, request.options.group)
     pairs = [versions.of(_like(old.get(array.name), array), array) for array in watched]
     own = np.concatenate([_changed_boxes(versions, pair, dims) for pair in pairs])
-    slabbed = _changed_slabs(versions, table, pairs)
+    slabbed = [*_changed_slabs(versions, table, pairs), *_uncovered_slabs(table, pairs)]
     changed = np.concatenate([own, *slabbed])
     if not len(changed):
         return []
@@ -250,6 +250,19 @@ def _changed_slabs(versions: Versions, table: Table, pairs: Sequence[ArrayVersio
             pair = versions.of(former, column.array)
             if versions.touches(pair) and former.is_coordinate:
                 found.append(slabs(k, _changed_positions(versions, former, column), shape))
+    return [boxes for boxes in found if len(boxes)]
+
+
+def _uncovered_slabs(table: Table, pairs: Sequence[ArrayVersions]) -> list[Boxes]:
+    """New rows in chunks that were stored before: an array grew within its last chunks."""
+    shape = [dimension.size for dimension in table.grid.dimensions]
+    found = []
+    for k, dimension in enumerate(table.grid.dimensions):
+        for pair in pairs:
+            if pair.is_same and pair.old is not None:
+                size, chunk = _size(pair.old, dimension.name), pair.old.chunk_of(dimension.name)
+                stop = min(-(-size // chunk) * chunk, dimension.size)
+                found.append(slabs(k, np.arange(size, stop), shape))
     return [boxes for boxes in found if len(boxes)]
 
 
