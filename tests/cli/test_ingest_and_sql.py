@@ -2,12 +2,14 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
+import frazil as frazil_api
 from tests.cli.running import Answer, fails, frazil, succeeds
 
 SPARK_S = 300
@@ -147,3 +149,27 @@ def test_a_query_of_what_is_not_there(empty: Path, tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(empty: Path) -> None:
     assert frazil("sql", empty, "SELECT * FROM repo", "--format", "xml").code == 2
+
+
+@pytest.mark.spark
+def test_virtual_ingest_skips_what_is_damaged_and_says_so(
+    tmp_path: Path, files: list[Path]
+) -> None:
+    folder = files[0].parent
+    config = frazil_api.RepositoryConfig.default()
+    store = frazil_api.local_filesystem_store(str(folder))
+    config.set_virtual_chunk_container(frazil_api.VirtualChunkContainer(f"file://{folder}/", store))
+    storage = frazil_api.local_filesystem_storage(str(tmp_path / "virtual"))
+    frazil_api.Repository.create(storage, config).save_config()
+    bad = tmp_path / "bad.nc"
+    bad.write_bytes(b"rubbish")
+    options = ("--combine", "coords", "--virtual", "--on-error", "skip", "--json")
+
+    said = json.loads(
+        succeeds("ingest", *files[:2], bad, tmp_path / "virtual", *options, timeout_s=SPARK_S).out
+    )
+
+    assert said["committed"]
+    assert said["files"] == 2
+    assert said["virtual_chunks"] > 0
+    assert [Path(one["path"]).name for one in said["skipped"]] == ["bad.nc"]

@@ -31,7 +31,9 @@ def repository(
             frazil.VirtualChunkContainer(prefix, frazil.local_filesystem_store(str(folder)))
         )
     if split is not None:
-        every: dict[frazil.ManifestSplitDimCondition, int] = {frazil.ManifestSplitDimCondition.Any(): split}
+        every: dict[frazil.ManifestSplitDimCondition, int] = {
+            frazil.ManifestSplitDimCondition.Any(): split
+        }
         config.manifest = frazil.ManifestConfig(
             splitting=frazil.ManifestSplittingConfig.from_dict(
                 {frazil.ManifestSplitCondition.AnyArray(): every}

@@ -1,10 +1,14 @@
 """`frazil ingest`: files into a repository, as one commit."""
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil.cli.options import AsJson, Repo
+
+if TYPE_CHECKING:  # Spark is not imported to print a help text
+    from frazil.spark.ingest import IngestResult
 
 
 def _parse_chunks(texts: list[str]) -> dict[str, int]:
@@ -24,12 +28,32 @@ def _parse_chunks(texts: list[str]) -> dict[str, int]:
 def ingest(
     sources: Annotated[
         list[str],
-        typer.Argument(help="NetCDF4, HDF5 or Zarr: files, directories, quoted patterns."),
+        typer.Argument(
+            help="NetCDF, HDF5, Zarr, GRIB, TIFF, Parquet: files, directories, quoted patterns."
+        ),
     ],
     repo: Repo,
     *,
     concat_dim: Annotated[
-        str | None, typer.Option(help="The dimension along which the sources follow one another.")
+        list[str] | None,
+        typer.Option(
+            help="The dimension along which the sources follow one another;"
+            " repeated for a grid of sources."
+        ),
+    ] = None,
+    combine: Annotated[
+        str,
+        typer.Option(help="concat, or coords: along the dimensions whose coordinates differ."),
+    ] = "concat",
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="Refer to the chunks of the sources: copy nothing.")
+    ] = False,
+    on_error: Annotated[
+        str, typer.Option(help="fail, or skip sources that cannot be read or do not fit.")
+    ] = "fail",
+    format: Annotated[  # noqa: A002 -- the name of the option
+        str | None,
+        typer.Option(help="netcdf3, netcdf4, hdf5, zarr, grib2, tiff, parquet; else guessed."),
     ] = None,
     chunks: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Chunk lengths.")
@@ -52,17 +76,19 @@ def ingest(
     """Write files into a repository, as one commit."""
     lengths = _parse_chunks(chunks or [])
 
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.output import silence_logs
     from frazil.cli.repositories import open_repository
     from frazil.spark.ingest import IngestMode
     from frazil.spark.ingest import ingest as run_ingest
+    from frazil.spark.ingestion.rows import PARQUET
     from frazil.spark.session import session
-    from frazil.spark.sources import find_sources
+    from frazil.spark.sources import find_sources, parse_kind
 
     repository = open_repository(repo)
     # Before Spark starts: a typing error should not take long.
     repository.lookup_branch(branch)
-    find_sources(sources)
+    if format != PARQUET and not all(name.endswith(".parquet") for name in sources):
+        find_sources(sources, kind=parse_kind(format))
     silence_logs()
     result = run_ingest(
         session(app_name="frazil ingest"),
@@ -70,6 +96,10 @@ def ingest(
         repository,
         group=group,
         concat_dim=concat_dim,
+        combine=combine,
+        virtual=virtual,
+        on_error=on_error,
+        format=format,
         chunks=lengths,
         branch=branch,
         mode=IngestMode.APPEND if append else IngestMode.CREATE,
@@ -77,12 +107,22 @@ def ingest(
         variables=variables,
         idempotency_key=idempotency_key,
     )
+    _report(result, branch, as_json=as_json)
+
+
+def _report(result: "IngestResult", branch: str, *, as_json: bool) -> None:
+    from frazil.cli.output import print_json
+
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
-    elif not result.committed:
+        print_json(asdict(result))
+        return
+    for one in result.skipped:
+        print(f"skipped {one.reason}")
+    if not result.committed:
         print(f"nothing to do: {result.snapshot_id} has this key already")
-    else:
-        print(
-            f"committed {result.snapshot_id} to {branch}: {result.files} files,"
-            f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
-        )
+        return
+    virtual = f", {result.virtual_chunks} virtual chunks" if result.virtual_chunks else ""
+    print(
+        f"committed {result.snapshot_id} to {branch}: {result.files} files,"
+        f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB{virtual} in {result.seconds:.1f} s"
+    )

@@ -12,14 +12,12 @@ are referred to by nothing, and garbage collection takes them.
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from os import PathLike
 from time import perf_counter
 
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.errors import IcechunkError
+from frazil.errors import IcechunkError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.spark.ingestion.grid import differing_dims
 from frazil.spark.ingestion.jobs import describe_sources
@@ -31,6 +29,7 @@ from frazil.spark.ingestion.request import (
     parse_dims,
     parse_mode,
 )
+from frazil.spark.ingestion.rows import find_rows, write_rows
 from frazil.spark.ingestion.run import Written, counted, write_sources
 from frazil.spark.ingestion.skipping import (
     OnError,
@@ -41,8 +40,7 @@ from frazil.spark.ingestion.skipping import (
 )
 from frazil.spark.ingestion.target import parse_group
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
-from frazil.spark.opened import RepositoryLike, place_of
-from frazil.spark.place import open_place
+from frazil.spark.opened import RepositoryLike
 from frazil.spark.progress import (
     JobProgress,
     ProgressCallback,
@@ -56,6 +54,8 @@ from frazil.spark.sources import (
     find_sources,
     parse_kind,
 )
+from frazil.spark.write import WriteResult
+from frazil.spark.writing.opening import open_engine
 
 __all__ = ["IngestMode", "IngestResult", "SkippedSource", "ingest"]
 
@@ -83,7 +83,7 @@ class IngestResult:
 
 def ingest(
     spark: SparkSession,
-    sources: SourceName | Iterable[SourceName],
+    sources: SourceName | Iterable[SourceName] | DataFrame,
     repo: RepositoryLike,
     *,
     group: str = "/",
@@ -100,11 +100,14 @@ def ingest(
     variables: Iterable[str] | None = None,
     source_group: str | None = None,
     idempotency_key: str | None = None,
+    storage: Mapping[str, object] | None = None,
     progress: ProgressOption = None,
 ) -> IngestResult:
     """Writes files and Zarr stores to a group of a repository, as one commit.
 
-    NetCDF 3 and 4, HDF5, Zarr 2 and 3, GRIB and TIFF. For rows see `frazil.spark.write`.
+    NetCDF 3 and 4, HDF5, Zarr 2 and 3, GRIB, TIFF. Parquet files and DataFrames are written by
+    `frazil.spark.write`, which has more options for rows: their `concat_dim` names the columns
+    that are dimensions.
 
     Args:
         spark: the session whose executors read and write. They must see the sources and the
@@ -137,6 +140,7 @@ def ingest(
         source_group: the group inside each source, for files that have groups.
         idempotency_key: if a commit in the branch's history was made with the same key,
             nothing is done, and that commit is returned.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -148,8 +152,26 @@ def ingest(
         ConflictError: the branch moved during the ingest.
     """
     started = perf_counter()
+    given = find_rows(spark, sources, format)
+    if isinstance(given, DataFrame):
+        _require_for_rows(virtual=virtual, combine=combine, on_error=on_error, variables=variables)
+        made = write_rows(
+            given,
+            repo,
+            dims=parse_dims(concat_dim),
+            group=group,
+            mode=parse_mode(mode),
+            chunks=chunks,
+            branch=branch,
+            message=message,
+            metadata=metadata,
+            txn=None if idempotency_key is None else ("ingest", idempotency_key),
+            storage=storage,
+            progress=progress,
+        )
+        return _of_rows(made)
     request = Request(
-        repository=_open(repo),
+        repository=open_engine(repo, storage),
         group=parse_group(group),
         dims=parse_dims(concat_dim),
         combine=parse_combine(combine),
@@ -166,7 +188,7 @@ def ingest(
     done = find_commit(request.repository, branch, request.key)
     if done is not None:
         return _nothing_done(done, started)
-    found = find_sources(sources, kind=kind)
+    found = find_sources(given, kind=kind)
     note = _note(spark, request, len(found))
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)
@@ -191,12 +213,29 @@ def ingest(
     )
 
 
-def _open(repo: RepositoryLike) -> Repository:
-    """Refuses storage that executors would not see."""
-    place = place_of(repo)
-    if isinstance(repo, str | PathLike):
-        return Repository.open(open_place(place))
-    return repo if isinstance(repo, Repository) else repo.engine
+def _require_for_rows(
+    *, virtual: bool, combine: str, on_error: str, variables: Iterable[str] | None
+) -> None:
+    given = {
+        "virtual": virtual,
+        "combine": combine != Combine.CONCAT,
+        "on_error": on_error != OnError.FAIL,
+        "variables": variables is not None,
+    }
+    if any(given.values()):
+        names = ", ".join(name for name, is_given in given.items() if is_given)
+        raise InvalidInputError(f"not for rows: {names}")
+
+
+def _of_rows(made: WriteResult) -> IngestResult:
+    return IngestResult(
+        snapshot_id=made.snapshot_id,
+        files=0,
+        chunks=made.chunks,
+        bytes=made.bytes,
+        seconds=made.seconds,
+        committed=made.committed,
+    )
 
 
 def _write(

@@ -34,8 +34,8 @@ class Wanted:
 def choose_storage(wanted: Wanted, ordered: Sequence[SourceDescription]) -> StoredAs | None:
     """How the array is stored in all sources; None if its values are to be copied.
 
-    Texts and scalars are copied, and small arrays where they cannot be referred to. For others that raises
-    InvalidInputError, which names the source.
+    Texts and scalars are copied, and small arrays where they cannot be referred to. For others
+    that raises InvalidInputError, which names the source.
     """
     if wanted.variable.dtype.hasobject or not wanted.shape:
         return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # loaded by those who open data sets: an extra, and slow to l
     import xarray as xr
 
 TEXT = np.dtype(object)
+_FOLLOWING = ("valid_time",)  # scalars that change with any step, in what cfgrib makes of GRIB
 
 
 def describe_dataset(
@@ -66,7 +67,11 @@ def stacked(dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool) -> "x
         known = dim in dataset.variables and dataset.variables[dim].ndim == 0
         if dim in dataset.sizes or not (known or always):
             continue
-        kept = [name for name, each in dataset.data_vars.items() if name != dim and each.ndim < 2]
+        kept = [
+            name
+            for name, each in dataset.data_vars.items()
+            if each.ndim < 2 and name not in {dim, *_FOLLOWING}
+        ]
         fields = dataset.drop_vars(kept)
         fields = (fields.set_coords(dim) if known else fields).expand_dims(dim)
         dataset = fields.assign(dataset[kept].data_vars).reset_coords()
