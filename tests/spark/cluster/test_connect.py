@@ -18,7 +18,9 @@ from tests.spark.cluster.driver import ROOT
 from tests.spark.cluster.outcomes import assert_ingested, assert_written, create
 from tests.spark.cluster.standalone import SPARK_CLASS, StandaloneCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
+pytest.importorskip("grpc", reason="Spark Connect needs the extra `connect`")
+
+pytestmark = pytest.mark.spark
 
 PYTHONPATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 
