@@ -258,6 +258,36 @@ def test_no_rows_make_empty_arrays_or_nothing(path: Path) -> None:
     assert values(path).tolist() == [[0], [1]]
 
 
+def test_arrays_made_of_no_rows_take_the_first_rows(path: Path) -> None:
+    write_here(path, SCHEMA, [[]], dims="t,x")
+    write_here(path, SCHEMA, [rows(range(3))])
+    assert values(path).tolist() == [[t, t + 0.5, t + 1] for t in range(3)]
+    with pytest.raises(TaskFailedError, match=r"x is 9.0 in a row, .* outside the grid"):
+        write_here(path, SCHEMA, [rows(range(3, 4), (9.0,))])
+
+
+def test_shards_and_axes_in_another_order(path: Path) -> None:
+    """Arrays that others made: v is sharded, n has its axes the other way round."""
+    repository = icechunk.Repository.open(icechunk.local_filesystem_storage(str(path)))
+    session = repository.writable_session("main")
+    group = zarr.group(session.store)
+    for name, data in (("t", np.arange(4)), ("x", np.array([0.0, 0.5, 1.0]))):
+        group.create_array(name, data=data, dimension_names=[name])
+    group.create_array(
+        "v", shape=(4, 3), chunks=(1, 1), shards=(2, 3), dtype="float32", fill_value=-1,
+        dimension_names=["t", "x"],
+    )  # fmt: skip
+    group.create_array("n", shape=(3, 4), chunks=(2, 3), dtype="int32", dimension_names=["x", "t"])
+    session.commit("theirs")
+    write_here(path, SCHEMA, [rows(range(1, 3), (0.5,)), rows(range(3, 6))], mode="upsert")
+    wanted = np.full((6, 3), -1.0)
+    wanted[1:3, 1] = [1.5, 2.5]
+    wanted[3:] = [[t, t + 0.5, t + 1] for t in range(3, 6)]
+    assert values(path).tolist() == wanted.tolist()
+    edge, middle = [0, 0, 0, 30, 40, 50], [0, 10, 20, 30, 40, 50]
+    assert values(path, "n").tolist() == [edge, middle, edge]
+
+
 @pytest.mark.parametrize(
     ("bad", "options", "message"),
     [

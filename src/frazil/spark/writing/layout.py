@@ -70,7 +70,7 @@ def plan_layout(
 ) -> Layout:
     """`documents` are those of the arrays that are there, `found` the coordinates of the rows."""
     coordinates = tuple(
-        merge_coordinate(dimension, found[dimension.name], target.growth_of(dimension.name))
+        merge_coordinate(dimension, found[dimension.name], target.growth_of(dimension))
         for dimension in target.dimensions
     )
     shape = tuple(coordinate.size for coordinate in coordinates)

@@ -15,7 +15,7 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
 from frazil.repo.session import Session
-from frazil.spark.description import GroupDescription
+from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.jobs.regions import store_region
 from frazil.spark.opened import Opened
@@ -52,6 +52,9 @@ def prepare(session: Session, schema: StructType, options: WriteOptions) -> Prep
         if array.is_coordinate and name in dims
     }
     target = plan_target(there, values, schema, options)
+    for variable in target.variables:
+        if not variable.is_new:
+            _require_one_chunk_shape(session, path.child(variable.array.name), variable.array)
     documents = {name: session.node(path.child(name)).user_data for name in arrays}
     return Prepared(target, documents)
 
@@ -114,6 +117,13 @@ def merge_chunks(
         chunks += len(refs)
         size += int(refs.length.sum(dtype=np.uint64))
     return Written(chunks, size, rows)
+
+
+def _require_one_chunk_shape(session: Session, path: NodePath, array: ArrayDescription) -> None:
+    stored = session.node(path).array
+    grid = tuple(-(-n // chunk) for n, chunk in zip(array.shape, array.chunks, strict=True))
+    if stored is not None and stored.num_chunks != grid:
+        raise InvalidInputError(f"the chunks of array `{path}` are not all of one shape")
 
 
 def _describe(session: Session, group: str) -> GroupDescription | None:

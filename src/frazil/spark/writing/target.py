@@ -50,10 +50,11 @@ class Target:
     def dims(self) -> tuple[str, ...]:
         return tuple(dimension.name for dimension in self.dimensions)
 
-    def growth_of(self, dim: str) -> Growth:
-        if dim == self.append_dim:
+    def growth_of(self, dimension: KnownDimension) -> Growth:
+        if dimension.name == self.append_dim:
             return self.growth
-        return Growth(grows=False, touches=True)
+        # arrays that were made of no rows get all their coordinates from the first rows
+        return Growth(grows=self.growth.grows and dimension.size == 0, touches=True)
 
 
 def plan_target(
