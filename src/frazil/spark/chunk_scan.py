@@ -36,7 +36,7 @@ from frazil.spark.scan import positions_along, require_dimensions
 from frazil.spark.schema import ColumnPlan, spark_type, to_arrow
 from frazil.spark.tables.columns import batch_of, index_column, repeated
 from frazil.spark.tables.context import pack
-from frazil.spark.tables.references import KIND_NAMES
+from frazil.spark.tables.references import kind_column
 from frazil.zarrstore.arrays import read_chunks
 
 _BATCH_BYTES = 16 << 20  # decoded; Spark holds a batch in memory, and so does the worker
@@ -140,7 +140,7 @@ def chunk_batch(
             "offset": index_column(offset),
             "shape": index_column(shape),
             "dtype": repeated(dtype_text(array.dtype), len(index)),
-            "kind": KIND_NAMES.take(pa.array(kinds)),
+            "kind": kind_column(kinds),
             "data": _data(opened, scan, path, index, kinds > 0),
         }
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.format.chunk_refs import ChunkRefs
@@ -43,7 +44,6 @@ _KINDS: dict[int, str] = {
     RefKind.VIRTUAL: "virtual",
     RefKind.INLINE: "inline",
 }
-KIND_NAMES = pa.array([_KINDS.get(kind, "missing") for kind in range(max(_KINDS) + 1)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _batch(path: str, manifest: str, refs: ChunkRefs, locations: pa.Array) -> pa
         {
             "path": repeated(path, len(refs)),
             "chunk": index_column(refs.index),
-            "kind": kind_column(refs),
+            "kind": kind_column(refs.kind),
             "chunk_id": id_column(refs.chunk_id, refs.kind == RefKind.NATIVE),
             "location": locations,
             "offset": long_column(refs.offset, inline),
@@ -101,8 +101,10 @@ def _batch(path: str, manifest: str, refs: ChunkRefs, locations: pa.Array) -> pa
     )
 
 
-def kind_column(refs: ChunkRefs) -> pa.Array:
-    return KIND_NAMES.take(pa.array(refs.kind))
+def kind_column(kinds: npt.NDArray[np.uint8]) -> pa.Array:
+    """Names of RefKinds; 0 is a chunk that is missing."""
+    names = pa.array([_KINDS.get(kind, "missing") for kind in range(max(_KINDS) + 1)])
+    return names.take(pa.array(kinds))
 
 
 def plan_storage(context: TableContext) -> list[tuple[str, ...]]:
