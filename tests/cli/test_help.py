@@ -9,6 +9,7 @@ import pytest
 from tests.cli.running import COMMAND, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
+COMMANDS += ["rechunk", "export", "clone"]
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs
@@ -136,10 +137,11 @@ def map_tasks(
 def map_arrow(
     frame: DataFrame,
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
+    schema: pa.Schema | StructType,
 ) -> DataFrame:
     with _pandas_warning_ignored():
-        return frame.mapInArrow(function, ddl(schema))
+        told = schema if isinstance(schema, StructType) else ddl(schema)
+        return frame.mapInArrow(function, told)
 
 
 def collect(frame: DataFrame) -> pa.Table:

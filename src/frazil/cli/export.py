@@ -1,0 +1,82 @@
+"""`frazil export`: a group as a Zarr store, Parquet or NetCDF."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from frazil.cli.lengths import parse_lengths
+from frazil.cli.options import AsJson, Branch, DryRun, Repo, Snapshot, Tag
+
+
+class ExportFormat(StrEnum):
+    ZARR = "zarr"
+    PARQUET = "parquet"
+    NETCDF = "netcdf"
+
+
+def export(
+    repo: Repo,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A directory, or a .nc file.")],
+    *,
+    to: Annotated[ExportFormat, typer.Option("--format", help="Of what is written.")] = (
+        ExportFormat.ZARR
+    ),
+    group: Annotated[str, typer.Option(help="The group that is exported.")] = "/",
+    variables: Annotated[
+        list[str] | None,
+        typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
+    ] = None,
+    branch: Branch = None,
+    tag: Tag = None,
+    snapshot: Snapshot = None,
+    split: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LENGTH,...", help="NetCDF: so many steps to a file."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is at the target.")
+    ] = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a group to another place, in another format."""
+    parts = parse_lengths(split or [], "--split")
+
+    from frazil.cli.output import print_json, print_table, silence_logs
+    from frazil.cli.repositories import chosen_version, open_repository
+    from frazil.spark.pipelines.export import explain_export
+    from frazil.spark.pipelines.export import export as run_export
+    from frazil.spark.session import session
+
+    repository = open_repository(repo)
+    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    plan = explain_export(repository.readonly_session(version), group, variables)
+    if dry_run:
+        listed = [{"array": one.path.text, "chunks": one.chunks} for one in plan.arrays]
+        if as_json:
+            print_json({"dry_run": True, "format": to, "target": target, "arrays": listed})
+        else:
+            print_table(["array", "chunks"], [[one.path.text, one.chunks] for one in plan.arrays])
+        return
+    silence_logs()
+    result = run_export(
+        session(app_name="frazil export"),
+        repository,
+        target,
+        format=to,
+        group=group,
+        variables=variables,
+        branch=branch,
+        tag=tag,
+        snapshot=snapshot,
+        split=parts,
+        overwrite=overwrite,
+    )
+    if as_json:
+        print_json({name: getattr(result, name) for name in type(result).__slots__})
+    else:
+        print(
+            f"exported {result.snapshot_id} to {target}: {result.objects} objects,"
+            f" {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+        )

@@ -1,0 +1,272 @@
+"""Means, sums and extremes over dimensions of arrays, all together or by group, on Spark.
+
+Parts of blocks are made where the blocks are read, and added up where their cells are made: nothing
+but references to the result, or its rows, comes to the driver. The result is stored in a group, as
+one commit, or is a DataFrame.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, overload
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.paths import NodePath
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.repo.version import Branch
+from frazil.spark.cf import Values, decode, plan_decoding
+from frazil.spark.description import Grid, GroupDescription, choose_grid
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
+from frazil.spark.jobs.sessions import session_at
+from frazil.spark.opened import Opened, RepositoryLike
+from frazil.spark.pipelines.boxes import task_bytes
+from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
+from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.partials import How
+from frazil.spark.pipelines.reduce_job import PARTIALS, MakeParts, StoreCells
+from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
+from frazil.spark.pipelines.reduced_group import create_arrays, require_new
+from frazil.spark.pipelines.reduced_rows import MakeRows, row_schema
+from frazil.spark.pipelines.running import (
+    WRITTEN,
+    cancelled_on_interrupt,
+    collect,
+    decode_written,
+    map_arrow,
+    map_tasks,
+    partitions_for,
+    refs_of,
+)
+from frazil.spark.progress import (
+    Counter,
+    NoCounter,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watched,
+)
+from frazil.zarrstore.arrays import read_region
+
+# The reductions of tiny cells would be many; those of large ones hold their parts in memory.
+_CELL_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceResult:
+    """`committed` is False when an earlier run with the same idempotency key had done it."""
+
+    snapshot_id: str
+    variables: int
+    chunks: int
+    bytes: int  # stored, after compression
+    seconds: float
+    committed: bool
+
+
+@overload
+def reduce(
+    spark: SparkSession, repo: RepositoryLike, variables: str | Sequence[str], *,
+    over: str | Sequence[str] | None = ..., how: str = ..., groupby: str | None = ...,
+    skipna: bool = ..., group: str = ..., branch: str = ..., into: None = ...,
+) -> DataFrame: ...  # fmt: skip
+
+
+@overload
+def reduce(
+    spark: SparkSession, repo: RepositoryLike, variables: str | Sequence[str], *,
+    over: str | Sequence[str] | None = ..., how: str = ..., groupby: str | None = ...,
+    skipna: bool = ..., group: str = ..., branch: str = ..., into: str,
+    message: str | None = ..., metadata: Mapping[str, Json] | None = ...,
+    idempotency_key: str | None = ..., progress: ProgressOption = ...,
+) -> ReduceResult: ...  # fmt: skip
+
+
+def reduce(
+    spark: SparkSession,
+    repo: RepositoryLike,
+    variables: str | Sequence[str],
+    *,
+    over: str | Sequence[str] | None = None,
+    how: str = How.MEAN,
+    groupby: str | None = None,
+    skipna: bool = True,
+    group: str = "/",
+    branch: str = "main",
+    into: str | None = None,
+    message: str | None = None,
+    metadata: Mapping[str, Json] | None = None,
+    idempotency_key: str | None = None,
+    progress: ProgressOption = None,
+) -> DataFrame | ReduceResult:
+    """Reduces variables of one group over some of their dimensions, as xarray does.
+
+    Args:
+        spark: the session whose executors read and write.
+        repo: the repository, or where it is.
+        variables: names in `group`, of the same dimensions in the same order. Values are decoded
+            (`_FillValue`, `missing_value`, `scale_factor`, `add_offset`).
+        over: the dimensions that vanish; by default that of `groupby`.
+        how: mean, min, max, sum, count or std (of the population, ddof=0).
+        groupby: a coordinate of one dimension, or a part of a time such as `time.month`: the
+            groups take the place of that dimension.
+        skipna: whether NaN and what is missing is left out; else it spoils the result.
+        group: where the variables are.
+        branch: what is read is its tip; it gets the commit.
+        into: the group for the result, with the coordinates that are left. Without it the result
+            is a DataFrame, of the branch as it is now, worked out when it is used.
+        message: of the commit.
+        metadata: of the commit, in addition to what is recorded under the key `frazil`.
+        idempotency_key: if a commit in the branch's history was made with the same key,
+            nothing is done, and that commit is returned.
+        progress: a callback for JobProgress, True for a bar, False for silence; by default
+            a bar when standard error is a terminal.
+
+    Raises:
+        NodeNotFoundError: there is no such group, variable or coordinate.
+        InvalidInputError: dimensions do not fit, or values are not numbers.
+        AlreadyExistsError: `into` has such arrays already.
+    """
+    started = perf_counter()
+    repository = open_shared(repo)
+    done = find_commit(repository, branch, idempotency_key)
+    if done is not None:
+        return _nothing(done, started)
+    names = (variables,) if isinstance(variables, str) else tuple(variables)
+    dims = (over,) if isinstance(over, str) else over
+    base = repository.readonly_session(Branch(branch))
+    opened = Opened(base)
+    home = NodePath.from_key_prefix(group)
+    description = opened.describe(home.text)
+    grid = choose_grid(description, names)
+    if not grid.variables:  # coordinates, which no table has as values
+        grid = replace(grid, variables=tuple(description.arrays[name] for name in names))
+    grouping = None if groupby is None else _grouping(base, description, grid, groupby)
+    plan = plan_reduce(
+        grid,
+        dims if dims is not None else [grouping.dim] if grouping else [],
+        How.parse(how),
+        grouping=grouping,
+        skipna=skipna,
+        max_bytes=min(_CELL_BYTES, task_bytes(0, parallelism(spark))),
+    )
+    if into is None:
+        return _frame(spark, base, plan, grid)
+    job = _Job(spark, repository, base, plan, grid, NodePath.from_key_prefix(into), branch)
+    note = CommitNote(
+        operation="reduce",
+        application=spark.conf.get("spark.app.name", "spark") or "spark",
+        key=idempotency_key,
+        facts={"how": str(plan.how), "over": list(dims or ()), "groupby": groupby},
+    )
+    text = message or f"{plan.how} of {', '.join(names)} into `{job.into}`"
+    return _store(job, note, message=text, metadata=metadata, progress=progress, started=started)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    spark: SparkSession
+    repository: Repository
+    base: Session
+    plan: ReducePlan
+    grid: Grid
+    into: NodePath
+    branch: str
+
+
+def _grouping(base: Session, group: GroupDescription, grid: Grid, groupby: str) -> Grouping:
+    name, part = split_name(groupby)
+    found = group.arrays.get(name)
+    if found is None:
+        raise NodeNotFoundError(f"no coordinate {name!r} in group {group.path!r} to group by")
+    dims = [d.name for d in grid.dimensions]
+    if len(found.dims) != 1 or found.dims[0] not in dims:
+        raise InvalidInputError(
+            f"{name!r} has dimensions {', '.join(found.dims)}; to group by, it must have one of"
+            f" {', '.join(dims)}"
+        )
+    stored = read_region(base, NodePath(found.path), (slice(0, found.shape[0]),))
+    values: Values = decode(plan_decoding(found), stored)
+    return make_grouping(name, part, found.dims[0], values)
+
+
+def _parts(spark: SparkSession, base: Session, plan: ReducePlan, counter: Counter) -> DataFrame:
+    """Rows of PARTIALS, those of a cell together and in order."""
+    rows = map_tasks(
+        spark,
+        plan.tasks,
+        partitions_for(spark, plan.size_bytes),
+        MakeParts(base, plan, counter),
+        PARTIALS,
+    )
+    count = max(1, min(len(plan.cells), parallelism(spark) * 4))
+    return rows.repartition(count, "cell").sortWithinPartitions("cell", "variable", "label")
+
+
+def _frame(spark: SparkSession, base: Session, plan: ReducePlan, grid: Grid) -> DataFrame:
+    schema = row_schema(plan, grid)
+    parts = _parts(spark, base, plan, NoCounter())
+    return map_arrow(parts, MakeRows(base, plan, grid, schema), schema)
+
+
+def _store(
+    job: _Job,
+    note: CommitNote,
+    *,
+    message: str,
+    metadata: Mapping[str, Json] | None,
+    progress: ProgressOption,
+    started: float,
+) -> ReduceResult:
+    session = session_at(job.repository, job.branch, str(job.base.snapshot_id))
+    require_new(session, job.into, job.plan)
+    documents = create_arrays(session, job.base, job.into, job.plan, job.grid)
+    written = _run(job, StoreCells(job.plan, documents, session.chunk_writer()), note, progress)
+    chunks, size_bytes = 0, 0
+    ndim = len(job.plan.shape)
+    for position, variable in enumerate(job.plan.variables):
+        refs = refs_of(written, position, ndim)
+        session.set_chunk_refs(job.into.child(variable.source.name), refs)
+        chunks += len(refs)
+        size_bytes += int(refs.length.sum(dtype=np.uint64))
+    made = commit_once(job.repository, session, note, message, branch=job.branch, metadata=metadata)
+    if not made.made:
+        return _nothing(made.snapshot_id, started)
+    return ReduceResult(
+        snapshot_id=made.snapshot_id,
+        variables=len(job.plan.variables),
+        chunks=chunks,
+        bytes=size_bytes,
+        seconds=perf_counter() - started,
+        committed=True,
+    )
+
+
+def _run(job: _Job, store: StoreCells, note: CommitNote, progress: ProgressOption) -> list[Any]:
+    plan, spark = job.plan, job.spark
+    if plan.tasks == 0:
+        return []
+    counter = create_counter(spark)
+    with (
+        progress_callback(progress) as tell,
+        cancelled_on_interrupt(spark, note.job),
+        watched(counter, f"Reducing to the {plan.how}", plan.size_bytes, tell),
+    ):
+        table = collect(map_arrow(_parts(spark, job.base, plan, counter), store, WRITTEN))
+    return decode_written(table, [len(plan.shape)] * len(plan.variables))
+
+
+def _nothing(snapshot_id: str, started: float) -> ReduceResult:
+    return ReduceResult(
+        snapshot_id=snapshot_id,
+        variables=0,
+        chunks=0,
+        bytes=0,
+        seconds=perf_counter() - started,
+        committed=False,
+    )

@@ -1,0 +1,179 @@
+"""What executors do in a reduction: parts of blocks, then cells of parts.
+
+stage 1   read boxes -> parts, those of one cell added up within a partition
+shuffle   by cell
+stage 2   parts of a cell in order -> its values -> a chunk is stored, or rows are made
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.paths import NodePath
+from frazil.repo.session import Session
+from frazil.repo.writer import ChunkWriter
+from frazil.spark.ingestion.failures import carrying_errors
+from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.pipelines.boxes import region_shape
+from frazil.spark.pipelines.partials import Partial, combine, finish, reduce_block, value_dtype
+from frazil.spark.pipelines.reduce_plan import ReducePlan, Variable
+from frazil.spark.pipelines.running import WRITTEN, Written, written_rows
+from frazil.spark.progress import Counter
+from frazil.spark.workers import tame_gc
+from frazil.zarrstore.arrays import read_region
+
+PARTIALS = pa.schema(
+    [
+        ("cell", pa.int64()),
+        ("variable", pa.int32()),
+        ("label", pa.int32()),
+        ("count", pa.binary()),
+        ("value", pa.binary()),
+        ("squares", pa.binary()),
+    ]
+)
+
+type Parts = dict[int, Partial]  # by group, 0 if there are none
+type Cell = tuple[int, dict[int, npt.NDArray[Any]]]  # number, values by variable
+
+
+@dataclass(frozen=True, slots=True)
+class MakeParts:
+    """Stage 1."""
+
+    base: Session  # read-only
+    plan: ReducePlan
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        current: tuple[int, int] | None = None
+        parts: Parts = {}
+        for task in tasks:
+            variable, cell, region = self.plan.locate(task)
+            if current is not None and current != (variable, cell):
+                yield _encode(current, parts)
+                parts = {}
+            current = variable, cell
+            one = self.plan.variables[variable]
+            stored = read_region(self.base, NodePath(one.source.path), region)
+            add_block(self.plan, one, parts, stored, region)
+            self.counter.add(stored.nbytes)
+        if current is not None:
+            yield _encode(current, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCells:
+    """Stage 2, for a result that is stored; one document for each variable."""
+
+    plan: ReducePlan
+    documents: tuple[bytes, ...]
+    writer: ChunkWriter
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tame_gc()
+        with carrying_errors():
+            written = []
+            for cell, values in cells(self.plan, batches):
+                region = self.plan.cell_region(cell)
+                for variable, block in values.items():
+                    refs = store_region(self.documents[variable], self.writer, region, block)
+                    written.append(Written(variable, refs, 0))
+            self.writer.sync()
+            yield pa.RecordBatch.from_pylist(written_rows(written), schema=WRITTEN)
+
+
+def add_block(
+    plan: ReducePlan,
+    variable: Variable,
+    parts: Parts,
+    stored: npt.NDArray[Any],
+    region: tuple[slice, ...],
+) -> None:
+    """Adds a block of the source to the parts of its cell."""
+    values = variable.decoded(stored)
+    for label, block in _groups(plan, values, region):
+        part = reduce_block(block, plan.over, plan.how, skipna=plan.skipna)
+        parts[label] = combine(parts[label], part, plan.how) if label in parts else part
+
+
+def cells(plan: ReducePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
+    """Finished cells, from rows of PARTIALS in their order."""
+    current: int | None = None
+    parts: dict[int, Parts] = {}
+    for row in _rows(batches):
+        cell, variable, label = row["cell"], row["variable"], row["label"]
+        if current is not None and cell != current:
+            yield current, _finish(plan, parts)
+            parts = {}
+        current = cell
+        of_variable = parts.setdefault(variable, {})
+        part = _decode(plan, variable, cell, row)
+        known = of_variable.get(label)
+        of_variable[label] = part if known is None else combine(known, part, plan.how)
+    if current is not None:
+        yield current, _finish(plan, parts)
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for batch in batches:
+        for row in range(batch.num_rows):
+            yield {name: batch.column(name)[row].as_py() for name in PARTIALS.names}
+
+
+def _finish(plan: ReducePlan, parts: dict[int, Parts]) -> dict[int, npt.NDArray[Any]]:
+    return {
+        variable: assemble(plan, plan.variables[variable], found)
+        for variable, found in parts.items()
+    }
+
+
+def assemble(plan: ReducePlan, variable: Variable, parts: Parts) -> npt.NDArray[Any]:
+    """The values of a cell, groups in their place."""
+    labels = range(1 if plan.grouping is None else len(plan.grouping))
+    values = [finish(parts[label], plan.how, variable.result) for label in labels]
+    axis = plan.group_axis
+    return values[0] if axis is None else np.moveaxis(np.stack(values), 0, axis)
+
+
+def _groups(
+    plan: ReducePlan, values: npt.NDArray[Any], region: tuple[slice, ...]
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    if plan.grouping is None:
+        yield 0, values
+        return
+    axis = plan.variables[0].source.dims.index(plan.grouping.dim)
+    codes = plan.grouping.codes[region[axis]]
+    for label in np.unique(codes[codes >= 0]).tolist():
+        yield label, values.take(np.flatnonzero(codes == label), axis=axis)
+
+
+def _encode(key: tuple[int, int], parts: Parts) -> pa.RecordBatch:
+    variable, cell = key
+    rows = [
+        {
+            "cell": cell,
+            "variable": variable,
+            "label": label,
+            "count": part.count.tobytes(),
+            "value": part.value.tobytes(),
+            "squares": part.squares.tobytes(),
+        }
+        for label, part in parts.items()
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=PARTIALS)
+
+
+def _decode(plan: ReducePlan, variable: int, cell: int, row: dict[str, Any]) -> Partial:
+    shape = region_shape(plan.cells.region(cell))
+    dtype = value_dtype(plan.how, plan.variables[variable].dtype)
+
+    def array(name: str, dtype: Any) -> npt.NDArray[Any]:
+        data = np.frombuffer(row[name], dtype=dtype)
+        return data.reshape(shape) if len(data) else data
+
+    return Partial(array("count", np.int64), array("value", dtype), array("squares", np.float64))

@@ -1,0 +1,203 @@
+"""Reductions in parts, without Spark: however the work is cut, the result is xarray's."""
+
+import random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from frazil.errors import InvalidInputError
+from frazil.spark.cf import Values
+from frazil.spark.description import ArrayDescription, Dimension, Grid
+from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
+from frazil.spark.pipelines.partials import How, combine, finish, reduce_block, result_dtype
+from frazil.spark.pipelines.reduce_job import _encode, add_block, cells
+from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
+
+DIMS = ("x", "y", "z")
+FLOATS = st.sampled_from([0.0, 1.5, -2.25, 1e6, -3e-5, np.nan, 7.0])
+ELEMENTS: dict[str, st.SearchStrategy[Any] | None] = {
+    "float64": FLOATS,
+    "float32": st.sampled_from([0.0, 1.5, -2.25, 1024.0, np.nan]),
+    "int32": st.integers(-1000, 1000),
+    "uint8": None,
+    "bool": None,
+    "int64": st.integers(-(2**40), 2**40),
+}
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> npt.NDArray[Any]:
+    dtype = draw(st.sampled_from(sorted(ELEMENTS)))
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=6))
+    return draw(hnp.arrays(dtype, shape, elements=ELEMENTS[dtype]))
+
+
+def grid_of(values: npt.NDArray[Any], chunks: tuple[int, ...]) -> Grid:
+    dims = DIMS[: values.ndim]
+    one = ArrayDescription(
+        name="v", path="/v", dims=dims, shape=values.shape, chunks=chunks, dtype=values.dtype
+    )
+    sizes = zip(dims, values.shape, strict=True)
+    return Grid("/", tuple(Dimension(dim, n, None) for dim, n in sizes), (one,))
+
+
+def carried_out(plan: ReducePlan, values: npt.NDArray[Any], seed: int) -> npt.NDArray[Any]:
+    """What executors do, in an order that depends on the seed."""
+    chance = random.Random(seed)
+    rows = []
+    for task in range(plan.tasks):
+        variable, cell, region = plan.locate(task)
+        parts: dict[int, Any] = {}
+        add_block(plan, plan.variables[variable], parts, values[region], region)
+        rows += _encode((variable, cell), parts).to_pylist()
+    chance.shuffle(rows)
+    rows.sort(key=lambda row: (row["cell"], row["variable"], row["label"]))
+    batches = [pa.RecordBatch.from_pylist(rows[k : k + 3]) for k in range(0, len(rows), 3)]
+    result = np.zeros(plan.shape, dtype=plan.variables[0].result)
+    covered = np.zeros(plan.shape, dtype=int)
+    for cell, found in cells(plan, batches):
+        result[plan.cell_region(cell)] = found[0]
+        covered[plan.cell_region(cell)] += 1
+    assert (covered == 1).all()
+    return result
+
+
+def assert_like_xarray(got: npt.NDArray[Any], expected: "xr.DataArray", scale: float) -> None:
+    """To the precision of the type, relative to the largest value that was added up."""
+    assert got.dtype == expected.dtype
+    wanted = expected.to_numpy()
+    if got.dtype.kind != "f":
+        np.testing.assert_array_equal(got, wanted)
+    else:
+        eps = 1e-5 if got.dtype.itemsize == 4 else 1e-12
+        np.testing.assert_allclose(got, wanted, rtol=eps, atol=eps * max(1.0, scale))
+
+
+def largest(values: npt.NDArray[Any]) -> float:
+    finite = np.abs(np.nan_to_num(values.astype(np.float64)))
+    return float(finite.max(initial=0.0)) * max(1, values.size)
+
+
+@given(arrays(), st.sampled_from(list(How)), st.booleans(), st.data())
+@settings(max_examples=300, deadline=None)
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
+def test_a_reduction_in_parts_is_that_of_xarray(
+    values: npt.NDArray[Any],
+    how: How,
+    skipna: bool,  # noqa: FBT001 -- hypothesis passes by position
+    data: st.DataObject,
+) -> None:
+    dims = DIMS[: values.ndim]
+    over = data.draw(st.lists(st.sampled_from(dims), min_size=1, unique=True))
+    chunks = data.draw(st.tuples(*(st.integers(1, n + 1) for n in values.shape)))
+    plan = plan_reduce(
+        grid_of(values, chunks),
+        over,
+        how,
+        grouping=None,
+        skipna=skipna,
+        max_bytes=data.draw(st.integers(1, 400)),
+    )
+    got = carried_out(plan, values, data.draw(st.integers(0, 9)))
+    array = xr.DataArray(values, dims=dims)
+    options = {} if how is How.COUNT else {"skipna": skipna}
+    expected = getattr(array, how.value)(over, **options)
+    assert plan.dims == expected.dims
+    assert_like_xarray(got, expected, largest(values))
+
+
+@given(arrays(), st.sampled_from(list(How)), st.data())
+@settings(max_examples=200, deadline=None)
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
+def test_groups_in_parts_are_those_of_xarray(
+    values: npt.NDArray[Any], how: How, data: st.DataObject
+) -> None:
+    dims = DIMS[: values.ndim]
+    dim = data.draw(st.sampled_from(dims))
+    length = values.shape[dims.index(dim)]
+    labels = np.array(data.draw(st.lists(st.integers(-2, 2), min_size=length, max_size=length)))
+    grouping = make_grouping("label", None, dim, Values(labels, None))
+    chunks = data.draw(st.tuples(*(st.integers(1, n + 1) for n in values.shape)))
+    plan = plan_reduce(
+        grid_of(values, chunks),
+        [dim],
+        how,
+        grouping=grouping,
+        skipna=True,
+        max_bytes=data.draw(st.integers(1, 2000)),
+    )
+    got = carried_out(plan, values, 0)
+    array = xr.DataArray(values, dims=dims, coords={"label": (dim, labels)})
+    options = {} if how is How.COUNT else {"skipna": True}
+    expected = getattr(array.groupby("label"), how.value)(**options)
+    assert grouping.labels.tolist() == expected["label"].to_numpy().tolist()
+    assert_like_xarray(got, expected.transpose(*plan.dims), largest(values))
+
+
+@given(st.lists(FLOATS, max_size=12), st.integers(0, 12), st.sampled_from(list(How)))
+def test_parts_combine_in_any_order(values: list[float], at: int, how: How) -> None:
+    a, b = np.array(values[:at]), np.array(values[at:])
+    one, other = (reduce_block(part, [0], how, skipna=True) for part in (a, b))
+    both = [combine(one, other, how), combine(other, one, how)]
+    whole = reduce_block(np.array(values), [0], how, skipna=True)
+    dtype = result_dtype(how, np.dtype(np.float64))
+    expected = finish(whole, how, dtype)
+    for total in both:
+        np.testing.assert_allclose(finish(total, how, dtype), expected, rtol=1e-12, atol=1e-5)
+
+
+def test_infinities_are_those_of_numpy() -> None:
+    values = np.array([1.0, np.inf, -np.inf, 2.0])
+    for how, wanted in [(How.SUM, np.nan), (How.MIN, -np.inf), (How.MAX, np.inf)]:
+        parts = [reduce_block(values[k : k + 1], [0], how, skipna=False) for k in range(4)]
+        total = parts[0]
+        for part in parts[1:]:
+            total = combine(total, part, how)
+        np.testing.assert_equal(float(finish(total, how, values.dtype)), wanted)
+
+
+def test_what_has_no_values() -> None:
+    none = np.array([np.nan, np.nan])
+    expected = {"sum": 0, "count": 0, "mean": np.nan, "min": np.nan, "max": np.nan, "std": np.nan}
+    for how in How:
+        part = reduce_block(none, [0], how, skipna=True)
+        found = finish(part, how, result_dtype(how, none.dtype))
+        np.testing.assert_equal(float(found), expected[how])
+    empty = reduce_block(np.zeros(0, dtype=np.int32), [0], How.MIN, skipna=True)
+    with pytest.raises(InvalidInputError, match="no min of no int32"):
+        finish(empty, How.MIN, np.dtype(np.int32))
+
+
+@pytest.mark.filterwarnings("ignore:.*day_of_year")  # xarray asks pandas 3 by the old name
+@pytest.mark.parametrize("part", ["year", "month", "dayofyear", "season", "hour", "quarter"])
+def test_parts_of_a_time_are_those_of_xarray(part: str) -> None:
+    times = np.datetime64("2023-11-20T05", "us") + np.arange(400) * np.timedelta64(31, "h")
+    found = make_grouping("time", part, "time", Values(times, None))
+    array = xr.DataArray(np.arange(400.0), dims="time", coords={"time": times.astype("M8[ns]")})
+    expected = array.groupby(f"time.{part}").sum()
+    assert found.labels.tolist() == expected[part].to_numpy().tolist()
+    sums = np.bincount(found.codes, weights=np.arange(400.0))
+    np.testing.assert_array_equal(sums, expected.to_numpy())
+
+
+def test_positions_without_a_label_are_in_no_group() -> None:
+    null = np.array([False, True, False])
+    found: Grouping = make_grouping("r", None, "x", Values(np.array(["b", "?", "a"], "O"), null))
+    assert found.labels.tolist() == ["a", "b"]
+    assert found.codes.tolist() == [1, -1, 0]
+
+
+def test_an_unknown_part_is_refused() -> None:
+    assert split_name("time.month") == ("time", "month")
+    assert split_name("region") == ("region", None)
+    with pytest.raises(InvalidInputError, match=r"time\.fortnight"):
+        split_name("time.fortnight")
+    with pytest.raises(InvalidInputError, match="expected one of mean, min"):
+        How.parse("median")
