@@ -422,6 +422,10 @@ def test_chosen_chunks_are_of_a_sensible_size(shape: list[int], item: int, appen
     )
 
 
+def test_a_table_without_rows_gets_room_for_some() -> None:
+    assert choose_chunks("ab", (0, 0), 8, wanted={"b": 4}, append_dim="a") == (1024, 4)
+
+
 # Options
 
 

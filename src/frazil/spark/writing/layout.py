@@ -106,7 +106,11 @@ def choose_chunks(
     The append dimension is cut first, and may be longer than the array: it has room to grow.
     """
     sizes = dict(zip(dims, shape, strict=True))
-    chosen = {dim: max(1, sizes[dim] if wanted.get(dim, -1) == -1 else wanted[dim]) for dim in dims}
+    chosen = {
+        # of a table without rows nothing is known but that there will be some
+        dim: (sizes[dim] or _SMALLEST_ROOM) if wanted.get(dim, -1) == -1 else wanted[dim]
+        for dim in dims
+    }
     free = [dim for dim in dims if dim not in wanted]
     for dim in sorted(free, key=lambda dim: dim != append_dim):
         others = prod(size for name, size in chosen.items() if name != dim)
