@@ -51,6 +51,7 @@ class Feed:
             writer.option("path", str(self.folder / "repo"))
             .option("checkpointLocation", str(self.folder / "checkpoint"))
             .options(**{**OPTIONS, **options})
+            .queryName("feed")
             .trigger(availableNow=True)
             .start()
         )

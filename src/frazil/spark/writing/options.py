@@ -62,8 +62,9 @@ OPTIONS = {
     "secretAccess": "as `authorize`, with secrets",
     "secretStorage": "how the bucket of `path` is reached: see also storage.<name>",
     "checkpointLocation": "of a stream, for Spark",
+    "queryName": "of a stream, for Spark",
 }
-_STREAM_ONLY = ("checkpointLocation",)
+_FOR_SPARK = ("checkpointLocation", "queryName")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,7 @@ def _require_known(given: Mapping[str, str]) -> None:
             continue
         close = get_close_matches(unknown, names, n=1)
         hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
-        shown = ", ".join(name for name in OPTIONS if name not in _STREAM_ONLY)
+        shown = ", ".join(name for name in OPTIONS if name not in _FOR_SPARK)
         raise InvalidInputError(f"unknown option {unknown!r}{hint}; the options are {shown}")
 
 
