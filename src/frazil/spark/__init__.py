@@ -1,4 +1,4 @@
-"""Icechunk repositories on Apache Spark: read, query, write, ingest."""
+"""Icechunk repositories on Apache Spark: read, query, write, ingest, transform."""
 # ruff: noqa: F401, TC004 -- lazily.py makes the package lazy, and loads the names below at need
 
 from typing import TYPE_CHECKING
@@ -7,6 +7,12 @@ from frazil.spark import lazily as __lazily__
 
 if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.ingest import IngestResult, ingest
+    from frazil.spark.pipelines.blocks_plan import Block, Output
+    from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
+    from frazil.spark.pipelines.export import ExportResult, export
+    from frazil.spark.pipelines.map_blocks import MapBlocksResult, map_blocks
+    from frazil.spark.pipelines.rechunk import RechunkResult, explain_rechunk, rechunk
+    from frazil.spark.pipelines.reduce import ReduceResult, reduce
     from frazil.spark.progress import JobProgress
     from frazil.spark.read import ReadPlan, plan_read, read
     from frazil.spark.read_chunks import read_chunks
@@ -17,17 +23,31 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.write import WriteResult, write
 
 __all__ = [
+    "Block",
+    "CloneResult",
+    "ExportResult",
     "IngestResult",
     "JobProgress",
+    "MapBlocksResult",
+    "Output",
     "ReadPlan",
+    "RechunkResult",
+    "ReduceResult",
     "SqlPlan",
     "WriteResult",
+    "clone",
+    "explain_clone",
+    "explain_rechunk",
+    "export",
     "ingest",
+    "map_blocks",
     "plan_read",
     "plan_sql",
     "read",
     "read_chunks",
     "read_table",
+    "rechunk",
+    "reduce",
     "register",
     "session",
     "sql",

@@ -128,7 +128,7 @@ def test_a_shallow_clone_refers_to_the_chunks_of_its_source(
     chunks = tmp_path / "target" / "chunks"
     assert not chunks.exists() or not list(chunks.iterdir())
     credentials = icechunk.containers_credentials(
-        {prefix: icechunk.credentials.LocalFileSystemAccess()}
+        {prefix: icechunk.credentials.LocalFileSystemAccess}
     )
     by_icechunk = icechunk.Repository.open(
         icechunk.local_filesystem_storage(str(tmp_path / "target")),
