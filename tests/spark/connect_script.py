@@ -32,7 +32,7 @@ def main(path: str) -> None:
     found["rows"] = unregistered.where("lat >= 50").count()
     register(spark)
     tables = {"w": {"path": path, "variables": ["t2m"]}}
-    query = "SELECT count(*) AS n FROM w WHERE lat >= 50 AND time < '2024-01-01 12:00:00'"
+    query = "SELECT count(t2m) AS n FROM w WHERE lat >= 50 AND time < '2024-01-01 12:00:00'"
     found["planned"] = plan_sql(query, tables).chunks_read
     found["sql"] = sql(spark, query, tables).collect()[0].n
     picked = read(spark, path, variables="t2m", isel={"time": 0}, where="lat < 0")

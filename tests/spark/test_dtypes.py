@@ -78,6 +78,7 @@ def test_the_documentation_names_the_type(name: str) -> None:
 
 @pytest.mark.spark
 @pytest.mark.spark_matrix
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
 def test_every_dtype_is_read(spark: SparkSession, tmp_path: Path) -> None:
     repository = Repository.create(local_filesystem_storage(tmp_path / "r"))
     with repository.transaction("main", message="types") as store:
