@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.progress import JobProgress
     from frazil.spark.read import ReadPlan, plan_read, read
     from frazil.spark.read_chunks import read_chunks
+    from frazil.spark.read_stream import read_stream
     from frazil.spark.read_table import read_table
     from frazil.spark.register import register
     from frazil.spark.session import session
@@ -45,6 +46,7 @@ __all__ = [
     "plan_sql",
     "read",
     "read_chunks",
+    "read_stream",
     "read_table",
     "rechunk",
     "reduce",

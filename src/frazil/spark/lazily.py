@@ -38,6 +38,7 @@ NAMES = {
     "plan_sql": "frazil.spark.sql",
     "read": "frazil.spark.read",
     "read_chunks": "frazil.spark.read_chunks",
+    "read_stream": "frazil.spark.read_stream",
     "read_table": "frazil.spark.read_table",
     "rechunk": "frazil.spark.pipelines.rechunk",
     "reduce": "frazil.spark.pipelines.reduce",
