@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from frazil.spark.session import session
 
 ROOT = Path(__file__).parents[3]
-ANSWER_S = 240.0
+ANSWER_S = 500.0  # a busy machine has been seen to take half of it
 STOP_S = 20.0
 
 
