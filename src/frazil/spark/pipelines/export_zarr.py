@@ -111,6 +111,8 @@ def prepare_target(target: ObjectStore, *, overwrite: bool) -> None:
         raise AlreadyExistsError("there is something at the target already")
     target.delete([METADATA])  # first: half a store is none
     target.delete(key for key in there if key != METADATA)
+    if isinstance(target, LocalStore):
+        _remove_empty_folders(Path(target.root))
 
 
 def clear_up(target: ObjectStore) -> None:
@@ -118,6 +120,12 @@ def clear_up(target: ObjectStore) -> None:
     target.sync()
     if isinstance(target, LocalStore):
         Path(target.root, LOCK_NAME).unlink(missing_ok=True)
+
+
+def _remove_empty_folders(root: Path) -> None:
+    for folder, _, _ in root.walk(top_down=False):
+        if folder != root and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _wanted(node: Node, group: NodePath, variables: Sequence[str] | None, session: Session) -> bool:
