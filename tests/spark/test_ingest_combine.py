@@ -331,6 +331,7 @@ def test_what_the_driver_gets_does_not_grow_with_the_references(
 
     run_virtual = virtual_jobs.run_virtual
     monkeypatch.setattr(run, "run_virtual", counting)
+    monkeypatch.setattr(virtual_jobs, "CHUNKS_LOGGED_HERE", 50_000)
     counts = (1_000, 100_000)
     for count in counts:
         values = np.arange(4 * count, dtype="f4").reshape(2, count // 2, 4)
@@ -352,6 +353,9 @@ def test_what_the_driver_gets_does_not_grow_with_the_references(
         )
         assert result.virtual_chunks == count
         found = repo.readonly_session("main")
+        first, second = [each.id for each in repo.ancestry(branch="main")]
+        changed = repo.diff(from_snapshot_id=second, to_snapshot_id=first).updated_chunks
+        assert len(changed["/v"]) == count
         data = xr.open_zarr(found.store, consolidated=False, chunks=None)
         np.testing.assert_array_equal(data["v"][-3:], values.reshape(-1, 4)[-3:])
 

@@ -16,7 +16,7 @@ import zstandard
 from frazil.errors import FormatError
 from frazil.format.index_keys import Box
 
-_ROWS_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = 1 << 16
 _MAX_BOX = 1 << 33  # chunks, so that bits of a box fit into a gigabyte
 
 

@@ -30,7 +30,7 @@ from frazil.format.txlog import TransactionLog, encode_txlog
 from frazil.ids import NodeId
 
 _SLOT = 7  # of `updated_chunks` in the root table
-_ROWS_AT_ONCE = 1 << 18
+_ROWS_AT_ONCE = 1 << 16
 _MAX_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
 _ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four

@@ -8,7 +8,7 @@ them does as a commit would do: one manifest for each cell of the splitting (`pl
     commit    the snapshot lists the files, the transaction log the chunks that changed
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,8 +71,15 @@ def expanded(sets: Mapping[NodeId, Sequence[ChunkSet]]) -> dict[NodeId, npt.NDAr
     return {node: np.concatenate([each.index() for each in some]) for node, some in sets.items()}
 
 
+type LogWriter = Callable[[TransactionLog, Mapping[NodeId, Sequence[ChunkSet]]], None]
+"""Stores a log in which these chunks are listed too, perhaps elsewhere: `Files.put_log_stream`."""
+
+
 def put_log_with(
-    files: Files, log: TransactionLog, attached: Mapping[NodeId, Sequence[AttachedManifest]]
+    files: Files,
+    log: TransactionLog,
+    attached: Mapping[NodeId, Sequence[AttachedManifest]],
+    writer: LogWriter | None,
 ) -> None:
     """Stores a log to which the chunks of attached manifests are added as it is written."""
     sets = updated_chunks(attached)
@@ -83,7 +90,7 @@ def put_log_with(
     }
     log = replace(log, updated_chunks={**log.updated_chunks, **more})
     if sets:
-        files.put_log_stream(log, sets)
+        (writer or files.put_log_stream)(log, sets)
     else:
         files.put_log(log)
 

@@ -15,7 +15,7 @@ from frazil.format.snapshot import Node
 from frazil.format.txlog import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.attached_manifests import AttachedManifest
+from frazil.repo.attached_manifests import AttachedManifest, LogWriter
 from frazil.repo.pending import PendingChunks
 
 
@@ -31,6 +31,7 @@ class ChangeSet:
         self.moved: dict[NodeId, Move] = {}  # from where each was in the base
         self.chunks: dict[NodeId, PendingChunks] = {}
         self.attached: dict[NodeId, tuple[AttachedManifest, ...]] = {}  # written by others
+        self.log_writer: LogWriter | None = None  # for a log with the chunks of these
         self.overtaken = False  # there were changes, though others may have made them since
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at
 

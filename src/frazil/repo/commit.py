@@ -94,7 +94,8 @@ def write_snapshot(
 
 def put_log(files: Files, snapshot: SnapshotId, changes: ChangeSet) -> None:
     if changes.attached:
-        put_log_with(files, _log_without_attached(snapshot, changes), changes.attached)
+        log = _log_without_attached(snapshot, changes)
+        put_log_with(files, log, changes.attached, changes.log_writer)
     else:
         files.put_log(transaction_log(snapshot, changes))
 

@@ -18,7 +18,7 @@ from frazil.ids import ManifestId
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
-from frazil.repo.attached_manifests import AttachedManifest, attached_node
+from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attached_node
 from frazil.repo.chunk_reads import fetch_found, fetch_payload
 from frazil.repo.lookup import current_refs, find_committed, is_at_hand, lookup_current
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
@@ -111,12 +111,19 @@ class SessionChunks(SessionState):
         path: NodePath,
         attached: Sequence[AttachedManifest],
         replaced: Sequence[ManifestId] = (),
+        *,
+        log_writer: LogWriter | None = None,
     ) -> None:
-        """Manifests that others wrote for the array, instead of those that they replace."""
+        """Manifests that others wrote for the array, instead of those that they replace.
+
+        `log_writer` stores the transaction log when the session is committed: there may be too
+        many chunks to have it in memory here.
+        """
         with self._editing() as changes:
             node, array = self._find_array(path)
             cell = cell_sizes(self.files.settings.splitting, node)
             changes.edited[path.text] = attached_node(node, array, attached, replaced, cell=cell)
+            changes.log_writer = log_writer or changes.log_writer
             gone = set(replaced)
             earlier = [e for e in changes.attached.get(node.id, ()) if e.file.id not in gone]
             changes.attached[node.id] = (*earlier, *attached)

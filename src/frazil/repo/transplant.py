@@ -69,6 +69,7 @@ def transplanted(
         new.created.add(node.id)
         new.edited[path.text] = replace(node, path=path)
     # Those of other arrays would hide what the branch has got since: the session refuses them.
+    new.log_writer = changes.log_writer
     new.attached = {i: found for i, found in changes.attached.items() if i in changes.created}
     for node_id, pending in changes.chunks.items():
         given_up = resolution.give_up_chunks.get(node_id)

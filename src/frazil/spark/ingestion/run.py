@@ -146,7 +146,7 @@ def _write_virtual(
     counter = create_counter(spark)
     tell(JobProgress(f"Referring to chunks of {counted(len(job.sources), 'file')}", 0, 0))
     written = run_virtual(spark, job, counter, parallelism(spark))
-    return attach(session, request.group, job, written)
+    return attach(spark, session, request.group, job, written)
 
 
 def _require_containers(session: Session, sources: Sequence[Source]) -> None:

@@ -128,7 +128,7 @@ def appended_cells(
     ranges = []
     for axis, (count, size, chunk) in enumerate(zip(grid, cell, array.chunks, strict=True)):
         first = base_length // chunk if axis == array.axis else 0
-        ranges.append(np.unique(np.arange(first, count) // size) * size)
+        ranges.append(np.arange(first // size, -(-count // size)) * size)
     if not ranges:
         return np.zeros((1, 0), dtype=np.uint32)
     # A cell's first chunk may be one that was there: the cell is what matters.

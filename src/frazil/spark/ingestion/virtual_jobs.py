@@ -4,7 +4,7 @@ One row per block of references goes through the shuffle, one row per manifest t
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import batched, groupby
 from math import prod
@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from frazil.format.chunk_sets import ChunkSet
 from frazil.format.snapshot import Node
-from frazil.ids import ManifestId
+from frazil.format.txlog import TransactionLog
+from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.session import Session
@@ -36,6 +38,7 @@ from frazil.spark.progress import Counter
 from frazil.spark.workers import tame_gc
 
 SOURCES_PER_TASK = 32
+CHUNKS_LOGGED_HERE = 200_000  # the log of more is written by an executor
 _BLOCKS_PER_BATCH = 16
 
 _BLOCKS = pa.schema(
@@ -104,18 +107,45 @@ def run_virtual(
         return written.toArrow()
 
 
-def attach(session: Session, group: NodePath, job: VirtualJob, written: pa.Table) -> int:
+def attach(
+    spark: SparkSession, session: Session, group: NodePath, job: VirtualJob, written: pa.Table
+) -> int:
     """Lets the session have the manifests. Number of chunks that they changed."""
     by_array: dict[int, list[AttachedManifest]] = {target.array: [] for target in job.targets}
     for row in written.to_pylist():
         found = attached_manifest(row)
         if found is not None:
             by_array[row["array"]].append(found)
+    count = sum(each.changed.count for some in by_array.values() for each in some)
+    writer = partial(_write_log, spark, job.base) if count > CHUNKS_LOGGED_HERE else None
     for target in job.targets:
         replaced: list[ManifestId] = [ref.id for ref in target.rewrite]
         name = job.layout.arrays[target.array].name
-        session.attach_manifests(group.child(name), by_array[target.array], replaced)
-    return sum(each.changed.count for some in by_array.values() for each in some)
+        session.attach_manifests(
+            group.child(name), by_array[target.array], replaced, log_writer=writer
+        )
+    return count
+
+
+def _write_log(
+    spark: SparkSession,
+    base: Session,
+    log: TransactionLog,
+    chunks: Mapping[NodeId, Sequence[ChunkSet]],
+) -> None:
+    """On an executor: a log has some three bytes for each chunk, even when it is compressed."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with carrying_errors():
+            for batch in batches:
+                if batch.num_rows:
+                    base.files.put_log_stream(log, chunks)
+                    base.files.store.sync()
+                yield batch
+
+    with errors_carried(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        spark.range(0, 1, 1, 1).mapInArrow(write, "id long").toArrow()
 
 
 def _writers(job: VirtualJob, parallelism: int) -> int:
