@@ -28,6 +28,7 @@ from frazil.errors import InvalidInputError, RefNotFoundError
 from frazil.paths import NodePath
 from frazil.spark.access import AccessText
 from frazil.spark.description import GroupDescription
+from frazil.spark.index_selection import to_index_selection
 from frazil.spark.opened import Opened, RepositoryLike, access_to, place_of
 from frazil.spark.options import ReadOptions, Version, parse_as_of
 from frazil.spark.read import (
@@ -90,7 +91,7 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
     """The result of `query`, in Spark's SQL.
 
     A table is a repository or its path, or a mapping with `path` and what else `read` takes:
-    group, variables, sel, branch, tag, snapshot, as_of.
+    group, variables, dims, sel, isel, branch, tag, snapshot, as_of, storage.
     """
     require_text_quotes(spark, query)
     return plan_sql(query, tables, session_zone=session_zone(spark)).run(spark)
@@ -149,13 +150,15 @@ def _table_options(name: str, spec: TableSpec) -> ReadOptions:
         raise InvalidInputError(f"table {name!r} has no path")
     names = given.get("variables")
     version = {k: given.get(k) for k in ("branch", "tag", "snapshot", "as_of")}
-    place = place_of(given["path"])
+    place = place_of(given["path"], given.get("storage"))
     return ReadOptions(
         path=place.path,
         secret_storage=place.secret,
         group="/" + str(given.get("group", "/")).strip("/"),
         variables=(names,) if isinstance(names, str) else None if names is None else tuple(names),
+        dims=None if given.get("dims") is None else tuple(given["dims"]),
         selection=to_selection(given.get("sel", {})),
+        isel=to_index_selection(given.get("isel", {})),
         version=make_version(**version),
         decode_cf=bool(given.get("decode_cf", True)),
         access=_access(given),
@@ -170,7 +173,7 @@ def _access(given: Mapping[str, Any]) -> AccessText:
 
 _KEYS = (
     *("path", "group", "variables", "sel", "branch", "tag", "snapshot", "as_of", "decode_cf"),
-    "authorize",
+    *("authorize", "dims", "isel", "storage"),
 )
 
 
