@@ -124,6 +124,25 @@ def test_virtual_files_are_appended(spark: SparkSession, tmp_path: Path, split: 
     xr.testing.assert_identical(stored(repo), concatenated(names))
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_copies_and_virtual_files_can_follow_one_another(
+    spark: SparkSession, tmp_path: Path, *, first: bool
+) -> None:
+    """In the chunks and codecs of what was there first: values that do not fit are copied."""
+    names = [tmp_path / f"{day}.nc" for day in range(2)]
+    for day, name in enumerate(names):
+        grid(day, zlib=True).to_netcdf(name, engine="h5netcdf")
+    repo = repository(tmp_path)
+    chunks = {} if first else {"time": 4, "y": 3}
+    options: dict[str, Any] = {"concat_dim": "time", "progress": False}
+    ingest(spark, names[0], repo, virtual=first, chunks=chunks, **options)
+
+    result = ingest(spark, names[1], repo, virtual=not first, mode="append", **options)
+
+    xr.testing.assert_identical(stored(repo), concatenated(names))
+    assert result.virtual_chunks == 0
+
+
 def test_texts_and_converted_times_are_copied(spark: SparkSession, tmp_path: Path) -> None:
     paths = [write_day(tmp_path, day) for day in range(2)]
     repo = repository(tmp_path)

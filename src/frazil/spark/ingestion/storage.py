@@ -1,8 +1,9 @@
 """Whether the chunks of the sources can be those of an array, and in which chunks. Pure."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ def choose_storage(wanted: Wanted, ordered: Sequence[SourceDescription]) -> Stor
     try:
         contributing = ordered if wanted.axis is not None else ordered[:1]
         stored = _cut(_common(wanted.variable, contributing), wanted)
+        _require_as_there(wanted, stored, contributing)
         _require_aligned(wanted, stored, contributing)
     except InvalidInputError:
         if wanted.size_bytes > COPIED_BYTES:
@@ -68,8 +70,25 @@ def _difference(first: StoredAs, other: StoredAs) -> str:
     for name in ("chunks", "data_type", "codecs", "fill"):
         one, two = getattr(first, name), getattr(other, name)
         if one != two:
-            return f"{name} are {two}, {one} in the first source"
-    return "values do not lie as in the first source"
+            return f"{name} are {two}, elsewhere {one}"
+    return "values do not lie as elsewhere"
+
+
+def _require_as_there(
+    wanted: Wanted, stored: StoredAs, sources: Sequence[SourceDescription]
+) -> None:
+    """What an array holds already is decoded in the same way as what is added to it."""
+    variable, there = wanted.variable, wanted.variable.storage
+    if not wanted.exists:
+        return
+    if not isinstance(there, StoredAs):
+        raise _not_virtual(sources[0], variable, f"the array has {there or 'no description'}")
+    ours = json.loads(stored.codecs), stored.data_type
+    fills = {stored.fill, there.fill} if "_FillValue" not in variable.attrs else set()
+    if ours != (json.loads(there.codecs), there.data_type) or len(fills) > 1:
+        raise _not_virtual(
+            sources[0], variable, f"its {_difference(there, replace(stored, chunks=there.chunks))}"
+        )
 
 
 def _cut(stored: StoredAs, wanted: Wanted) -> StoredAs:

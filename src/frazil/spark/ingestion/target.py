@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from frazil.spark.ingestion.tasks import TaskResult, store_region
 from frazil.spark.sources.dataset import describe_dataset
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.stored import Storage, StoredAs
 from frazil.zarrstore.store import SessionStore
 
 
@@ -44,7 +46,25 @@ def describe_group(session: Session, group: NodePath, concat_dim: str) -> Source
             consolidated=False,
             zarr_format=3,
         )
-        return describe_dataset(dataset, label, concat_dims=(concat_dim,), only=None)
+        found = describe_dataset(dataset, label, concat_dims=(concat_dim,), only=None)
+    variables = {
+        name: replace(variable, storage=_storage(session.node(group.child(name)).user_data))
+        for name, variable in found.variables.items()
+    }
+    return replace(found, variables=variables)
+
+
+def _storage(document: bytes) -> Storage:
+    """How an array is stored, from its zarr.json."""
+    found = json.loads(document)
+    if found["chunk_grid"]["name"] != "regular" or not isinstance(found["data_type"], str):
+        return "another kind of array"
+    return StoredAs(
+        chunks=tuple(found["chunk_grid"]["configuration"]["chunk_shape"]),
+        data_type=found["data_type"],
+        codecs=json.dumps(found["codecs"]),
+        fill=json.dumps(found["fill_value"]),
+    )
 
 
 def require_absent(session: Session, group: NodePath, names: Sequence[str]) -> None:
