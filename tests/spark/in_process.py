@@ -3,12 +3,12 @@
 from typing import override
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.opened import Opened, Pinned
 from frazil.spark.options import ReadOptions
 from frazil.spark.place import PlaceText
@@ -28,7 +28,7 @@ class InProcessReader(IcechunkReader):
 
     def table(self) -> pa.Table:
         batches = [batch for part in self.partitions() for batch in self.read(part)]
-        return pa.Table.from_batches(batches, to_arrow_schema(self.schema, timezone="UTC"))
+        return pa.Table.from_batches(batches, arrow_schema(self.schema))
 
 
 def counted(path: str, options: ReadOptions) -> tuple[Counting, InProcessReader]:

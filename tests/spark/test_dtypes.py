@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import zarr
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import InvalidInputError
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.cf import RAW, Values
 from frazil.spark.description import ArrayDescription
 from frazil.spark.schema import ColumnPlan, spark_type, to_arrow, type_of_dtype
@@ -62,7 +62,7 @@ def test_arrow_is_of_the_type_that_spark_expects(name: str) -> None:
     null = np.isnat(stored) if stored.dtype.kind in "mM" else None
     column = to_arrow(Values(stored, null))
     found = spark_type(column_of("v", stored.dtype))
-    schema = to_arrow_schema(StructType([StructField("v", found)]), timezone="UTC")
+    schema = arrow_schema(StructType([StructField("v", found)]))
     assert column.type == schema.field("v").type
     assert column.to_pylist() == expected
 

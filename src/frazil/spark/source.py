@@ -12,10 +12,10 @@ from typing import override
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.options import Mode, ReadOptions, parse_options
@@ -125,7 +125,7 @@ class IcechunkReader(DataSourceReader):
         if box is None:  # Spark's stand-in for an empty list of partitions
             return
         tame_gc()
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         yield from read_box(self.open(), self.scan, box, schema)
 
     def open(self) -> Opened:
@@ -148,7 +148,7 @@ class TableReader(DataSourceReader):
         if partition.value is None:  # Spark's stand-in for an empty list of partitions
             return
         tame_gc()
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         for batch in self.reading.read(partition.value):
             yield fitted(batch, schema)
 
@@ -174,7 +174,7 @@ class ChunkReader(DataSourceReader):
         if partition.value is None:  # Spark's stand-in for an empty list of partitions
             return
         tame_gc()
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, partition.value):
             yield fitted(batch, schema)
 

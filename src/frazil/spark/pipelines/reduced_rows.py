@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from frazil.repo.session import Session
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.cf import RAW, Values, plan_decoding
 from frazil.spark.description import ArrayDescription, Grid
 from frazil.spark.ingestion.failures import carrying_errors
@@ -36,7 +36,7 @@ class MakeRows:
     def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tame_gc()
         opened = Opened(self.base)
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         with carrying_errors():
             for cell, values in cells(self.plan, found):
                 region = self.plan.cell_region(cell)

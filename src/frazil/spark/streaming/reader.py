@@ -11,11 +11,11 @@ from typing import override
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from frazil.ids import SnapshotId
 from frazil.repo.repository import Repository
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.opened import Opened, Pinned, open_repository, reuse_pinned
 from frazil.spark.place import PlaceText
 from frazil.spark.streaming.chunks import (
@@ -78,7 +78,7 @@ class CommitStream(DataSourceStreamReader):
         if part is None:  # Spark's stand-in for an empty list of partitions
             return
         tame_gc()
-        schema = to_arrow_schema(self.schema, timezone="UTC")
+        schema = arrow_schema(self.schema)
         before, after = self._open(part.commit.parent), self._open(part.commit.snapshot)
         if isinstance(part, RowsPart):
             yield from read_rows(before, after, part, schema)

@@ -15,10 +15,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.cf import RAW, Values, plan_decoding
 from frazil.spark.description import ArrayDescription, choose_grid
 from frazil.spark.opened import Opened
@@ -83,7 +83,7 @@ def plan_rows(commit: Commit, versions: Versions, request: RowsRequest) -> list[
 def read_rows(
     before: Opened, after: Opened, part: RowsPart, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    own = to_arrow_schema(spark_schema(part.scan.table.columns), timezone="UTC")
+    own = arrow_schema(spark_schema(part.scan.table.columns))
     for box in part.scan.boxes:
         codes = _codes(before, after, part, box).reshape(-1)
         if (codes == NOTHING).all():
