@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StructField, StructType
 
 from frazil.errors import InvalidInputError
@@ -234,7 +234,9 @@ def _shuffle(df: DataFrame, layout: Layout) -> DataFrame:
     located = df.select(*map(quoted, needed)).mapInArrow(LocateRows(layout), schema)
     wanted = max(parallelism(df.sparkSession) * TASKS_PER_CORE, layout.size_bytes // TASK_BYTES)
     count = max(1, min(prod(layout.grid.counts), wanted))
-    return located.repartition(count, BLOCK).sortWithinPartitions(BLOCK)
+    # by number, not by hash: the few blocks of a task then are as many for each
+    number = (functions.col(BLOCK) % count).cast("int")
+    return located.repartitionById(count, number).sortWithinPartitions(BLOCK)
 
 
 def _is_dim(layout: Layout, name: str) -> bool:
