@@ -1,4 +1,4 @@
-"""Twenty compressed NetCDF files, a day each, to one array in other chunks, as one commit.
+"""Ten compressed NetCDF files, a day each, to one array in other chunks, as one commit.
 
 Beside it the way without frazil (xarray, dask and the reference on the same cores), and what the
 same table costs Spark if it is Parquet, read and written again.
@@ -24,11 +24,11 @@ from benchmarks.spark.sample import (
 from frazil.spark.ingest import ingest
 from frazil.spark.read import read
 
-FILES = 20
+FILES = 10
 HOURS = 24 * FILES
 ROWS = HOURS * ROWS_PER_HOUR
 SIZE_BYTES = ROWS * VALUE_BYTES
-PHASE = "20 files"
+PHASE = "10 files"
 
 
 def prepare(folder: Path) -> None:

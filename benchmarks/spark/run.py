@@ -67,7 +67,8 @@ def table_of(workload: str, results: dict[str, Phases]) -> Table:
     first = next(iter(results.values()))
     for phase in first:
         for side, phases in results.items():
-            table.add_row(phase, side, *_cells(phases[phase], first[phase]))
+            if phase in phases:
+                table.add_row(phase, side, *_cells(phases[phase], first[phase]))
     return table
 
 
