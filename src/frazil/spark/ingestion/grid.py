@@ -108,7 +108,7 @@ def _joined_storage(
     if first.is_row:  # and lies in several pieces now
         first = replace(first, is_row=False)
         found = [replace(one, is_row=False) if isinstance(one, StoredAs) else one for one in found]
-    if any(one != first for one in found):
+    if not all(isinstance(one, StoredAs) and first.fits(one) for one in found):
         return "sources that are not stored alike"
     if (starts[:-1] % first.chunks[axis]).any():
         return f"sources that begin inside a chunk of {first.chunks[axis]}"

@@ -1,6 +1,5 @@
 """Whether the chunks of the sources can be those of an array, and in which chunks. Pure."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,9 +82,8 @@ def _require_as_there(
         return
     if not isinstance(there, StoredAs):
         raise _not_virtual(sources[0], variable, f"the array has {there or 'no description'}")
-    ours = json.loads(stored.codecs), stored.data_type
     fills = {stored.fill, there.fill} if "_FillValue" not in variable.attrs else set()
-    if ours != (json.loads(there.codecs), there.data_type) or len(fills) > 1:
+    if not there.decodes(stored) or there.data_type != stored.data_type or len(fills) > 1:
         raise _not_virtual(
             sources[0], variable, f"its {_difference(there, replace(stored, chunks=there.chunks))}"
         )

@@ -1,6 +1,8 @@
 """How a source stores a variable, for those who refer to its chunks instead of copying them."""
 
+import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +32,21 @@ class StoredAs:
         """Whether both can be in one array, in some chunks."""
         if self.is_row and other.is_row and self.chunks and other.chunks:
             other = other.cut(self.chunks[0])
-        return self == other
+        return replace(self, codecs="") == replace(other, codecs="") and self.decodes(other)
+
+    def decodes(self, other: "StoredAs") -> bool:
+        """Whether what is stored so can be decoded by the codecs of the other."""
+        return _decoding(self.codecs) == _decoding(other.codecs)
+
+
+def _decoding(codecs: str) -> list[tuple[str, dict[str, Any]]]:
+    """What matters to decoders: not how hard somebody tried to compress."""
+    found = []
+    for codec in json.loads(codecs):
+        options = codec.get("configuration", {})
+        kept = {key: value for key, value in options.items() if key not in {"level", "clevel"}}
+        found.append((codec["name"], kept))
+    return found
 
 
 type Storage = StoredAs | str
