@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import icechunk
 import numpy as np
 import pytest
 import zarr
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.spark.chunk_scan import plan_chunk_scan, read_chunk_part
@@ -117,6 +118,21 @@ def test_variables_that_come_later_are_null_before(
     assert {row["u"] for row in first} == {None}
     assert {row["u"] for row in found[late]} == {1.0}
     assert kinds(found[late]) == {"update": 12}
+
+
+def test_rows_of_fill_values_are_rows_though_nothing_is_stored(
+    repository: frazil.Repository, path: Path
+) -> None:
+    commit(repository, lambda group: put(group, "dry", np.zeros((4, 3)), "time x", (3, 3)))
+    before = commit(repository, lambda group: group["dry"].set_basic_selection((0, 0), 1))
+    dry = commit(repository, lambda group: group["dry"].set_basic_selection((0, 0), 0))
+    rows = by_commit(changes_here(path, variables="dry"))
+    assert [kinds(each) for each in rows.values()] == [{"insert": 12}, {"update": 9}, {"update": 9}]
+    assert [sum(row["dry"] for row in each) for each in rows.values()] == [0, 1, 0]
+    chunks = rows_since(path, before, mode="chunks", variables="dry")
+    assert [(row["_commit_snapshot_id"], row["_change_type"]) for row in chunks] == [
+        (dry, "delete")
+    ]
 
 
 def test_commits_that_change_no_value_give_nothing(
@@ -231,6 +247,35 @@ def test_a_target_is_not_passed(repository: frazil.Repository, path: Path) -> No
     assert stream.reportLatestOffset() == {"snapshot": repository.lookup_branch("main")}
 
 
+def test_after_the_reference_expired_commits_all_rows_come_with_the_next(tmp_path: Path) -> None:
+    theirs = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path)))
+
+    def change(do: Change) -> str:
+        session = theirs.writable_session("main")
+        do(zarr.group(session.store))
+        return session.commit("changed")
+
+    def values(rows: list[Row]) -> list[float]:
+        return [row["t"] for row in sorted(rows, key=lambda row: (row["y"], row["x"]))]
+
+    data = np.zeros((4, 3))
+    gone = change(lambda group: put(group, "t", data, "y x", (2, 3)))
+    change(lambda group: group["t"].set_basic_selection((0, 0), 5))
+    until = datetime.now(UTC)
+    last = change(lambda group: group["t"].set_basic_selection((3, 0), 6))
+    theirs.expire_snapshots(older_than=until)
+    theirs.garbage_collect(until)
+    found = by_commit(changes_here(tmp_path))
+    assert list(found) == [last]
+    data[0, 0], data[3, 0] = 5, 6
+    assert values(found[last]) == data.reshape(-1).tolist()
+    stream, again = stream_here(tmp_path), stream_here(tmp_path, onRewrite="restart")
+    with pytest.raises(SnapshotNotFoundError, match=f"{gone}.*expired"):
+        stream.latestOffset({"snapshot": gone}, stream.getDefaultReadLimit())
+    end = again.latestOffset({"snapshot": gone}, again.getDefaultReadLimit())
+    assert values(batch_here(again, {"snapshot": gone}, end)) == data.reshape(-1).tolist()
+
+
 # Whoever applies what a stream says has what the repository has
 
 numbers = st.integers(1, 99)
@@ -296,22 +341,20 @@ def test_a_mirror_of_rows_is_the_table(script: list[list[tuple[Any, ...]]], size
     with TemporaryDirectory() as folder:
         repository = history(Path(folder) / "r", script)
         mirror: dict[tuple[int, int], tuple[float | None, float | None]] = {}
+        length = 0
         found = by_commit(changes_here(Path(folder) / "r", partitionBytes=size, onRemoval="ignore"))
         for info in reversed(list(repository.ancestry(branch="main"))[:-1]):
             store = repository.readonly_session(snapshot_id=info.id).store
             arrays = {name: zarr.open_array(store, path=name, mode="r") for name in "ab"}
-            length = arrays["a"].shape[0]
+            former, length = length, arrays["a"].shape[0]
             mirror = {key: row for key, row in mirror.items() if key[0] < length}
             seen = set()
             for row in found.get(info.id, []):
                 key = row["y"], row["x"]
                 assert key not in seen
                 seen.add(key)
-                assert (key in mirror) == (row["_change_type"] != "insert")
-                if row["_change_type"] == "delete":
-                    del mirror[key]
-                else:
-                    mirror[key] = row["a"], row["b"]
+                assert row["_change_type"] == ("update" if key[0] < former else "insert")
+                mirror[key] = row["a"], row["b"]
             for name, k in (("a", 0), ("b", 1)):
                 values = np.full((length, 5), np.nan)
                 for key, row_values in mirror.items():

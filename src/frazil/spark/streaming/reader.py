@@ -79,10 +79,11 @@ class CommitStream(DataSourceStreamReader):
             return
         tame_gc()
         schema = arrow_schema(self.schema)
-        before, after = self._open(part.commit.parent), self._open(part.commit.snapshot)
+        after = self._open(part.commit.snapshot)
         if isinstance(part, RowsPart):
-            yield from read_rows(before, after, part, schema)
+            yield from read_rows(after, part, schema)
         elif isinstance(self.request, ChunksRequest):
+            before = self._open(part.commit.parent)
             yield from read_chunk_changes(before, after, part, self.request, schema)
 
     def _plan(self, commit: Commit) -> list[RowsPart] | list[ChunksPart]:

@@ -1,15 +1,15 @@
 """Mode `rows`: the rows of the chunks that a commit changed, as they are after it.
 
-    insert    the row is new: beyond the former shape, or nothing was stored of it
-    update    a chunk of it was written, or its coordinate was
-    delete    nothing is stored of it any more; its variables are NULL
+    insert    the row is new: beyond the former shape of the variables
+    update    it was there: a chunk of it was written or deleted, or its coordinate was
 
-Coordinates are compared value by value, since to append is to write the last chunk of one again.
+A chunk of fill values only is not stored, as Zarr would have it, but its rows are rows: what
+counts is what the transaction log names. Coordinates are compared value by value, since to append
+is to write the last chunk of one again.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from math import prod
 
 import numpy as np
@@ -37,15 +37,13 @@ from frazil.spark.streaming.boxes import (
     slabs,
     within,
 )
-from frazil.spark.streaming.change_columns import NAMES, NOTHING, change_codes, completed
+from frazil.spark.streaming.change_columns import INSERT, NAMES, NOTHING, UPDATE, completed
 from frazil.spark.streaming.commits import Commit
 from frazil.spark.streaming.options import OnRemoval
 from frazil.spark.streaming.versions import (
     ArrayVersions,
-    Index,
     Versions,
     arrays_in,
-    is_stored,
     stored_chunks,
 )
 
@@ -80,16 +78,14 @@ def plan_rows(commit: Commit, versions: Versions, request: RowsRequest) -> list[
         raise InvalidInputError(f"commit {commit.snapshot}: {error}", kind=error.kind) from error
 
 
-def read_rows(
-    before: Opened, after: Opened, part: RowsPart, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+def read_rows(opened: Opened, part: RowsPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     own = arrow_schema(spark_schema(part.scan.table.columns))
     for box in part.scan.boxes:
-        codes = _codes(before, after, part, box).reshape(-1)
+        codes = _codes(part, box).reshape(-1)
         if (codes == NOTHING).all():
             continue
         start = 0
-        for batch in read_box(after, part.scan, box, own):
+        for batch in read_box(opened, part.scan, box, own):
             found = codes[start : start + batch.num_rows]
             start += batch.num_rows
             keep = found != NOTHING
@@ -97,44 +93,24 @@ def read_rows(
                 yield completed(batch.filter(pa.array(keep)), part.commit, found[keep], schema)
 
 
-def _codes(before: Opened, after: Opened, part: RowsPart, box: Box) -> npt.NDArray[np.uint8]:
+def _codes(part: RowsPart, box: Box) -> npt.NDArray[np.uint8]:
     axes = part.scan.axes
     dims = [axis.name for axis in axes]
     places = [
         np.asarray(axis.positions[lo:hi], dtype=np.int64)
         for axis, (lo, hi) in zip(axes, box, strict=True)
     ]
-    was = painted(places, _stored_boxes(before, part.former, dims, places))
-    is_there = painted(places, _stored_boxes(after, _watched(part.scan.table), dims, places))
-    codes = change_codes(was, is_there)
+    was = painted(places, _whole_boxes(part.former, dims))
+    codes = np.where(was, UPDATE, INSERT).astype(np.uint8)
     if part.changed is not None:
         codes[~painted(places, part.changed)] = NOTHING
     return codes
 
 
-def _stored_boxes(
-    opened: Opened,
-    arrays: Sequence[ArrayDescription],
-    dims: Sequence[str],
-    places: Sequence[npt.NDArray[np.int64]],
-) -> Boxes:
-    found = [no_boxes(len(dims))]
-    for array in arrays:
-        index = _index_around(array, dims, places)
-        found.append(chunk_boxes(array, index[is_stored(opened, array, index)], dims))
-    return np.concatenate(found)
-
-
-def _index_around(
-    array: ArrayDescription, dims: Sequence[str], places: Sequence[npt.NDArray[np.int64]]
-) -> Index:
-    """Chunks that hold one of the places, or lie between two."""
-    along = dict(zip(dims, places, strict=True))
-    ranges = [
-        range(int(along[dim][0]) // size, int(along[dim][-1]) // size + 1)
-        for dim, size in zip(array.dims, array.chunks, strict=True)
-    ]
-    return np.array(list(product(*ranges)), dtype=np.uint32).reshape(-1, len(ranges))
+def _whole_boxes(arrays: Sequence[ArrayDescription], dims: Sequence[str]) -> Boxes:
+    boxes = np.zeros((len(arrays), 2, len(dims)), dtype=np.int64)
+    boxes[:, 1] = [[_size(array, dim) for dim in dims] for array in arrays] or 0
+    return boxes
 
 
 def _find_table(opened: Opened, request: RowsRequest) -> Table | None:
@@ -222,9 +198,11 @@ def _like(old: ArrayDescription | None, new: ArrayDescription) -> ArrayDescripti
 
 
 def _changed_boxes(versions: Versions, pair: ArrayVersions, dims: Sequence[str]) -> Boxes:
-    if pair.is_same and pair.new is not None:
-        return chunk_boxes(pair.new, versions.logged(pair), dims)
     found = [no_boxes(len(dims))]
+    if pair.new is not None:
+        found.append(chunk_boxes(pair.new, versions.logged(pair), dims))
+    if pair.is_same:
+        return np.concatenate(found)
     for opened, array in ((versions.before, pair.old), (versions.after, pair.new)):
         if array is not None:
             found.append(chunk_boxes(array, stored_chunks(opened, array), dims))

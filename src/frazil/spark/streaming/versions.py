@@ -52,7 +52,7 @@ class Versions:
         )
 
     def logged(self, array: "ArrayVersions") -> Index:
-        """Chunks that were written or deleted, of an array that is the same as before."""
+        """Chunks of the new array that were written or deleted."""
         ndim = 0 if array.new is None else len(array.new.shape)
         found = None if array.node_id is None else self.log.updated_chunks.get(array.node_id)
         return no_chunks(ndim) if found is None or found.shape[1] != ndim else found
