@@ -28,5 +28,5 @@ def open_grib(path: str) -> "xr.Dataset":
             ).reset_coords()
         except (ModuleNotFoundError, ImportError) as error:
             raise InvalidInputError(
-                f"{path}: reading GRIB needs cfgrib: pip install 'frazil[grib]' cfgrib"
+                f"{path}: reading GRIB needs cfgrib: pip install 'frazil[grib]'"
             ) from error
