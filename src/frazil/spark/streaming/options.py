@@ -11,6 +11,7 @@ from enum import StrEnum
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.spark.options import OPTIONS, Mode, ReadOptions, Version
+from frazil.spark.storage_options import is_storage_option
 from frazil.spark.timetext import find_instants
 
 STREAM_OPTIONS = {
@@ -54,9 +55,10 @@ def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
     """Those of reading. Raises if a name is nearly one of a stream's."""
     known, own = {name.lower() for name in OPTIONS}, {n.lower(): n for n in STREAM_OPTIONS}
     rest = {name: text for name, text in options.items() if name.lower() not in own}
-    for name in rest:
+    unknown = [n for n in rest if n.lower() not in known and not is_storage_option(n)]
+    for name in unknown:
         close = get_close_matches(name.lower(), [*known, *own], n=1)
-        if name.lower() not in known and close and close[0] in own:
+        if close and close[0] in own:
             raise InvalidInputError(
                 f"unknown option {name!r} (did you mean {own[close[0]]!r}?);"
                 f" the options of streams are {', '.join(STREAM_OPTIONS)}"

@@ -196,8 +196,9 @@ def test_mistakes_in_options_are_explained(wrong: dict[str, str], message: str) 
 
 
 def test_options_of_streams_are_known_by_name() -> None:
-    given = {"PATH": "p", "startfrom": "latest", "changes": "true"}
-    assert without_stream_options(given) == {"PATH": "p"}
+    kept = {"PATH": "p", "storage.startFrom": "x"}
+    given = {**kept, "startfrom": "latest", "changes": "true"}
+    assert without_stream_options(given) == kept
     with pytest.raises(InvalidInputError, match=r"did you mean 'startingSnapshot'"):
         without_stream_options({"startingSnapshots": "x"})
     with pytest.raises(InvalidInputError, match=r"use spark.readStream"):
