@@ -75,7 +75,9 @@ def clone(
     repository = open_shared(source)
     if repository.spec_version != 2:
         raise InvalidInputError("only repositories of version 2 can be cloned")
-    note = CommitNote(operation="clone", application=spark.conf.get("spark.app.name") or "spark")
+    note = CommitNote(
+        operation="clone", application=spark.conf.get("spark.app.name", "spark") or "spark"
+    )
     place = format_path(str(target))
     store = open_place(place)
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):

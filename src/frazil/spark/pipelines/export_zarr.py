@@ -17,10 +17,12 @@ from frazil.objectstore.local_names import LOCK_NAME
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
+from frazil.spark.pipelines.boxes import MAX_TASK_BYTES
 from frazil.spark.pipelines.relayout import dims_of
 from frazil.spark.progress import Counter
 
 CHUNKS_PER_TASK = 256  # each is a request to the store
+_VALUE_BYTES = 8  # few types have longer values
 METADATA = "zarr.json"
 COPIED = pa.schema([("objects", pa.int64()), ("bytes", pa.int64())])
 
@@ -31,12 +33,19 @@ class ZarrArray:
 
     path: NodePath
     prefix: str
+    shape: tuple[int, ...]
     grid: tuple[int, ...]
 
     @property
     def chunks(self) -> int:
         """Of the whole grid, stored or not."""
         return prod(self.grid)
+
+    @property
+    def at_once(self) -> int:
+        """Chunks to be held in memory, if they do not compress at all."""
+        chunk_bytes = _VALUE_BYTES * prod(self.shape) // max(1, self.chunks)
+        return max(1, MAX_TASK_BYTES // max(1, chunk_bytes))
 
     @property
     def tasks(self) -> int:
@@ -82,19 +91,21 @@ class CopyChunks:
         stop = min(start + CHUNKS_PER_TASK, array.chunks)
         along = np.unravel_index(np.arange(start, stop), array.grid) if array.grid else ()
         wanted = np.array(along, dtype=np.uint32).reshape(len(array.grid), stop - start).T
-        chunks = self.base.fetch_chunks(array.path, wanted)
-        for place, data in zip(wanted.tolist(), chunks, strict=True):
-            if data is not None:
-                self.target.put(array.key(place), data)
-                self.counter.add(len(data))
-                yield len(data)
+        for at in range(0, len(wanted), array.at_once):
+            some = wanted[at : at + array.at_once]
+            chunks = self.base.fetch_chunks(array.path, some)
+            for place, data in zip(some.tolist(), chunks, strict=True):
+                if data is not None:
+                    self.target.put(array.key(place), data)
+                    self.counter.add(len(data))
+                    yield len(data)
 
 
 def plan_zarr(session: Session, group: NodePath, variables: Sequence[str] | None) -> ZarrPlan:
     """Everything below the group, or the variables named and their coordinates."""
     nodes = [node for node in session.nodes(group) if _wanted(node, group, variables, session)]
     arrays = [
-        ZarrArray(node.path, _prefix(node.path, group), node.array.num_chunks)
+        ZarrArray(node.path, _prefix(node.path, group), node.array.shape, node.array.num_chunks)
         for node in nodes
         if node.array is not None
     ]

@@ -16,7 +16,6 @@ from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.description import ArrayDescription
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
@@ -30,12 +29,12 @@ from frazil.spark.pipelines.blocks_plan import (
     Target,
     plan_blocks,
 )
-from frazil.spark.pipelines.boxes import region_shape, task_bytes
+from frazil.spark.pipelines.boxes import MIN_TASK_BYTES, region_shape
 from frazil.spark.pipelines.halo import AxisRead, Boundary, plan_axis, read_block
 from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.reading import read_bounded
 from frazil.spark.pipelines.running import Work, Written, carry_out, refs_of
 from frazil.spark.progress import ProgressOption
-from frazil.zarrstore.arrays import read_region
 
 type BlockFunction = Callable[..., Any]
 
@@ -120,7 +119,7 @@ def map_blocks(
         blocks=blocks or {},
         halo=halo or {},
         boundary=boundary,
-        max_bytes=task_bytes(0, parallelism(spark)),
+        max_bytes=MIN_TASK_BYTES,
     )
     session = session_at(repository, branch, str(base.snapshot_id))
     _create(session, plan, overwrite=overwrite)
@@ -203,7 +202,9 @@ class MapJob:
         boundary = [self.plan.boundary.get(dim, "clip") for dim in one.dims]
         path = NodePath(one.path)
         return read_block(
-            lambda region: read_region(self.base, path, region),
+            lambda region: read_bounded(
+                self.base, path, region, one.chunks, itemsize=max(1, one.dtype.itemsize)
+            ),
             [reads[dim] for dim in one.dims],
             boundary,
         )

@@ -16,9 +16,10 @@ from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.pipelines.boxes import Cut, choose_box, region_shape, task_bytes
+from frazil.spark.pipelines.reading import read_bounded
 from frazil.spark.pipelines.relayout import Layout, Wanted, dims_of, layout_of, relayout
 from frazil.spark.pipelines.running import Written
-from frazil.zarrstore.arrays import open_array, read_region
+from frazil.zarrstore.arrays import open_array
 
 TEXT_BYTES = 32  # a guess: text has no fixed size
 
@@ -31,6 +32,7 @@ class Rewrite:
     target: NodePath
     document: bytes
     cut: Cut
+    stored: tuple[int, ...]  # lengths of what the source is stored in
     itemsize: int
 
     @property
@@ -93,7 +95,7 @@ class RechunkJob:
         array = int(np.searchsorted(self.ends, task, side="right"))
         one = self.rewrites[array]
         region = one.cut.region(task - (self.ends[array] - len(one.cut)))
-        values = read_region(self.base, one.source, region)
+        values = read_bounded(self.base, one.source, region, one.stored, itemsize=one.itemsize)
         refs = store_region(one.document, self.writer, region, values)
         yield Written(array, refs, prod(region_shape(region)) * one.itemsize)
 
@@ -157,7 +159,7 @@ def _rewrite(
     source = layout_of(json.loads(node.user_data)).stored or unit
     itemsize = _itemsize(session, node)
     box = choose_box(shape, unit, source, itemsize=itemsize, max_bytes=limit)
-    return Rewrite(node.path, target, document, Cut(shape, box), itemsize)
+    return Rewrite(node.path, target, document, Cut(shape, box), source, itemsize)
 
 
 def _itemsize(session: Session, node: Node) -> int:

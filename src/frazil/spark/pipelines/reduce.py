@@ -25,7 +25,6 @@ from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
 from frazil.spark.jobs.sessions import session_at
 from frazil.spark.opened import Opened, RepositoryLike
-from frazil.spark.pipelines.boxes import task_bytes
 from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
 from frazil.spark.pipelines.opening import open_shared
 from frazil.spark.pipelines.partials import How
@@ -153,7 +152,7 @@ def reduce(
         How.parse(how),
         grouping=grouping,
         skipna=skipna,
-        max_bytes=min(_CELL_BYTES, task_bytes(0, parallelism(spark))),
+        max_bytes=_CELL_BYTES,
     )
     if into is None:
         return _frame(spark, base, plan, grid)

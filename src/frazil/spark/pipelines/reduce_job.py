@@ -20,11 +20,11 @@ from frazil.spark.ingestion.failures import carrying_errors
 from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.pipelines.boxes import region_shape
 from frazil.spark.pipelines.partials import Partial, combine, finish, reduce_block, value_dtype
+from frazil.spark.pipelines.reading import read_bounded
 from frazil.spark.pipelines.reduce_plan import ReducePlan, Variable
 from frazil.spark.pipelines.running import WRITTEN, Written, written_rows
 from frazil.spark.progress import Counter
 from frazil.spark.workers import tame_gc
-from frazil.zarrstore.arrays import read_region
 
 PARTIALS = pa.schema(
     [
@@ -59,7 +59,11 @@ class MakeParts:
                 parts = {}
             current = variable, cell
             one = self.plan.variables[variable]
-            stored = read_region(self.base, NodePath(one.source.path), region)
+            found = one.source
+            stored = read_bounded(
+                self.base, NodePath(found.path), region, found.chunks,
+                itemsize=found.dtype.itemsize,
+            )  # fmt: skip
             add_block(self.plan, one, parts, stored, region)
             self.counter.add(stored.nbytes)
         if current is not None:

@@ -1,0 +1,60 @@
+"""How work is cut, without Spark."""
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+from frazil.api import Repository, local_filesystem_storage
+from frazil.paths import NodePath
+from frazil.spark.pipelines.boxes import Cut, choose_box, region_shape
+from frazil.spark.pipelines.reading import pieces, read_bounded
+
+LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 9), st.integers(1, 9)), max_size=3)
+
+
+@given(LENGTHS, st.integers(1, 4000))
+def test_boxes_cover_the_array_once_in_whole_units_within_the_limit(
+    lengths: list[tuple[int, int, int]], limit: int
+) -> None:
+    shape, unit, source = (tuple(one[k] for one in lengths) for k in range(3))
+    box = choose_box(shape, unit, source, itemsize=8, max_bytes=limit)
+    assert all(b % u == 0 for b, u in zip(box, unit, strict=True))
+    assert 8 * prod(box) <= max(limit, 8 * prod(unit))
+    covered = np.zeros(shape, dtype=int)
+    cut = Cut(shape, box)
+    for number in range(len(cut)):
+        covered[cut.region(number)] += 1
+    assert (covered == 1).all()
+
+
+@given(LENGTHS, st.integers(1, 2000), st.data())
+def test_pieces_cover_the_region_once_and_touch_few_chunks(
+    lengths: list[tuple[int, int, int]], limit: int, data: st.DataObject
+) -> None:
+    shape, chunks = (tuple(one[k] for one in lengths) for k in range(2))
+    region = []
+    for n in shape:
+        start = data.draw(st.integers(0, n - 1))
+        region.append(slice(start, data.draw(st.integers(start + 1, n))))
+    covered = np.zeros(shape, dtype=int)
+    for part in pieces(tuple(region), chunks, itemsize=8, max_bytes=limit):
+        covered[part] += 1
+        touched = [-(-p.stop // c) - p.start // c for p, c in zip(part, chunks, strict=True)]
+        assert 8 * prod(touched) * prod(chunks) <= max(limit, 8 * prod(chunks))
+    assert (covered[tuple(region)] == 1).all()
+    assert covered.sum() == prod(region_shape(tuple(region)))
+
+
+def test_a_region_read_in_pieces_is_that_region(tmp_path: Path) -> None:
+    repo = Repository.create(local_filesystem_storage(tmp_path / "repo"))
+    values = np.arange(20 * 13.0).reshape(20, 13)
+    with repo.transaction("main", message="data") as store:
+        zarr.create_array(store, name="v", data=values, chunks=(1, 5))
+    session = repo.readonly_session("main").engine
+    region = (slice(2, 19), slice(4, 11))
+    found = read_bounded(session, NodePath("/v"), region, (1, 5), itemsize=8, max_bytes=100)
+    np.testing.assert_array_equal(found, values[region])
