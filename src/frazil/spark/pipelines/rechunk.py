@@ -42,7 +42,8 @@ from frazil.spark.progress import ProgressOption
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RechunkResult:
     """`committed` is False when there was nothing to change, or an earlier run with the same
-    idempotency key had done it; `snapshot_id` is then what there was.
+    idempotency key had done it; `snapshot_id` is then what there was. A run that only publishes
+    what a killed one had finished counts no chunks.
     """
 
     snapshot_id: str
