@@ -103,4 +103,6 @@ def test_python_values_become_options_that_spark_hides() -> None:
     }
     assert storage_options_in({"path": "s3://b/a", **options}) == options
     assert all(is_storage_option(name) and name.startswith(PREFIX) for name in options)
-    assert storage_of({"path": "s3://b/a", **options, "storage.accessKeyId": "me"}).store
+    assert (
+        storage_of({"path": "s3://b/a", **options, "storage.accessKeyId": "me"}).store is not None
+    )
