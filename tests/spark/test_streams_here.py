@@ -85,6 +85,19 @@ def test_to_append_gives_new_rows_and_those_of_the_chunk_that_was_written_again(
     assert len(rows) == 9
 
 
+def test_a_resize_uncovers_what_its_last_chunk_holds(
+    repository: frazil.Repository, path: Path
+) -> None:
+    def resize(size: int) -> str:
+        return commit(repository, lambda g: (g["t"].resize((size, 3)), g["time"].resize((size,))))
+
+    shorter = resize(2)
+    resize(3)
+    rows = rows_since(path, shorter)
+    assert [(row["time"].hour, row["t"]) for row in rows] == [(2, 6), (2, 7), (2, 8)]
+    assert kinds(rows) == {"insert": 3}
+
+
 def test_a_value_of_a_coordinate_changes_its_rows(
     repository: frazil.Repository, path: Path
 ) -> None:
