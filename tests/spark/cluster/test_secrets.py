@@ -1,6 +1,7 @@
 """A repository in a bucket: every process of a cluster gets there, and none tells how."""
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -25,7 +26,11 @@ def forms(secret: str) -> set[str]:
 def command_lines(cluster: StandaloneCluster) -> str:
     trees = [process for worker in cluster.workers for process in worker.tree()]
     everyone = [*trees, *psutil.Process().children(recursive=True)]
-    return "\n".join(" ".join(process.cmdline()) for process in everyone)
+    lines = []
+    for process in everyone:
+        with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            lines.append(" ".join(process.cmdline()))
+    return "\n".join(lines)
 
 
 def test_credentials_reach_the_workers_and_are_written_nowhere(
