@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
+.PHONY: help demo servers test test-long test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -27,8 +27,11 @@ demo: $(READY)demo ## files -> Spark -> one commit -> SQL -> time travel -> xarr
 servers: $(READY)test ## the object stores that tests talk to, into .build
 	-@scripts/install_servers.sh
 
-test: $(READY)test servers ## every test: unit, properties, conformance, compat, servers, Spark, command line
-	$(PYTEST) $(ARGS)
+test: $(READY)test servers ## every test but the long ones: unit, properties, conformance, compat, servers, Spark, command line
+	$(PYTEST) -m "not long" $(ARGS)
+
+test-long: $(READY)test servers ## what takes minutes: a Spark cluster whose workers and drivers are killed, the Spark pages of docs/
+	$(PYTEST) -m long $(ARGS)
 
 test-strict: export FRAZIL_STRICT = 1
 test-strict: test ## the same; a skipped test is a failure

@@ -45,6 +45,16 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 TOGETHER = ("tests/spark/", "tests/examples/", "tests/compat/test_virtualizarr.py")
 
 
+# What takes minutes, and has a command of its own: `make test-long`.
+LONG = ("tests/spark/cluster/",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(LONG):
+            item.add_marker(pytest.mark.long)
+
+
 class _TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
         return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
