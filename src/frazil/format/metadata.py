@@ -14,6 +14,7 @@ import msgpack  # type: ignore[import-untyped]  # the package has no type inform
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.ragged import even_length
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.schemas import METADATA_ITEM
@@ -31,8 +32,10 @@ def decode_metadata_of(rows: TableVectorColumn) -> list[dict[str, Json]]:
     """Of many snapshots in a file of version 2, together."""
     names = [name or "" for name in rows.rows.string("name").to_texts()]
     values = _decode_values(rows.rows.string("value").to_list())
+    if rows.present.all() and even_length(rows.splits) == 1:  # an author, and nothing else
+        return [{name: value} for name, value in zip(names, values, strict=True)]
     return [
-        {names[at]: values[at] for at in range(start, stop)}
+        dict(zip(names[start:stop], values[start:stop], strict=True))
         for start, stop in pairwise(rows.splits.tolist())
     ]
 

@@ -99,10 +99,10 @@ class SnapshotInfos:
 
     def ancestors(self, row: int) -> Iterator[int]:
         """`row`, its parent, and so on to the root."""
-        parents = self.parents
-        for _ in range(len(parents)):
+        parent_of = self.parents.item
+        for _ in range(len(self)):
             yield row
-            row = parents.item(row)
+            row = parent_of(row)
             if row < 0:
                 return
         raise FormatError("the parents of a snapshot form a cycle", where="repo")
