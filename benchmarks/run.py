@@ -100,7 +100,9 @@ def shown(measured: str, number: float) -> str:
 
 
 def ratio(theirs: float, ours: float) -> str:
-    quotient = theirs / max(ours, 1e-9)
+    if ours <= 0:  # no memory was added: there is nothing to divide by
+        return "-"
+    quotient = theirs / ours
     return f"[{'green' if quotient > 1 else 'red'}]{quotient:.2f}x[/]"
 
 
