@@ -262,12 +262,21 @@ def _encode_strings(target: Target, column: StringColumn, *, terminated: bool) -
 
 
 def _copy_long(strings: Strings, vectors: "_Vectors") -> None:
-    """Each string to its place, by itself: they are long, and need not be put together first."""
+    """Each string to its place, by itself: they are long, and need not be put together first.
+
+    Neighbours that are as far apart in their heap as they will be here are copied in one go: all
+    those of a table that was decoded, but for what was changed in it.
+    """
     source, target = memoryview(np.ascontiguousarray(strings.heap)), memoryview(vectors.heap)
-    places = (vectors.positions - vectors.base + 4).tolist()
-    runs = zip(places, strings.start.tolist(), strings.length.tolist(), strict=True)
-    for place, start, length in runs:
-        target[place : place + length] = source[start : start + length]
+    places, start, length = vectors.positions - vectors.base + 4, strings.start, strings.length
+    edges = np.flatnonzero(np.diff(places) != np.diff(start)) + 1
+    first, last = np.append(0, edges), np.append(edges - 1, len(start) - 1)
+    size = start[last] + length[last] - start[first]
+    runs = zip(places[first].tolist(), start[first].tolist(), size.tolist(), strict=True)
+    for place, begin, count in runs:
+        target[place : place + count] = source[begin : begin + count]
+    if len(first) < len(start):
+        vectors.clear_between()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +308,15 @@ class _Vectors:
         elif len(starts):
             heap.view("<u4")[starts // 4] = lengths
         return _Vectors(starts + base, lengths, size, base, heap)
+
+    def clear_between(self) -> None:
+        """Writes lengths and zeros anew where something was copied over them: of bytes only."""
+        starts = self.positions - self.base
+        ends, stops = starts + 4 + self.lengths, np.append(starts[1:], len(self.heap))
+        for byte in range(4):  # of a terminator, or to fill up
+            beyond = ends + byte
+            self.heap[beyond[beyond < stops]] = 0
+        self.heap.view("<u4")[starts // 4] = self.lengths
 
     def elements(self) -> Ints:
         """Position of every element in the buffer."""
