@@ -157,8 +157,8 @@ class Nodes:
 
 def raw_ids(ids: npt.NDArray[np.uint8]) -> list[bytes]:
     """Each row of (n, 8) node ids."""
-    raw, size = ids.tobytes(), NodeId.size
-    return [raw[at : at + size] for at in range(0, len(raw), size)]
+    listed: list[bytes] = np.ascontiguousarray(ids).view(f"V{NodeId.size}").ravel().tolist()
+    return listed
 
 
 def raw_paths(table: Table) -> list[bytes]:

@@ -1,8 +1,10 @@
 """What changed between two snapshots, or since a session began."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -82,14 +84,14 @@ class SnapshotPaths:
         except InvalidInputError as error:
             raise FormatError(f"node path is not valid: {error}") from error
 
-    def texts(self, ids: Iterable[bytes]) -> Iterator[str]:
+    def texts(self, ids: Collection[bytes]) -> Iterable[str]:
         """Paths of those that are known. If they are few, others are not looked at."""
-        listed = list(ids)
-        if len(listed) > _FEW:
-            known = self._all()
-            yield from (known[raw] for raw in listed if raw in known)
-            return
-        wanted = np.frombuffer(b"".join(listed), _ID)
+        if len(ids) > _FEW:
+            return filter(None, map(self._all().get, ids))
+        return self._few_texts(ids)
+
+    def _few_texts(self, ids: Iterable[bytes]) -> Iterator[str]:
+        wanted = np.frombuffer(b"".join(ids), _ID)
         for names in self._snapshots:
             if len(wanted):
                 found = np.ascontiguousarray(names.ids).view(_ID).reshape(-1)
@@ -100,7 +102,7 @@ class SnapshotPaths:
     def _all(self) -> dict[bytes, str]:
         if not self._known:
             for names in reversed(self._snapshots):
-                texts = (text or "" for text in names.paths.to_texts())
+                texts = cast("list[str]", names.paths.to_texts())  # every node has one
                 self._known.update(zip(raw_ids(names.ids), texts, strict=True))
         return self._known
 
@@ -114,7 +116,7 @@ def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
     logs = list(logs)
 
     def paths(column: str) -> PathSet:
-        ids = {raw for log in logs for raw in raw_ids(getattr(log, column))}
+        ids = set(chain.from_iterable(raw_ids(getattr(log, column)) for log in logs))
         if isinstance(path_of, SnapshotPaths):
             return PathSet.of_texts(path_of.texts(ids))
         found = (path_of(NodeId(raw)) for raw in ids)
