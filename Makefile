@@ -30,7 +30,7 @@ servers: $(READY)test ## the object stores that tests talk to, into .build
 test: $(READY)test servers ## every test but the long ones: unit, properties, conformance, compat, servers, Spark, command line
 	$(PYTEST) -m "not long" $(ARGS)
 
-test-long: $(READY)test servers ## what takes minutes: a Spark cluster whose workers and drivers are killed, the Spark pages of docs/
+test-long: $(READY)test servers ## what takes minutes: a Spark cluster whose workers and drivers are killed
 	$(PYTEST) -m long $(ARGS)
 
 test-strict: export FRAZIL_STRICT = 1
