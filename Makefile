@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 READY := .venv/.ready-
-# Two processes; all Spark tests are one xdist group, so there is one Spark session (tests/conftest.py).
+# Two processes; tests/conftest.py keeps all Spark tests in one of them, so there is one Spark session.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadscope
 ARGS ?=
 

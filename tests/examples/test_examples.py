@@ -11,11 +11,10 @@ import pytest
 from tests.environments import make_environment
 
 FOLDER = Path(__file__).parents[2] / "examples"
-# In one process, which remembers what an example printed.
 EXAMPLES = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
 
 
-@cache
+@cache  # of one process: tests/conftest.py keeps these tests together
 def output(
     example: str,
     engine: str,

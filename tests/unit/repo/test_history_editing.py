@@ -23,89 +23,37 @@ from frazil.paths import NodePath
 from frazil.ranges import ByteRange
 from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
 from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 from frazil.repo.solver import Policy, VersionSelection
 from frazil.repo.squash import SquashRequest, squash
-from frazil.repo.version import Branch, Exactly
+from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.repo.edits import (
+    CHILD,
+    ROOT,
+    A,
+    B,
+    Change,
+    G,
+    branched_repository,
+    chunks,
+    commit,
+    contents,
+    delete,
+    erase,
+    parent,
+    update,
+    write,
+)
 from tests.unit.repo.test_rebase import expire_before_tip
 
-ROOT, A, B, G = NodePath("/"), NodePath("/a"), NodePath("/b"), NodePath("/g")
-CHILD = NodePath("/g/x")
 MAIN, SIDE = Edit(branch="main"), Edit(branch="side")
 OURS = Policy(on_chunk_conflict=VersionSelection.UseOurs, delete_updated_arrays=True)
 THEIRS = Policy(on_chunk_conflict=VersionSelection.UseTheirs)
 
-type Change = Callable[[Session], None]
-type Contents = dict[str, tuple[bytes, dict[tuple[int, ...], bytes]]]
-
 
 @pytest.fixture
 def repository(store: MemoryStore) -> Repository:
-    """Arrays of four chunks, all written, on branches `main` and `side`."""
-    repository = Repository.create(store)
-    session = repository.writable_session("main")
-    session.set_node(ROOT, GROUP)
-    session.set_node(G, GROUP)
-    for path in (A, B, CHILD):
-        session.set_node(path, array_metadata(8))
-        write(path, 0, 1, 2, 3, data=b"base")(session)
-    repository.create_branch("side", session.commit("base"))
-    return repository
-
-
-def write(path: NodePath, *chunks: int, data: bytes = b"new") -> Change:
-    def change(session: Session) -> None:
-        for chunk in chunks:
-            session.set_chunk(path, (chunk,), data)
-
-    return change
-
-
-def update(path: NodePath, metadata: bytes) -> Change:
-    return lambda session: session.set_node(path, metadata)
-
-
-def delete(path: NodePath) -> Change:
-    return lambda session: session.delete_node(path)
-
-
-def erase(path: NodePath, chunk: int) -> Change:
-    return lambda session: session.delete_chunk(path, (chunk,))
-
-
-def commit(repository: Repository, *changes: Change, branch: str = "main") -> SnapshotId:
-    session = repository.writable_session(branch)
-    for change in changes:
-        change(session)
-    return session.commit("a change")
-
-
-def contents(repository: Repository, snapshot: SnapshotId | str) -> Contents:
-    version = Branch(snapshot) if isinstance(snapshot, str) else Exactly(snapshot)
-    session = repository.readonly_session(version)
-    found: Contents = {}
-    for node in session.nodes():
-        chunks: dict[tuple[int, ...], bytes] = {}
-        for refs in session.chunk_refs(node.path) if node.is_array else ():
-            data = session.fetch_chunks(node.path, refs.index)
-            chunks |= {
-                tuple(i): bytes(each or b"")
-                for i, each in zip(refs.index.tolist(), data, strict=True)
-            }
-        found[node.path.text] = (node.user_data, chunks)
-    return found
-
-
-def parent(repository: Repository, snapshot: SnapshotId) -> SnapshotId:
-    found = repository.lookup_snapshot(snapshot).parent_id
-    assert found is not None
-    return found
-
-
-def chunks(repository: Repository, path: NodePath, branch: str = "main") -> list[bytes | None]:
-    found = contents(repository, branch)[path.text][1]
-    return [found.get((i,)) for i in range(4)]
+    return branched_repository(store)
 
 
 CHANGES = {
@@ -433,130 +381,6 @@ def test_chunks_are_not_copied(repository: Repository, store: MemoryStore) -> No
     assert {info.key for info in store.list("chunks/")} == before
     session = repository.readonly_session(Branch("main"))
     assert isinstance(session.chunk_payload(A, (1,)), Native)
-
-
-# Squash
-
-
-def history_of(repository: Repository, branch: str = "main") -> list[str]:
-    return [record.message for record in repository.ancestry(Branch(branch))][::-1]
-
-
-def some_history(repository: Repository) -> list[SnapshotId]:
-    return [
-        commit(repository, write(A, 0, data=b"1"), update(NodePath("/n"), array_metadata(2))),
-        commit(repository, write(A, 1, data=b"2"), write(NodePath("/n"), 0)),
-        commit(repository, write(A, 0, data=b"3"), delete(CHILD)),
-        commit(repository, write(B, 0, data=b"4")),
-    ]
-
-
-def test_a_range_becomes_one_commit(repository: Repository) -> None:
-    ids = some_history(repository)
-    start = parent(repository, ids[0])
-    old = repository.diff(start, ids[-1])
-    before = contents(repository, "main")
-    result = squash(repository, SquashRequest(branch="main", first=ids[0], message="all"))
-    assert result.snapshot == result.tip == repository.lookup_branch("main")
-    assert result.squashed == tuple(ids)
-    assert contents(repository, "main") == before
-    assert history_of(repository) == ["Repository initialized", "base", "all"]
-    assert result.snapshot is not None
-    new = repository.diff(start, result.snapshot)
-    assert (new.new_arrays, new.deleted_arrays) == (old.new_arrays, old.deleted_arrays)
-    assert {path: index.tolist() for path, index in new.updated_chunks.items()} == {
-        path: index.tolist() for path, index in old.updated_chunks.items()
-    }
-    assert contents(repository, ids[1])["/a"][1][(1,)] == b"2"  # still there
-    record = repository.lookup_snapshot(result.snapshot)
-    assert record.metadata == {"frazil": {"squashed": [str(each) for each in ids]}}
-    assert record.flushed_at_us == repository.lookup_snapshot(ids[-1]).flushed_at_us
-
-
-def test_commits_after_the_range_follow_it(repository: Repository) -> None:
-    ids = some_history(repository)
-    request = SquashRequest(branch="main", first=ids[0], last=ids[1], message="two")
-    result = squash(repository, request)
-    assert result.followers == tuple(ids[2:])
-    assert history_of(repository) == [
-        "Repository initialized", "base", "two", "a change", "a change",
-    ]  # fmt: skip
-    new = [record.id for record in repository.ancestry(Branch("main"))][::-1][2:]
-    assert (result.snapshot, result.tip) == (new[0], new[-1])
-    for old, replacement in zip(ids[1:], new, strict=True):
-        assert contents(repository, old) == contents(repository, replacement)
-    done, was = repository.diff(new[0], new[1]), repository.diff(ids[1], ids[2])
-    assert (done.deleted_arrays, list(done.updated_chunks)) == (
-        was.deleted_arrays,
-        list(was.updated_chunks),
-    )
-    commit(repository, write(A, 3))
-
-
-def test_a_dry_run_squashes_nothing(repository: Repository) -> None:
-    ids = some_history(repository)
-    request = SquashRequest(branch="main", first=ids[1], message="m", dry_run=True)
-    result = squash(repository, request)
-    assert (result.snapshot, result.squashed) == (None, tuple(ids[1:]))
-    assert repository.lookup_branch("main") == ids[-1]
-
-
-def test_other_branches_stay_where_they_are(repository: Repository) -> None:
-    ids = some_history(repository)
-    repository.create_tag("old", ids[2])
-    squash(repository, SquashRequest(branch="main", first=ids[0], message="all"))
-    assert repository.lookup_tag("old") == ids[2]
-    assert len(history_of(repository, "side")) == 2
-
-
-def test_a_squashed_merge_is_still_known_as_one(repository: Repository) -> None:
-    first = commit(repository, write(A, 0))
-    commit(repository, write(A, 1), branch="side")
-    merge(repository, "side", MAIN)
-    squash(repository, SquashRequest(branch="main", first=first, message="all"))
-    tip = repository.lookup_branch("main")
-    assert merge(repository, "side", MAIN).snapshot is None
-    assert repository.lookup_branch("main") == tip
-
-
-def test_ranges_that_are_none_are_refused(repository: Repository) -> None:
-    ids = some_history(repository)
-    other = commit(repository, write(A, 0), branch="side")
-    backwards = SquashRequest(branch="main", first=ids[2], last=ids[0], message="m")
-    elsewhere = SquashRequest(branch="main", first=other, message="m")
-    for request, why in ((backwards, "comes before"), (elsewhere, "not in the history")):
-        with pytest.raises(InvalidInputError, match=why):
-            squash(repository, request)
-    initial = parent(repository, parent(repository, ids[0]))
-    with pytest.raises(SessionStateError, match="first snapshot"):
-        squash(repository, SquashRequest(branch="main", first=initial, message="m"))
-
-
-class Interloper(MemoryStore):
-    """Lets somebody commit while transaction logs are being written."""
-
-    meanwhile: Callable[[], object] | None = None
-
-    def sync(self) -> None:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile()
-        super().sync()
-
-
-def test_a_commit_in_the_meantime_is_not_lost() -> None:
-    store = Interloper()
-    repository = Repository.create(store)
-    commit(repository, update(A, array_metadata(8)))
-    ids = some_history_of(repository)
-    store.meanwhile = lambda: commit(repository, write(A, 3))
-    with pytest.raises(ConflictError):
-        squash(repository, SquashRequest(branch="main", first=ids[0], message="all"))
-    assert chunks(repository, A) == [b"1", b"2", None, b"new"]
-
-
-def some_history_of(repository: Repository) -> list[SnapshotId]:
-    return [commit(repository, write(A, i, data=str(i + 1).encode())) for i in range(2)]
 
 
 # Where it cannot be done
