@@ -254,7 +254,7 @@ def _encode_strings(target: Target, column: StringColumn, *, terminated: bool) -
     column = column.pruned()
     strings = column.strings
     vectors = _Vectors.reserve(target, strings.length, 1, 1, extra=int(terminated))
-    if are_long(strings.length):
+    if len(strings) and are_long(strings.length):
         _copy_long(strings, vectors)
     else:
         vectors.fill(np.dtype("u1"), strings.joined())
