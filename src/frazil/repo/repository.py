@@ -31,7 +31,7 @@ from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version
-from frazil.repo.entry import require_online
+from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.session import Session
@@ -70,6 +70,16 @@ class Repository:
         make = partial(type(self), spec_version=self.spec_version, access=self.access)
         state = {"default_commit_metadata": self.default_commit_metadata}
         return make, (self.store, self.config, self.clock), state
+
+    @property
+    def files(self) -> Files:
+        """What is stored, for maintenance."""
+        return self._files
+
+    @property
+    def entry(self) -> EntryPoint:
+        """Where it begins, for maintenance."""
+        return self._entry
 
     @property
     def virtual(self) -> VirtualAccess:
