@@ -114,6 +114,7 @@ def tip(repo: Repository) -> str:
 # ---- the result ----------------------------------------------------------------------------------
 
 
+@pytest.mark.spark_matrix
 @pytest.mark.parametrize(
     "chunks",
     [
@@ -147,6 +148,7 @@ def test_files_are_ordered_by_their_times(
     np.testing.assert_array_equal(stored(repo).time, concatenated(paths).time)
 
 
+@pytest.mark.spark_matrix
 def test_many_files_are_described_by_executors(
     spark: SparkSession, repo: Repository, days: Callable[..., list[Path]]
 ) -> None:
@@ -286,6 +288,7 @@ def test_one_ingest_is_one_commit_that_says_how_it_was_made(
     assert note["application"]
 
 
+@pytest.mark.spark_matrix
 def test_the_same_key_commits_once(
     spark: SparkSession, repo: Repository, days: Callable[..., list[Path]]
 ) -> None:
@@ -478,6 +481,7 @@ def test_a_truncated_file_is_named(
     assert tip(repo) == before
 
 
+@pytest.mark.spark_matrix
 def test_damage_that_only_tasks_can_see_is_named(
     spark: SparkSession, repo: Repository, tmp_path: Path
 ) -> None:

@@ -69,6 +69,7 @@ ENCODINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.spark_matrix
 @pytest.mark.parametrize(("encoding", "split"), [("deflate", 1), ("packed", None), ("big", 2)])
 def test_virtual_equals_copy(
     spark: SparkSession, tmp_path: Path, encoding: str, split: int | None

@@ -34,7 +34,7 @@ from tests.spark.repositories import (
     temperature,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark import plan_sql, read, sql
 from tests.spark.repositories import fill_weather, make_weather
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 
 @pytest.fixture(scope="module")

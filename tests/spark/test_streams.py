@@ -13,7 +13,7 @@ import frazil
 import frazil.spark
 from tests.spark.repositories import put
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from tests.spark.writing_cases import Case, cases, make_repository, ordered, table_of
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 DIMS = ["time", "lat", "lon"]
 SHAPE = (6, 4, 5)

@@ -16,7 +16,7 @@ from frazil.repo.version import Branch
 from frazil.zarrstore.arrays import open_array
 from tests.spark.writing_cases import make_repository
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 OPTIONS = {"dims": "t,x", "chunks": '{"t": 2}'}
 

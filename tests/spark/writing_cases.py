@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -33,6 +32,7 @@ from pyspark.sql.types import (
 
 from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository
+from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.writing.options import parse_write_options
 from frazil.spark.writing.writer import RowsWriter
 
@@ -108,9 +108,7 @@ def cases(draw: st.DrawFn, *, max_size: int = 4) -> Case:
 
 
 def table_of(schema: StructType, rows: Rows) -> pa.Table:
-    return pa.Table.from_pylist(
-        _exact(schema, rows), schema=to_arrow_schema(schema, timezone="UTC")
-    )
+    return pa.Table.from_pylist(_exact(schema, rows), schema=arrow_schema(schema))
 
 
 def ordered(rows: Rows, dims: Sequence[str]) -> Rows:

@@ -50,6 +50,7 @@ def source(tmp_path: Path) -> Repository:
     return repo
 
 
+@pytest.mark.spark_matrix
 def test_a_deep_clone_is_the_same_repository_and_grows_with_it(
     spark: SparkSession, source: Repository, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundErr
 from frazil.spark.pipelines.export import export
 from tests.spark.repositories import SHAPE, make_weather
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 
 @pytest.fixture(scope="module")

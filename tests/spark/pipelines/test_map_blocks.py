@@ -56,6 +56,7 @@ def smooth(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return made
 
 
+@pytest.mark.spark_matrix
 @pytest.mark.spark
 def test_a_stencil_with_a_halo_is_that_of_the_whole_array(
     spark: SparkSession, repo: Repository

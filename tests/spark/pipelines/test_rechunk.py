@@ -50,6 +50,7 @@ def staging_branches(repo: Repository) -> list[str]:
     return [name for name in repo.list_branches() if name.startswith(PREFIX)]
 
 
+@pytest.mark.spark_matrix
 def test_values_stay_and_chunks_codecs_and_shards_change(
     spark: SparkSession, weather: Repository, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_task_that_fails_leaves_the_branch_as_it_was(
     assert staging_branches(weather) == []
 
 
+@pytest.mark.spark_matrix
 def test_a_rerun_takes_up_or_clears_away_what_a_killed_run_left(
     spark: SparkSession, weather: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from frazil.spark.pipelines.reduce import reduce
 from frazil.spark.progress import JobProgress
 from tests.spark.repositories import put
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 HOURS = np.arange(0, 24 * 90, 6)  # three months and a bit
 SHAPE = (len(HOURS), 5, 8)
