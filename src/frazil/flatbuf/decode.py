@@ -41,6 +41,7 @@ from frazil.flatbuf.ragged import (
     Bools,
     Ints,
     constant,
+    derived,
     readonly,
     run_index,
     splits_of,
@@ -259,13 +260,17 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
             column = _decode_strings(rows.source, f"{rows.schema.name}.{field.name}", targets)
             if cells.rows is None:
                 return column
-            return StringColumn(
-                cells.spread(column.codes, np.full(rows.count, -1, np.int64)), column.strings
+            return derived(
+                StringColumn,
+                cells.spread(column.codes, np.full(rows.count, -1, np.int64)),
+                column.strings,
             )
         case SubTable(schema):
             inner = _decode_rows(rows.source, schema, targets)
             index = np.arange(targets.count, dtype=np.int64)
-            return SubTableColumn(inner, cells.spread(index, np.full(rows.count, -1, np.int64)))
+            return derived(
+                SubTableColumn, inner, cells.spread(index, np.full(rows.count, -1, np.int64))
+            )
         case _:
             return _decode_vector(rows, field, cells, targets)
 
@@ -277,7 +282,7 @@ def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
         values = _copied(rows.source.at(kind.dtype, cells.places))
     if cells.rows is not None:
         values = cells.spread(values, defaults(kind.dtype, kind.default, rows.count))
-    return ScalarColumn(values, cells.present(rows.count))
+    return derived(ScalarColumn, values, cells.present(rows.count))
 
 
 def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
@@ -285,7 +290,7 @@ def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
     values = rows.source.runs("u1", cells.places, lengths).reshape(-1, size)
     if cells.rows is not None:
         values = cells.spread(values, np.zeros((rows.count, size), np.uint8))
-    return StructColumn(values, cells.present(rows.count))
+    return derived(StructColumn, values, cells.present(rows.count))
 
 
 def _measure(source: Source, what: str, targets: Places, size: int, align: int) -> Ints:
@@ -309,7 +314,8 @@ def _measure(source: Source, what: str, targets: Places, size: int, align: int) 
 def _decode_strings(source: Source, what: str, targets: Places) -> StringColumn:
     codes, found = targets.distinct(4)
     lengths = _measure(source, what, found, 1, 1)
-    return StringColumn(codes, Strings(source.heap, found.shifted(4).array(), lengths))
+    strings = derived(Strings, source.heap, found.shifted(4).array(), lengths)
+    return derived(StringColumn, codes, strings)
 
 
 def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) -> Column:
@@ -322,19 +328,21 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) ->
     match field.kind:
         case ScalarVector(dtype):
             values = source.runs("u1" if dtype == "?" else dtype, targets.shifted(4), lengths)
-            return VectorColumn(
-                values.astype(np.bool_) if dtype == "?" else values, splits, present
+            return derived(
+                VectorColumn, values.astype(np.bool_) if dtype == "?" else values, splits, present
             )
         case StructVector():
             heap = source.runs("u1", targets.shifted(4), _scaled(lengths, size))
-            return VectorColumn(heap.reshape(-1, size), splits, present)
+            return derived(VectorColumn, heap.reshape(-1, size), splits, present)
         case TableVector(schema):
             elements = _decode_offsets(rows, field, targets, lengths)
-            return TableVectorColumn(splits, _decode_rows(source, schema, elements), present)
+            return derived(
+                TableVectorColumn, splits, _decode_rows(source, schema, elements), present
+            )
         case _:
             elements = _decode_offsets(rows, field, targets, lengths)
             strings = _decode_strings(source, f"{rows.schema.name}.{field.name}", elements)
-            return StringVectorColumn(splits, strings, present)
+            return derived(StringVectorColumn, splits, strings, present)
 
 
 def _scaled(lengths: Ints, size: int) -> Ints:

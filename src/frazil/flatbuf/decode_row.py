@@ -7,7 +7,7 @@ in bulk. What a vector in it holds is decoded as columns again.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from struct import Struct
 from types import MappingProxyType
 
@@ -22,7 +22,7 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.places import Places
-from frazil.flatbuf.ragged import Bools, Ints, readonly
+from frazil.flatbuf.ragged import Bools, Ints, derived, readonly
 from frazil.flatbuf.schema import (
     Bytes,
     Kind,
@@ -60,7 +60,7 @@ _FIRST: Ints = readonly(np.zeros(1, np.int64))
 _I4 = Struct("<i")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the cached property
 class _Slot:
     """What the decoder needs to know of a field, looked up once for each schema."""
 
@@ -71,7 +71,10 @@ class _Slot:
     required: bool
     size: int
     align: int
-    absent: Column
+
+    @cached_property
+    def absent(self) -> Column:
+        return absent(self.kind, 1)
 
 
 @lru_cache(maxsize=256)
@@ -84,7 +87,6 @@ def _slots(schema: TableSchema) -> tuple[_Slot, ...]:
             field.kind,
             field.required,
             *((1, 1) if isinstance(field.kind, Union) else inline_size(field.kind)),
-            absent(field.kind, 1),
         )
         for field in schema.fields
     )
@@ -158,11 +160,11 @@ def _decode_slot(
         return None
     match kind:
         case Scalar("?"):  # any byte but 0 is true, which a numpy boolean must not hold
-            return ScalarColumn(row.source.run("u1", cell, 1).astype(np.bool_), _HERE)
+            return derived(ScalarColumn, row.source.run("u1", cell, 1).astype(np.bool_), _HERE)
         case Scalar(dtype):
-            return ScalarColumn(row.source.run(dtype, cell, 1), _HERE)
+            return derived(ScalarColumn, row.source.run(dtype, cell, 1), _HERE)
         case StructKind(size):
-            return StructColumn(row.source.run("u1", cell, size).reshape(1, size), _HERE)
+            return derived(StructColumn, row.source.run("u1", cell, size).reshape(1, size), _HERE)
         case _:
             return _decode_reference(row, slot, cell, decode_rows, decode_strings)
 
@@ -174,11 +176,11 @@ def _decode_reference(
     match slot.kind:
         case String() | Bytes():
             length = row.length(target, 1, 1, slot.what)
-            strings = Strings(row.source.heap, np.array([target + 4]), np.array([length]))
-            return StringColumn(_FIRST, strings)
+            strings = derived(Strings, row.source.heap, np.array([target + 4]), np.array([length]))
+            return derived(StringColumn, _FIRST, strings)
         case SubTable(schema):
             inner = decode_rows(row.source, schema, Places(1, target))
-            return SubTableColumn(inner, _FIRST)
+            return derived(SubTableColumn, inner, _FIRST)
         case _:
             return _decode_vector(row, slot, target, decode_rows, decode_strings)
 
@@ -197,18 +199,18 @@ def _decode_vector(
     splits = np.array([0, length], np.int64)
     match slot.kind:
         case ScalarVector("?"):
-            return VectorColumn(source.run("u1", target + 4, length) != 0, splits, _HERE)
+            return derived(VectorColumn, source.run("u1", target + 4, length) != 0, splits, _HERE)
         case ScalarVector(dtype):
-            return VectorColumn(source.run(dtype, target + 4, length), splits, _HERE)
+            return derived(VectorColumn, source.run(dtype, target + 4, length), splits, _HERE)
         case StructVector():
             structs = source.run("u1", target + 4, length * size).reshape(length, size)
-            return VectorColumn(structs, splits, _HERE)
+            return derived(VectorColumn, structs, splits, _HERE)
         case TableVector(schema):
             places = _elements(source, target + 4, length, what)
-            return TableVectorColumn(splits, decode_rows(source, schema, places), _HERE)
+            return derived(TableVectorColumn, splits, decode_rows(source, schema, places), _HERE)
         case _:
             places = _elements(source, target + 4, length, what)
-            return StringVectorColumn(splits, decode_strings(source, what, places), _HERE)
+            return derived(StringVectorColumn, splits, decode_strings(source, what, places), _HERE)
 
 
 def _elements(source: Source, first: int, count: int, what: str) -> Places:

@@ -52,7 +52,7 @@ class Places:
         return self._moved(np.subtract, offsets)
 
     def _moved(self, operation: np.ufunc, offsets: Array) -> "Places":
-        if self.count < 2:
+        if self.count <= PIECE:
             return Places.of(operation(self.array(), offsets))
         first, second = operation(self.part(0, 2), offsets[:2]).tolist()
         even = Places(self.count, first, second - first)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import le
 from typing import Final, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import (
@@ -23,6 +25,9 @@ from frazil.flatbuf.ragged import (
 # Strings of so many different lengths are compared one by one.
 MANY_LENGTHS: Final = 256
 TOGETHER: Final = 1 << 12  # strings that become text at once
+LONGEST: Final = 1 << 10  # bytes of strings that are compared eight at a time
+# Of a word, by the number of its bytes that belong to a string
+MASKS: Final = np.array([-1 << 8 * (8 - size) & (1 << 64) - 1 for size in range(9)], np.uint64)
 MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2**64 / golden ratio
 
 
@@ -159,6 +164,34 @@ class Strings:
         seen: dict[bytes, int] = {}
         codes = [seen.setdefault(item, len(seen)) for item in self.to_list()]
         return np.array(codes, np.int64), type(self).from_list(seen)
+
+    def are_ascending(self) -> bool:
+        """Whether none is less than the one before it, by their bytes."""
+        if len(self) < 2:
+            return True
+        longest = int(self.length.max())
+        if longest > LONGEST or len(self.heap) < 8:
+            items = self.to_list()
+            return all(map(le, items, items[1:]))
+        equal = np.arange(len(self) - 1)  # those that so far are as the next
+        for place in range(0, longest, 8):
+            words = self._words(place)
+            lower, upper = words[equal], words[equal + 1]
+            if bool((lower > upper).any()):
+                return False
+            equal = equal[lower == upper]
+            if not len(equal):
+                return True
+        return bool((self.length[equal] <= self.length[equal + 1]).all())
+
+    def _words(self, place: int) -> npt.NDArray[np.uint64]:
+        """The eight bytes of each from one place on, as a number; zeros beyond its end."""
+        words = np.ndarray((len(self.heap) - 7,), ">u8", self.heap, 0, (1,))  # from every byte
+        wanted = self.start + place
+        found = np.minimum(wanted, len(words) - 1)
+        beyond = np.minimum(wanted - found, 7).astype(np.uint64)  # a word lies there only in part
+        sizes = np.clip(self.length - place, 0, 8)
+        return words[found].astype(np.uint64) << beyond * np.uint64(8) & MASKS[sizes]
 
     def equals(self, other: "Strings") -> bool:
         return np.array_equal(self.length, other.length) and np.array_equal(

@@ -8,7 +8,6 @@ what is read is sorted again where needed.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import le
 from typing import cast
 
 import numpy as np
@@ -104,8 +103,11 @@ class Nodes:
 
     def find(self, path: NodePath) -> int:
         """Row of the node, -1 if there is none."""
-        row = bisect_left(self.paths, path.raw)
-        return row if row < len(self) and self.paths[row] == path.raw else -1
+        if self._paths:
+            return self._find_raw(path.raw)
+        names = self.table.string("path")  # to list them all would take longer
+        row = bisect_left(range(len(self)), path.raw, key=names.item)
+        return row if row < len(self) and names.item(row) == path.raw else -1
 
     def under(self, path: NodePath) -> Sequence[int]:
         """Rows of the node at `path`, if there is one, and of all below it."""
@@ -167,13 +169,15 @@ def raw_paths(table: Table) -> list[bytes]:
 
 def decode_nodes(table: Table) -> Nodes:
     """The rows of a snapshot file of either version, in the form and order of version 2."""
-    if not np.isin(table.union("node_data").types, (NODE_ARRAY, NODE_GROUP)).all():
+    types, names = table.union("node_data").types, table.string("path")
+    if not bool(((types == NODE_ARRAY) | (types == NODE_GROUP)).all()):
         raise FormatError("a node is neither an array nor a group")
-    table, paths = with_shapes_v2(table), raw_paths(table)
-    if not all(map(le, paths, paths[1:])):
-        order = sorted(range(len(paths)), key=paths.__getitem__)
-        table, paths = table.take(np.array(order)), [paths[row] for row in order]
-    return Nodes(table, [paths])
+    table = with_shapes_v2(table)
+    if names.strings.take(names.codes).are_ascending():
+        return Nodes(table)
+    paths = raw_paths(table)
+    order = sorted(range(len(paths)), key=paths.__getitem__)
+    return Nodes(table.take(np.array(order)), [[paths[row] for row in order]])
 
 
 def decode_node(table: Table, row: int) -> Node:

@@ -22,8 +22,8 @@ from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import id_column
-from frazil.format.schemas import IDENTIFIER, REF, REPO, REPO_LOG, SNAPSHOT_INFO
-from frazil.format.update_log import UpdateLog, decode_status, encode_status
+from frazil.format.schemas import IDENTIFIER, REF, REPO, REPO_LOG, REPO_STATE, SNAPSHOT_INFO
+from frazil.format.update_log import UndecodedLog, UpdateLog, decode_status, encode_status
 from frazil.format.updates import Availability, RepoStatus, Update
 from frazil.ids import SnapshotId
 
@@ -230,7 +230,7 @@ def _without(refs: dict[str, int], name: str) -> dict[str, int]:
 
 def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> RepoInfo:
     envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
-    root = decode(envelope.data, REPO)
+    root = decode(envelope.data, REPO_STATE)
     snapshots, new_rows = _sorted_snapshots(root.tables("snapshots").rows)
     status = root.subtable("status")
     config = root.string("config").item(0)
@@ -242,7 +242,7 @@ def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Repo
         snapshots=snapshots,
         status=decode_status(status.rows, int(status.index[0])),
         metadata=decode_metadata(root.tables("metadata").rows),
-        updates=UpdateLog(root.tables("latest_updates").rows),
+        updates=UndecodedLog(envelope.data),
         before_updates=root.string("repo_before_updates").text(0),
         config=None if config is None else decode_flexbuffer(config),
         enabled_flags=tuple(root.vector("enabled_feature_flags").values.tolist()),

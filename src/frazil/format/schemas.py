@@ -249,3 +249,7 @@ REPO = TableSchema(
 # Enough for a page of the ops log: neither the snapshots nor the refs are decoded
 _LOG = {"latest_updates", "repo_before_updates"}
 REPO_LOG = TableSchema("Repo", tuple(field for field in REPO.fields if field.name in _LOG))
+# The rest: whoever only reads arrays never looks at the ops log
+REPO_STATE = TableSchema(
+    "Repo", tuple(field for field in REPO.fields if field.name != "latest_updates")
+)

@@ -1,7 +1,8 @@
 """The ops log as it is stored: a table of updates, newest first, decoded when looked at."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -9,8 +10,9 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
+from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Column, SubTableColumn, Table, UnionColumn
-from frazil.format.schemas import REPO_STATUS, UPDATE, UPDATE_KINDS
+from frazil.format.schemas import REPO_LOG, REPO_STATUS, UPDATE, UPDATE_KINDS
 from frazil.format.updates import (
     Availability,
     BranchCreated,
@@ -68,7 +70,13 @@ class UpdateLog(Sequence[Update]):
 
     @classmethod
     def of(cls, updates: Iterable[Update]) -> "UpdateLog":
-        return updates if isinstance(updates, UpdateLog) else cls(encode_updates(list(updates)))
+        match updates:
+            case UpdateLog():
+                return updates
+            case UndecodedLog():
+                return updates.log
+            case _:
+                return cls(encode_updates(list(updates)))
 
     def __len__(self) -> int:
         return len(self.table)
@@ -133,6 +141,33 @@ class UpdateLog(Sequence[Update]):
                 fields = list(_fields(number, table, ids))
                 read[number] = list(map(make, *fields)) if fields else [make()] * len(table)
             yield read[number][at], time_us, backup
+
+
+class UndecodedLog(Sequence[Update]):
+    """The ops log inside the payload of a repo info, which most readers never look at.
+
+    Damage of it is found, as FormatError, by the first who does.
+    """
+
+    def __init__(self, payload: Buffer) -> None:
+        self._payload = payload
+
+    @cached_property
+    def log(self) -> UpdateLog:
+        return UpdateLog(decode(self._payload, REPO_LOG).tables("latest_updates").rows)
+
+    def __len__(self) -> int:
+        return len(self.log)
+
+    @overload
+    def __getitem__(self, place: int) -> Update: ...
+    @overload
+    def __getitem__(self, place: slice) -> UpdateLog: ...
+    def __getitem__(self, place: int | slice) -> Update | UpdateLog:
+        return self.log[place]
+
+    def __iter__(self) -> Iterator[Update]:
+        return iter(self.log)
 
 
 def number_of(kind: UpdateKind) -> int:
