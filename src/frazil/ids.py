@@ -5,7 +5,7 @@ multiple of five, no padding: 12 bytes are 20 characters, 8 bytes are 13.
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -18,6 +18,8 @@ ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LETTERS = np.frombuffer(ALPHABET.encode(), dtype=np.uint8)
 _VALUES = {letter: value for value, letter in enumerate(ALPHABET)} | {"I": 1, "L": 1, "O": 0}
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]  # of ten bits
+_PLACES = np.full(256, 255, dtype=np.uint8)  # of each character, 255 for those not in use
+_PLACES[_LETTERS] = np.arange(32, dtype=np.uint8)
 _SHIFTS = np.arange(35, -1, -5, dtype=np.uint64)
 
 
@@ -62,6 +64,29 @@ def parse_base32(text: str, size: int) -> bytes:
     for value in values:
         number = number << 5 | value
     return (number >> (width * 5 - size * 8)).to_bytes(size, "big")
+
+
+def parse_ids(
+    texts: Sequence[str], size: int = 12
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """Ids of as many texts, (n, size), and which of them are spelled as `format_ids` does.
+
+    The others are all zeros.
+    """
+    width, groups = -(-size * 8 // 5), -(-size // 5)
+    spelled = np.array([len(text) == width and text.isascii() for text in texts], dtype=np.bool_)
+    joined = "".join(t for t, good in zip(texts, spelled.tolist(), strict=True) if good).encode()
+    places = np.zeros((len(joined) // width, groups * 8), dtype=np.uint8)
+    places[:, :width] = _PLACES[np.frombuffer(joined, dtype=np.uint8)].reshape(-1, width)
+    numbers = np.zeros((len(places), groups, 1), dtype=np.uint64)
+    for at, shift in enumerate(_SHIFTS):
+        numbers[:, :, 0] |= (places[:, at::8] & 31).astype(np.uint64) << shift
+    raw = numbers.astype(">u8").view(np.uint8)[:, :, 3:].reshape(len(places), groups * 5)
+    known = (places[:, :width] < 32).all(axis=1) & ~raw[:, size:].any(axis=1)  # no spare bits
+    ids = np.zeros((len(texts), size), dtype=np.uint8)
+    ids[spelled] = np.where(known[:, None], raw[:, :size], 0)
+    spelled[spelled] = known
+    return ids, spelled
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 # struct ManifestFileInfo of version 1
-_MANIFEST_FILE_INFO = np.dtype(
+MANIFEST_FILE_INFO = np.dtype(
     {
         "names": ["id", "size_bytes", "num_chunk_refs"],
         "formats": ["V12", "<u8", "<u4"],
@@ -169,7 +169,7 @@ def _decode_head(root: Table, spec_version: int) -> SnapshotHead:
 
 
 def _columns_v1(snapshot: Snapshot, files: list[ManifestFile]) -> dict[str, Column]:
-    records = np.zeros(len(files), dtype=_MANIFEST_FILE_INFO)
+    records = np.zeros(len(files), dtype=MANIFEST_FILE_INFO)
     records["size_bytes"] = [file.size_bytes for file in files]
     records["num_chunk_refs"] = [file.num_refs for file in files]
     structs = records.view(np.uint8).reshape(-1, 32)
@@ -201,7 +201,7 @@ def _decode_manifest_files(root: Table) -> tuple[ManifestFile, ...]:
         counts = newer.rows.scalar("num_chunk_refs").values.tolist()
     else:
         older = root.vector("manifest_files").values
-        records = np.ascontiguousarray(older).view(_MANIFEST_FILE_INFO).reshape(-1)
+        records = np.ascontiguousarray(older).view(MANIFEST_FILE_INFO).reshape(-1)
         ids = [raw.tobytes() for raw in older[:, :12]]
         sizes, counts = records["size_bytes"].tolist(), records["num_chunk_refs"].tolist()
     return tuple(

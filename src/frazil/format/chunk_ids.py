@@ -1,0 +1,81 @@
+"""What collecting garbage needs of snapshots and manifests, without the rest of them."""
+
+from collections.abc import Buffer
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.schema import Field, TableSchema, TableVector
+from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
+from frazil.format.snapshot import MANIFEST_FILE_INFO
+from frazil.ids import ChunkId
+
+
+def _only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
+    """The table with these fields only, some of them of tables that are cut down as well."""
+    fields = [
+        Field(
+            name=field.name,
+            slot=field.slot,
+            kind=kinds[field.name] or field.kind,
+            required=field.required,
+        )
+        for field in schema.fields
+        if field.name in kinds
+    ]
+    return TableSchema(schema.name, tuple(fields))
+
+
+_REF = _only(CHUNK_REF, chunk_id=None)
+_ARRAY = _only(ARRAY_MANIFEST, refs=TableVector(_REF))
+_MANIFEST = _only(MANIFEST, arrays=TableVector(_ARRAY))
+_SNAPSHOT = _only(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestFiles:
+    """The manifests of a snapshot: a row of each column is one of them."""
+
+    ids: npt.NDArray[np.uint8]  # (n, 12)
+    size_bytes: npt.NDArray[np.uint64]  # (n,) of the whole file, 0 if unknown
+    num_refs: npt.NDArray[np.uint32]  # (n,)
+
+    @classmethod
+    def none(cls) -> "ManifestFiles":
+        return cls(np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> "ManifestFiles":
+        return ManifestFiles(self.ids[rows], self.size_bytes[rows], self.num_refs[rows])
+
+
+def decode_manifest_files(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> ManifestFiles:
+    """Of a snapshot file of either version; its nodes are not looked at."""
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    root = decode(envelope.data, _SNAPSHOT)
+    newer = root.tables("manifest_files_v2")
+    if newer.present[0]:
+        rows = newer.rows
+        return ManifestFiles(
+            rows.struct("id").values,
+            rows.scalar("size_bytes").values,
+            rows.scalar("num_chunk_refs").values,
+        )
+    older = np.ascontiguousarray(root.vector("manifest_files").values)
+    records = older.view(MANIFEST_FILE_INFO).reshape(-1)
+    return ManifestFiles(older[:, :12], records["size_bytes"], records["num_chunk_refs"])
+
+
+def decode_chunk_ids(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> npt.NDArray[np.uint8]:
+    """Ids of the chunk objects that a manifest refers to, (m, 12), repeated where it repeats."""
+    envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)
+    del data
+    refs = decode(envelope.data, _MANIFEST).tables("arrays").rows.tables("refs").rows
+    column = refs.struct("chunk_id")
+    found = column.values if column.present.all() else column.values[column.present]
+    return np.ascontiguousarray(found).reshape(-1, ChunkId.size)

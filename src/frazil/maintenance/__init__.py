@@ -1,0 +1,1 @@
+"""What keeps repositories well: each action is a plan, and its execution."""

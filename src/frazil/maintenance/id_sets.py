@@ -1,0 +1,136 @@
+"""Sets of ids as columns: millions of them, twelve bytes each, and no Python object for any."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+type Ids = npt.NDArray[np.uint8]  # (n, 12)
+type Bools = npt.NDArray[np.bool_]
+
+_PENDING = 1 << 18  # ids that wait to be sorted in together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IdSet:
+    """Distinct ids in ascending order: the first eight bytes of each, and the last four."""
+
+    high: npt.NDArray[np.uint64]  # (n,)
+    low: npt.NDArray[np.uint32]  # (n,)
+
+    @classmethod
+    def empty(cls) -> "IdSet":
+        return cls(np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    @classmethod
+    def of(cls, ids: Ids) -> "IdSet":
+        """Ids in any order, any number of times."""
+        return _distinct(*halves(ids))
+
+    @classmethod
+    def union(cls, sets: Iterable["IdSet"]) -> "IdSet":
+        every = list(sets)
+        if len(every) <= 1:
+            return every[0] if every else cls.empty()
+        high = np.concatenate([each.high for each in every])
+        return _distinct(high, np.concatenate([each.low for each in every]))
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    @property
+    def nbytes(self) -> int:
+        return self.high.nbytes + self.low.nbytes
+
+    def ids(self) -> Ids:
+        raw = np.empty((len(self), 12), np.uint8)
+        raw[:, :8] = self.high.astype(">u8").view(np.uint8).reshape(-1, 8)
+        raw[:, 8:] = self.low.astype(">u4").view(np.uint8).reshape(-1, 4)
+        return raw
+
+    def contains(self, ids: Ids) -> Bools:
+        """Of each row of `ids` whether it is in the set."""
+        if not len(self):
+            return np.zeros(len(ids), np.bool_)
+        high, low = halves(ids)
+        at = np.searchsorted(self.high, high)
+        found = self._is_at(at, high, low)
+        # Ids that begin alike are neighbours; random ones never do, but nobody promised random.
+        while True:
+            at += 1
+            more = np.flatnonzero(~found & (at < len(self)))
+            more = more[self.high[at[more]] == high[more]]
+            if not len(more):
+                return found
+            found[more] = self.low[at[more]] == low[more]
+
+    def _is_at(
+        self,
+        at: npt.NDArray[np.int64],
+        high: npt.NDArray[np.uint64],
+        low: npt.NDArray[np.uint32],
+    ) -> Bools:
+        place = np.minimum(at, len(self) - 1)
+        same: Bools = (self.high[place] == high) & (self.low[place] == low)
+        return same
+
+
+class GrowingIdSet:
+    """A set that ids are added to, batch by batch."""
+
+    def __init__(self) -> None:
+        self._sets: list[IdSet] = []
+        self._pending: list[Ids] = []
+        self._waiting = 0
+
+    def add(self, ids: Ids) -> None:
+        self._pending.append(ids)
+        self._waiting += len(ids)
+        if self._waiting >= _PENDING:
+            self._settle()
+
+    def add_set(self, other: IdSet) -> None:
+        self._merge(other)
+
+    def done(self) -> IdSet:
+        self._settle()
+        self._sets = [IdSet.union(self._sets)]
+        return self._sets[0]
+
+    def _settle(self) -> None:
+        if self._pending:
+            pending, self._pending, self._waiting = self._pending, [], 0
+            self._merge(IdSet.of(np.concatenate(pending)))
+
+    def _merge(self, new: IdSet) -> None:
+        # Sets of about one size are merged, as in a merge sort: each id is moved log n times.
+        while self._sets and len(self._sets[-1]) <= 2 * len(new):
+            new = IdSet.union([self._sets.pop(), new])
+        self._sets.append(new)
+
+
+def halves(ids: Ids) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """The first eight and the last four bytes of each id, as numbers in the order of the ids."""
+    high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
+    low = np.ascontiguousarray(ids[:, 8:]).view(">u4")[:, 0].astype(np.uint32)
+    return high, low
+
+
+def ascending(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """The order that sorts them."""
+    order = np.argsort(high)
+    first, second = high[order], low[order]
+    if bool(((first[1:] == first[:-1]) & (second[1:] < second[:-1])).any()):
+        order = np.lexsort((low, high))
+    return order.astype(np.int64, copy=False)
+
+
+def _distinct(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> IdSet:
+    order = ascending(high, low)
+    high, low = high[order], low[order]
+    del order
+    new = np.ones(len(high), np.bool_)
+    np.not_equal(high[1:], high[:-1], out=new[1:])
+    new[1:] |= low[1:] != low[:-1]
+    return IdSet(high, low) if bool(new.all()) else IdSet(high[new], low[new])

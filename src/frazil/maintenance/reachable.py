@@ -1,0 +1,178 @@
+"""What a set of snapshots leads to: ancestors, manifests, chunk objects. Columns, in batches.
+
+    roots -> snapshots     parents are a column of the repo info (files of their own in version 1)
+    snapshots -> manifests what each snapshot file lists; its nodes are not decoded
+    manifests -> chunks    ids of the native references; nothing else of them is decoded
+
+Files are read past the caches, which would forget what sessions need. A file that cannot be read
+raises: whoever deletes what is not reachable must not guess.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files, naming
+from frazil.assets.layout import MANIFESTS, SNAPSHOTS
+from frazil.flatbuf.ragged import Ints
+from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_manifest_files
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import format_ids
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet, ascending, halves
+from frazil.objectstore.protocol import Data
+
+type Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is; 0 if unknown."""
+
+_BYTES_PER_REF = 150  # of a decoded manifest, about
+_UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much is in memory, and in flight, at a time."""
+
+    snapshots: int = 256
+    compressed_bytes: int = 64 << 20  # of manifests
+    decoded_bytes: int = 512 << 20  # of manifests, about
+
+    def limited(
+        self,
+        *,
+        snapshots: int | None = None,
+        compressed_bytes: int | None = None,
+        decoded_bytes: int | None = None,
+    ) -> "Budget":
+        """No more than the caller allows."""
+        return Budget(
+            snapshots=max(1, min(self.snapshots, snapshots or self.snapshots)),
+            compressed_bytes=min(self.compressed_bytes, compressed_bytes or self.compressed_bytes),
+            decoded_bytes=min(self.decoded_bytes, decoded_bytes or self.decoded_bytes),
+        )
+
+
+def root_rows(info: RepoInfo) -> list[int]:
+    """Rows of the snapshots that branches and tags point to."""
+    return sorted({*info.branches.values(), *info.tags.values()})
+
+
+def reachable_rows(info: RepoInfo, roots: Iterable[int]) -> Ints:
+    """Rows of these snapshots and of all their ancestors, in ascending order."""
+    seen = set[int]()
+    for root in roots:
+        for row in info.snapshots.ancestors(root):
+            if row in seen:
+                break
+            seen.add(row)
+    return np.array(sorted(seen), dtype=np.int64)
+
+
+def ids_of_rows(info: RepoInfo, rows: Sequence[int] | Ints) -> npt.NDArray[np.uint8]:
+    """Ids of these snapshots, (n, 12)."""
+    raw = b"".join(info.snapshots.id(int(row)).raw for row in rows)
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 12)
+
+
+def manifests_of(
+    files: Files,
+    snapshots: npt.NDArray[np.uint8],
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> ManifestFiles:
+    """The manifests that these snapshots, (n, 12), list: each once, in ascending order of id."""
+    found = ManifestFiles.none()
+    for some in manifests_by_snapshot(files, snapshots, budget=budget, progress=progress):
+        found = united([found, *some])
+    return found
+
+
+def manifests_by_snapshot(
+    files: Files,
+    snapshots: npt.NDArray[np.uint8],
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Iterator[list[ManifestFiles]]:
+    """What each snapshot lists, in the order given, some of them at a time."""
+    at_once = (budget or Budget()).snapshots
+    names = format_ids(snapshots)
+    load = partial(_load, files, SNAPSHOTS, decode_manifest_files)
+    for start in range(0, len(names), at_once):
+        yield files.pool.map(load, names[start : start + at_once])
+        if progress is not None:
+            progress("reading snapshots", min(start + at_once, len(names)), len(names))
+
+
+def united(parts: Sequence[ManifestFiles]) -> ManifestFiles:
+    """Each manifest once, in ascending order of id."""
+    every = ManifestFiles(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.size_bytes for part in parts]),
+        np.concatenate([part.num_refs for part in parts]),
+    )
+    high, low = halves(every.ids)
+    order = ascending(high, low)
+    high, low = high[order], low[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    return every.take(order[new])
+
+
+def chunks_of(
+    files: Files,
+    manifests: ManifestFiles,
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> IdSet:
+    """The chunk objects that these manifests refer to."""
+    found = GrowingIdSet()
+    for _, ids in read_manifests(
+        files, manifests, decode_chunk_ids, budget=budget, progress=progress
+    ):
+        found.add(ids)
+    return found.done()
+
+
+def read_manifests[T](
+    files: Files,
+    manifests: ManifestFiles,
+    decode: Callable[[Data], T],
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[int, T]]:
+    """Row and content of each manifest, in the order given; a batch of them is in memory."""
+    names = format_ids(manifests.ids)
+    load = partial(_load, files, MANIFESTS, decode)
+    for start, stop in batches(manifests, budget or Budget()):
+        yield from enumerate(files.pool.map(load, names[start:stop]), start)
+        if progress is not None:
+            progress("reading manifests", stop, len(names))
+
+
+def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int]]:
+    """Rows from, to: as many as fit into the budget, and at least one."""
+    sizes = np.where(manifests.size_bytes == 0, _UNKNOWN_BYTES, manifests.size_bytes)
+    stored = np.cumsum(sizes.astype(np.int64))
+    decoded = np.cumsum(manifests.num_refs.astype(np.int64)) * _BYTES_PER_REF
+    start = 0
+    while start < len(manifests):
+        before = (int(stored[start - 1]), int(decoded[start - 1])) if start else (0, 0)
+        stop = min(
+            int(np.searchsorted(stored, before[0] + budget.compressed_bytes, side="right")),
+            int(np.searchsorted(decoded, before[1] + budget.decoded_bytes, side="right")),
+        )
+        stop = max(stop, start + 1)
+        yield start, stop
+        start = stop
+
+
+def _load[T](files: Files, folder: str, decode: Callable[[Data], T], name: str) -> T:
+    key = folder + name
+    with naming(key):
+        return decode(files.store.get(key).data)
