@@ -137,6 +137,7 @@ __all__ = [
     "spec_version",
     "supported_spec_versions",
     "tigris_storage",
+    "upgrade_icechunk_repository",
     "user_agent",
 ]
 

@@ -37,6 +37,7 @@ from frazil.api.credentials import (
 )
 from frazil.api.inspection import AncestryGraph
 from frazil.api.kinds import CommitMethod, ErrorKind
+from frazil.api.moving import upgrade_icechunk_repository
 from frazil.api.repository import Repository
 from frazil.api.session import ForkSession, IcechunkStore, Session
 from frazil.api.storage import Storage
@@ -243,5 +244,6 @@ __all__ = [
     "spec_version",
     "supported_spec_versions",
     "tigris_storage",
+    "upgrade_icechunk_repository",
     "user_agent",
 ]

@@ -1,0 +1,1 @@
+"""From an older format to a newer one."""
