@@ -1,0 +1,211 @@
+"""All manifests of a branch's tip, written anew: cut as the configuration says now.
+
+    plan      what the tip has, and jobs that read some old manifests and write some new ones
+    write     the jobs, in waves of bounded size; here, or elsewhere
+    commit    one snapshot with the new manifests; what it holds is what its parent holds
+
+Nothing is compared: settings of compression take effect as well as those of splitting.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.errors import ConflictError, FormatError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_sets import ChunkSet
+from frazil.format.conditions import SplitAnyDimension, SplitPathMatches
+from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
+from frazil.format.config_codec import encode_config
+from frazil.format.manifest import Manifest
+from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs, waves
+from frazil.maintenance.quiet_files import quiet_files
+from frazil.paths import NodePath
+from frazil.repo.attached_manifests import AttachedManifest
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.repo.split_rules import cell_sizes
+
+type CommitMethod = Literal["new_commit", "amend"]
+
+REFS_AT_ONCE = 1_000_000  # in memory, a few times over
+_RESERVED = "__icechunk"
+_UNSPLIT = ManifestSplittingConfig(
+    split_sizes=((SplitPathMatches(".*"), ((SplitAnyDimension(), 2**32 - 1),)),)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePlan:
+    branch: str
+    snapshot: SnapshotId  # at the tip
+    commit_method: CommitMethod
+    arrays: tuple[NodePath, ...]  # those that have manifests
+    manifests: int  # read, each counted once for an array
+    references: int  # in them
+    bytes: int
+    jobs: tuple[RewriteJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What a job wrote; `first` is that of the job, and orders what jobs of one array wrote."""
+
+    path: NodePath
+    first: int
+    manifests: tuple[AttachedManifest, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    snapshot: SnapshotId
+    arrays: int
+    manifests_before: int
+    manifests: int
+    references: int
+    bytes: int
+
+
+def plan_rewrite_manifests(
+    repository: Repository, branch: str, commit_method: CommitMethod = "new_commit"
+) -> RewritePlan:
+    """Reads the snapshot only."""
+    _require_method(repository, commit_method)
+    session = repository.writable_session(branch)  # raises if nothing may be written
+    files = {file.id: file for file in session.base.manifest_files}
+    num_refs = {each: file.num_refs for each, file in files.items()}
+    jobs: list[RewriteJob] = []
+    arrays, read = [], list[ManifestId]()
+    for node in session.base.nodes:
+        if node.array is None or not node.array.manifests:
+            continue
+        cell = cell_sizes(session.files.settings.splitting, node)
+        arrays.append(node.path)
+        read += [ref.id for ref in node.array.manifests]
+        jobs += plan_jobs(node, node.array, cell=cell, num_refs=num_refs, most=REFS_AT_ONCE)
+    known = {each: files[each] for each in read if each in files}
+    return RewritePlan(
+        branch=branch,
+        snapshot=session.snapshot_id,
+        commit_method=commit_method,
+        arrays=tuple(arrays),
+        manifests=len(read),
+        references=sum(file.num_refs for file in known.values()),
+        bytes=sum(file.size_bytes for file in known.values()),
+        jobs=tuple(jobs),
+    )
+
+
+def rewrite_manifests(
+    repository: Repository,
+    plan: RewritePlan,
+    message: str,
+    metadata: Mapping[str, Any] | None = None,
+) -> RewriteResult:
+    """Raises ConflictError if the branch is no longer where it was when this was planned."""
+    files = quiet_files(repository)
+    written = [done for wave in waves(plan.jobs, REFS_AT_ONCE) for done in write_jobs(files, wave)]
+    return commit_rewritten(repository, plan, written, message, metadata)
+
+
+def write_jobs(files: Files, jobs: Sequence[RewriteJob]) -> list[Rewritten]:
+    """All of them at once: what they read is in memory together."""
+    wanted = list(dict.fromkeys(each for job in jobs for each in job.manifests))
+    loaded = dict(zip(wanted, files.pool.map(files.fetch_manifest, wanted), strict=True))
+    parts: list[tuple[int, ChunkRefs]] = []
+    for number, job in enumerate(jobs):
+        found = [loaded[each].arrays.get(job.node) for each in job.manifests]
+        parts += [
+            (number, part) for part in job.parts([refs for refs in found if refs is not None])
+        ]
+    del loaded
+
+    def put(part: tuple[int, ChunkRefs]) -> AttachedManifest:
+        number, refs = part
+        manifest = Manifest(id=ManifestId.random(), arrays={jobs[number].node: refs})
+        return AttachedManifest(
+            file=files.put_manifest(manifest),
+            extents=refs.bounding_box(),
+            changed=ChunkSet.of(np.zeros((0, refs.ndim), dtype=np.uint32)),
+        )
+
+    by_job: list[list[AttachedManifest]] = [[] for _ in jobs]
+    for (number, _), stored in zip(parts, files.pool.map(put, parts), strict=True):
+        by_job[number].append(stored)
+    return [
+        Rewritten(job.path, job.first, tuple(some)) for job, some in zip(jobs, by_job, strict=True)
+    ]
+
+
+def commit_rewritten(
+    repository: Repository,
+    plan: RewritePlan,
+    written: Iterable[Rewritten],
+    message: str,
+    metadata: Mapping[str, Any] | None = None,
+) -> RewriteResult:
+    """One snapshot with what all jobs of the plan wrote, which may be in any order."""
+    session = _session_at(repository, plan)
+    by_path: dict[NodePath, list[AttachedManifest]] = {path: [] for path in plan.arrays}
+    for done in sorted(written, key=attrgetter("first")):
+        by_path[done.path] += done.manifests
+    for path, manifests in by_path.items():
+        array = session.node(path).array
+        replaced = () if array is None else tuple(ref.id for ref in array.manifests)
+        session.attach_manifests(path, manifests, replaced)
+    conclude = session.amend if plan.commit_method == "amend" else session.commit
+    snapshot = conclude(message, _with_splitting(repository, metadata), allow_empty=True)
+    new = [each.file for manifests in by_path.values() for each in manifests]
+    return RewriteResult(
+        snapshot=snapshot,
+        arrays=len(plan.arrays),
+        manifests_before=plan.manifests,
+        manifests=len(new),
+        references=sum(file.num_refs for file in new),
+        bytes=sum(file.size_bytes for file in new),
+    )
+
+
+def _session_at(repository: Repository, plan: RewritePlan) -> Session:
+    session = repository.writable_session(plan.branch)
+    if session.snapshot_id != plan.snapshot:
+        raise ConflictError(
+            f"branch `{plan.branch}` is at {session.snapshot_id}, expected {plan.snapshot}",
+            expected_parent=str(plan.snapshot),
+            actual_parent=str(session.snapshot_id),
+        )
+    return session
+
+
+def _with_splitting(repository: Repository, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Commit metadata that tells how manifests are split, where the reference notes it."""
+    given = dict(metadata or {})
+    reserved = given.get(_RESERVED)
+    splitting = {"splitting_config": _splitting(repository.config)}
+    return {**given, _RESERVED: {**(reserved if isinstance(reserved, dict) else {}), **splitting}}
+
+
+def _splitting(config: RepositoryConfig) -> Json:
+    chosen = None if config.manifest is None else config.manifest.splitting
+    told = RepositoryConfig(manifest=ManifestConfig(splitting=chosen or _UNSPLIT))
+    match encode_config(told):
+        case {"manifest": {"splitting": splitting}}:
+            return splitting
+        case _:
+            return None
+
+
+def _require_method(repository: Repository, method: str) -> None:
+    if method not in ("new_commit", "amend"):
+        raise ValueError(f"Invalid commit method: {method!r}. Expected 'new_commit' or 'amend'.")
+    if method == "amend" and repository.spec_version == 1:
+        raise FormatError(
+            "amend is not supported for spec version 1 repositories, use new commit instead",
+            kind="unsupported-operation-for-version",
+        )
