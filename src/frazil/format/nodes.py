@@ -106,7 +106,7 @@ class Nodes:
         if self._paths:
             return self._find_raw(path.raw)
         names = self.table.string("path")  # to list them all would take longer
-        row = bisect_left(range(len(self)), path.raw, key=names.item)
+        row = bisect_left(range(len(self)), path.raw, key=lambda row: names.item(row) or b"")
         return row if row < len(self) and names.item(row) == path.raw else -1
 
     def under(self, path: NodePath) -> Sequence[int]:

@@ -1,9 +1,8 @@
 """What changed between two snapshots, or since a session began."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -16,9 +15,6 @@ from frazil.format.snapshot import Node, NodeNames
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-
-_ID = np.dtype("<u8")  # a node id, seen as a number
-_FEW = 500  # nodes that are sooner looked for than all of them listed
 
 
 class PathSet(AbstractSet[NodePath]):
@@ -84,20 +80,19 @@ class SnapshotPaths:
         except InvalidInputError as error:
             raise FormatError(f"node path is not valid: {error}") from error
 
-    def texts(self, ids: Collection[bytes]) -> Iterable[str]:
-        """Paths of those that are known. If they are few, others are not looked at."""
-        if len(ids) > _FEW:
-            return filter(None, map(self._all().get, ids))
-        return self._few_texts(ids)
-
-    def _few_texts(self, ids: Iterable[bytes]) -> Iterator[str]:
-        wanted = np.frombuffer(b"".join(ids), _ID)
+    def texts(self, ids: npt.NDArray[np.uint8]) -> Iterator[str]:
+        """Paths of those of the (n, 8) ids that are known, each once."""
+        wanted = np.unique(_numbers(ids))
         for names in self._snapshots:
-            if len(wanted):
-                found = np.ascontiguousarray(names.ids).view(_ID).reshape(-1)
-                rows = np.flatnonzero(np.isin(found, wanted))
-                wanted = wanted[~np.isin(wanted, found[rows])]
-                yield from (text or "" for text in names.paths.take(rows).pruned().to_texts())
+            if not len(wanted):
+                return
+            found = _numbers(names.ids)
+            places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+            is_wanted = wanted[places] == found
+            rows, seen = np.flatnonzero(is_wanted), np.zeros(len(wanted), np.bool_)
+            seen[places[rows]] = True
+            wanted = wanted[~seen]
+            yield from names.paths.strings.take(names.paths.codes[rows]).to_texts()
 
     def _all(self) -> dict[bytes, str]:
         if not self._known:
@@ -105,6 +100,11 @@ class SnapshotPaths:
                 texts = cast("list[str]", names.paths.to_texts())  # every node has one
                 self._known.update(zip(raw_ids(names.ids), texts, strict=True))
         return self._known
+
+
+def _numbers(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """(n, 8) ids, each seen as a number."""
+    return np.ascontiguousarray(ids).view("<u8").reshape(-1)
 
 
 def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
@@ -116,10 +116,13 @@ def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
     logs = list(logs)
 
     def paths(column: str) -> PathSet:
-        ids = set(chain.from_iterable(raw_ids(getattr(log, column)) for log in logs))
+        parts = [ids for log in logs if len(ids := getattr(log, column))]
+        if not parts:
+            return PathSet()
+        ids = np.concatenate(parts)
         if isinstance(path_of, SnapshotPaths):
             return PathSet.of_texts(path_of.texts(ids))
-        found = (path_of(NodeId(raw)) for raw in ids)
+        found = (path_of(NodeId(raw)) for raw in set(raw_ids(ids)))
         return PathSet(path for path in found if path is not None)
 
     return Diff(
