@@ -14,8 +14,9 @@ import frazil
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, ObjectNotFoundError, RefNotFoundError
 from frazil.objectstore.credentials import LocalFileSystemAccess
+from frazil.spark.pipelines import clone_shallow
 from frazil.spark.pipelines.clone import clone
-from tests.spark.repositories import make_weather
+from tests.spark.repositories import fill_weather, make_weather
 
 pytestmark = pytest.mark.spark
 
@@ -112,6 +113,136 @@ def test_a_clone_that_lacks_an_object_is_no_repository(
     with pytest.raises(ObjectNotFoundError, match=lost.name):
         clone(spark, source, tmp_path / "target")
     assert not Repository.exists(local_filesystem_storage(tmp_path / "target"))
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Repository:
+    """Of version 1, with a tag that was deleted."""
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=16)
+    storage = local_filesystem_storage(tmp_path / "source")
+    source = Repository.create(storage, config, spec_version=1)
+    with source.transaction("main", message="weather") as store:
+        fill_weather(zarr.group(store))
+    for tag in ("v1", "gone"):
+        source.create_tag(tag, source.lookup_branch("main"))
+    source.delete_tag("gone")
+    source.create_branch("dev", source.lookup_branch("main"))
+    change(source, 7.0, "dev")
+    return source
+
+
+def test_a_clone_of_version_1_is_of_version_1_and_grows_with_it(
+    spark: SparkSession, old: Repository, tmp_path: Path
+) -> None:
+    source, first = old, clone(spark, old, tmp_path / "target")
+    made = opened(tmp_path / "target")
+    assert made.spec_version == 1
+    assert made.config.inline_chunk_threshold_bytes == 16
+    assert history(made, "dev") == history(source, "dev")
+    assert (made.list_tags(), made.list_branches()) == ({"v1"}, {"main", "dev"})
+    for version in ({"branch": "main"}, {"branch": "dev"}, {"tag": "v1"}):
+        np.testing.assert_array_equal(t2m(made, **version), t2m(source, **version))
+    by_icechunk = icechunk.Repository.open(
+        icechunk.local_filesystem_storage(str(tmp_path / "target"))
+    )
+    np.testing.assert_array_equal(t2m(by_icechunk, branch="dev"), t2m(source, branch="dev"))
+    with pytest.raises(frazil.IcechunkError):
+        made.create_tag("gone", made.lookup_branch("main"))  # its name is used up, as there
+
+    change(source, 1.0)
+    source.delete_branch("dev")
+    more = clone(spark, source, tmp_path / "target")
+    assert 0 < more.copied < first.copied
+    assert opened(tmp_path / "target").list_branches() == {"main"}
+    np.testing.assert_array_equal(t2m(opened(tmp_path / "target")), t2m(source))
+    change(made, 9.0)
+    with pytest.raises(ConflictError, match="another repository"):
+        clone(spark, source, tmp_path / "target")
+
+
+def test_clones_of_version_1_with_some_refs_and_with_no_chunks(
+    spark: SparkSession, old: Repository, tmp_path: Path
+) -> None:
+    source = old
+    only = clone(spark, source, tmp_path / "tagged", refs=["v1"])
+    assert only.snapshots == 2
+    assert opened(tmp_path / "tagged").lookup_branch("main") == source.lookup_tag("v1")
+    with pytest.raises(RefNotFoundError, match="nope"):
+        clone(spark, source, tmp_path / "other", refs=["nope"])
+    make_weather(tmp_path / "newer")
+    with pytest.raises(ConflictError, match="of version 2"):
+        clone(spark, source, tmp_path / "newer")
+    with pytest.raises(ConflictError, match="of version 1"):
+        clone(spark, tmp_path / "newer", tmp_path / "source")
+
+    clone(spark, source, tmp_path / "view", deep=False)
+    prefix = f"file://{tmp_path}/source/chunks/"
+    seen = opened(
+        tmp_path / "view", authorize_virtual_chunk_access={prefix: LocalFileSystemAccess()}
+    )
+    assert seen.spec_version == 1
+    for version in ({"branch": "main"}, {"branch": "dev"}, {"tag": "v1"}):
+        np.testing.assert_array_equal(t2m(seen, **version), t2m(source, **version))
+
+
+def test_a_shallow_clone_cuts_manifests_as_its_source_and_is_taken_up_when_interrupted(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splitting = frazil.ManifestSplittingConfig.from_dict(
+        {
+            frazil.ManifestSplitCondition.AnyArray(): {
+                frazil.ManifestSplitDimCondition.DimensionName("time"): 2
+            }
+        }
+    )
+    config = frazil.RepositoryConfig(
+        inline_chunk_threshold_bytes=16, manifest=frazil.ManifestConfig(splitting=splitting)
+    )
+    source = Repository.create(local_filesystem_storage(tmp_path / "source"), config)
+    with source.transaction("main", message="weather") as store:
+        group = zarr.group(store)
+        fill_weather(group)
+        group.create_array("scalar", data=np.array(3.5))
+        group.create_array("never", shape=(4, 4), chunks=(1, 1), dtype="i2")
+    source.create_tag("same", source.lookup_branch("main"))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clone_shallow, "_publish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            clone(spark, source, tmp_path / "target", deep=False)
+    result = clone(spark, source, tmp_path / "target", deep=False)
+    prefix = f"file://{tmp_path}/source/chunks/"
+    made = opened(
+        tmp_path / "target", authorize_virtual_chunk_access={prefix: LocalFileSystemAccess()}
+    )
+    assert made.lookup_tag("same") == made.lookup_branch("main")
+    ours = made.list_manifest_files(made.lookup_branch("main"))
+    theirs = source.list_manifest_files(source.lookup_branch("main"))
+    assert result.snapshots == 1
+    assert result.objects == len(ours)
+    assert sorted(one.num_chunk_refs for one in ours) == sorted(
+        one.num_chunk_refs for one in theirs
+    )
+    found = zarr.open_group(made.readonly_session("main").store, mode="r")
+    wanted = zarr.open_group(source.readonly_session("main").store, mode="r")
+    assert sorted(found.array_keys()) == sorted(wanted.array_keys())
+    for name, array in wanted.arrays():
+        np.testing.assert_array_equal(found[name], array[...])
+    by_icechunk = icechunk.Repository.open(
+        icechunk.local_filesystem_storage(str(tmp_path / "target")),
+        authorize_virtual_chunk_access=icechunk.containers_credentials(
+            {prefix: icechunk.credentials.LocalFileSystemAccess}
+        ),
+    )
+    np.testing.assert_array_equal(t2m(by_icechunk, tag="same"), t2m(source))
+    stored = zarr.open_array(source.readonly_session("main").store, path="t2m", mode="r")
+    tip = next(iter(made.ancestry(branch="main")))
+    assert tip.parent_id is not None
+    diff = made.diff(from_snapshot_id=tip.parent_id, to_branch="main")
+    assert len(diff.updated_chunks["/t2m"]) == stored.nchunks_initialized
 
 
 def test_a_shallow_clone_refers_to_the_chunks_of_its_source(

@@ -117,7 +117,7 @@ def attach(
         if found is not None:
             by_array[row["array"]].append(found)
     count = sum(each.changed.count for some in by_array.values() for each in some)
-    writer = partial(_write_log, spark, job.base) if count > CHUNKS_LOGGED_HERE else None
+    writer = partial(write_log, spark, job.base) if count > CHUNKS_LOGGED_HERE else None
     for target in job.targets:
         replaced: list[ManifestId] = [ref.id for ref in target.rewrite]
         name = job.layout.arrays[target.array].name
@@ -127,7 +127,7 @@ def attach(
     return count
 
 
-def _write_log(
+def write_log(
     spark: SparkSession,
     base: Session,
     log: TransactionLog,

@@ -7,31 +7,31 @@ from time import perf_counter
 
 from pyspark.sql import SparkSession
 
-from frazil.assets.layout import REPO_INFO
-from frazil.errors import ConflictError, InvalidInputError, ObjectNotFoundError
-from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.storage_config import VirtualChunkContainer
-from frazil.objectstore.protocol import Absent, Blob, Matches, ObjectStore, Precondition
-from frazil.repo.repository import Repository
+from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.clone_deep import (
-    MAIN,
-    CopyObjects,
-    choose_refs,
-    copied,
-    object_keys,
-)
-from frazil.spark.pipelines.clone_shallow import container_of, copy_refs, create_shallow
-from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.clone_deep import CopyObjects, copied, object_keys
+from frazil.spark.pipelines.clone_origin import Origin, read_origin
+from frazil.spark.pipelines.clone_shallow import ShallowClone, container_of
+from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
 from frazil.spark.pipelines.running import cancelled_on_interrupt, collect
-from frazil.spark.place import format_path, open_place
-from frazil.spark.progress import ProgressOption, create_counter, progress_callback, watched
+from frazil.spark.progress import (
+    JobProgress,
+    ProgressCallback,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watched,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneResult:
-    """`objects` are those that the clone needs, `copied` those that were not there."""
+    """`objects` are those that the clone needs, `copied` those that were not there.
+
+    Of a shallow clone `objects` are the manifests, all of them written.
+    """
 
     target: str
     snapshots: int
@@ -49,6 +49,8 @@ def clone(
     deep: bool = True,
     refs: Sequence[str] | None = None,
     container: VirtualChunkContainer | None = None,
+    storage: StorageOptions | None = None,
+    target_storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> CloneResult:
     """Makes a repository of its own out of another.
@@ -63,6 +65,8 @@ def clone(
             virtual references to the chunks of the source, where they must stay.
         refs: branches and tags; by default all of them.
         container: for a shallow clone of a bucket: how its `chunks/` are reached.
+        storage: how the bucket that `source` names is reached, as in `frazil.s3_storage`.
+        target_storage: the same of the bucket that `target` names.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -72,34 +76,52 @@ def clone(
         StorageError: an object is missing, or did not arrive in full.
     """
     started = perf_counter()
-    repository = open_shared(source)
-    if repository.spec_version != 2:
-        raise InvalidInputError("only repositories of version 2 can be cloned")
+    repository = open_shared(source, storage)
+    origin = read_origin(repository, refs)
+    store = open_target(target, target_storage)
     note = CommitNote(
         operation="clone", application=spark.conf.get("spark.app.name", "spark") or "spark"
     )
-    place = format_path(str(target))
-    store = open_place(place)
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
-        if not deep:
-            return _shallow(
-                repository, store, note, target=str(target), refs=refs, container=container
+        if deep:
+            counts = _deep(spark, repository.store, store, origin, tell)
+            snapshots = len(origin.snapshots)
+        else:
+            place = container or container_of(repository.store)
+            tell(JobProgress("Writing manifests", 0, 0))
+            made = ShallowClone(spark, repository, store, place, note).make(
+                {**origin.branches, **origin.tags}, tags=origin.tags.keys()
             )
-        counter = create_counter(spark)
-        with watched(counter, "Cloning", 0, tell):
-            entry, info = _entry(repository.store, refs)
-            before = _require_clone(store, info)
-            keys = object_keys(spark, repository.store, info, with_log=refs is None)
-            table = collect(copied(keys, CopyObjects(repository.store, store, counter)))
-    rows = table.to_pylist()
-    store.put(REPO_INFO, entry, when=before)
+            snapshots, counts = made.snapshots, (made.manifests, made.manifests, made.size_bytes)
     return CloneResult(
         target=str(target),
-        snapshots=len(info.snapshots),
-        objects=sum(row["objects"] for row in rows) + 1,
-        copied=sum(row["copied"] for row in rows),
-        bytes=sum(row["bytes"] for row in rows),
+        snapshots=snapshots,
+        objects=counts[0],
+        copied=counts[1],
+        bytes=counts[2],
         seconds=perf_counter() - started,
+    )
+
+
+def _deep(
+    spark: SparkSession,
+    source: ObjectStore,
+    target: ObjectStore,
+    origin: Origin,
+    tell: ProgressCallback,
+) -> tuple[int, int, int]:
+    """Objects there are, those copied, and their bytes."""
+    found = origin.find_clone(target)
+    counter = create_counter(spark)
+    with watched(counter, "Cloning", 0, tell):
+        keys = object_keys(spark, source, origin)
+        table = collect(copied(keys, CopyObjects(source, target, counter)))
+    origin.entry.publish(target, found)
+    rows = table.to_pylist()
+    return (
+        sum(row["objects"] for row in rows) + 1,
+        sum(row["copied"] for row in rows),
+        sum(row["bytes"] for row in rows),
     )
 
 
@@ -120,66 +142,17 @@ def explain_clone(
     *,
     deep: bool = True,
     refs: Sequence[str] | None = None,
+    storage: StorageOptions | None = None,
+    target_storage: StorageOptions | None = None,
 ) -> ClonePlan:
     """What `clone` would do. Raises RefNotFoundError, ConflictError."""
-    store = open_place(format_path(str(target)))
-    _, info = _entry(open_shared(source).store, refs)
-    exists = not isinstance(_require_clone(store, info), Absent)
+    origin = read_origin(open_shared(source, storage), refs)
+    found = origin.find_clone(open_target(target, target_storage))
+    tips = {*origin.branches.values(), *origin.tags.values()}
     return ClonePlan(
         target=str(target),
-        exists=exists,
-        branches=tuple(sorted(info.branches)),
-        tags=tuple(sorted(info.tags)),
-        snapshots=len(info.snapshots) if deep else len(info.branches) + len(info.tags),
-    )
-
-
-def _entry(store: ObjectStore, refs: Sequence[str] | None) -> tuple[bytes, RepoInfo]:
-    """The entry point of the clone: the source's, as of now, or one with fewer refs."""
-    data = bytes(store.get(REPO_INFO).data)
-    info = decode_repo_info(data)
-    chosen = choose_refs(info, refs)
-    return (data if refs is None else encode_repo_info(chosen)), chosen
-
-
-def _require_clone(target: ObjectStore, info: RepoInfo) -> Precondition:
-    """The target is empty, or an earlier clone: nothing but what the source has."""
-    try:
-        blob: Blob = target.get(REPO_INFO)
-    except ObjectNotFoundError:
-        return Absent()
-    there = decode_repo_info(blob.data)
-    for name, row in {**there.branches, **there.tags}.items():
-        if info.snapshots.find(there.snapshots.id(row)) < 0:
-            raise ConflictError(
-                f"{name!r} at the target is at {there.snapshots.id(row)}, which the source does not"
-                " have: it is another repository, or was changed since it was cloned"
-            )
-    return Matches(blob.version)
-
-
-def _shallow(
-    source: Repository,
-    store: ObjectStore,
-    note: CommitNote,
-    *,
-    target: str,
-    refs: Sequence[str] | None,
-    container: VirtualChunkContainer | None,
-) -> CloneResult:
-    started = perf_counter()
-    choose_refs(source.repo_info(), refs)  # says what is missing, before anything is made
-    place = container or container_of(source.store)
-    made = create_shallow(source, store, place)
-    names = refs if refs is not None else [*sorted(source.branches()), *sorted(source.tags())]
-    copy_refs(source, made, names, place.url_prefix, note)
-    if MAIN not in names:
-        made.reset_branch(MAIN, {**made.branches(), **made.tags()}[names[0]])
-    return CloneResult(
-        target=target,
-        snapshots=len(names),
-        objects=0,
-        copied=0,
-        bytes=0,
-        seconds=perf_counter() - started,
+        exists=bool(found),
+        branches=tuple(sorted(origin.branches)),
+        tags=tuple(sorted(origin.tags)),
+        snapshots=len(origin.snapshots if deep else tips),
     )

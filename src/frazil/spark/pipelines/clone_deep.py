@@ -1,6 +1,6 @@
 """Every object of a repository that some refs lead to, copied by executors.
 
-    driver      refs -> snapshots (the repo info lists them)
+    driver      refs -> snapshots (clone_origin.py)
     executors   snapshots -> manifests -> chunks, each named once; missing ones are copied
     driver      the entry point, last: before it there is no repository at the target
 
@@ -8,38 +8,27 @@ Objects never change under their name, so what is at the target in full size is 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.assets.layout import (
-    OVERWRITTEN,
-    chunk_key,
-    manifest_key,
-    snapshot_key,
-    transaction_key,
-)
-from frazil.clock import system_clock
-from frazil.errors import ObjectNotFoundError, RefNotFoundError, StorageError
-from frazil.flatbuf.columns import ScalarColumn
+from frazil.assets.layout import CHUNKS, manifest_key, snapshot_key
+from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.manifest import decode_manifest
 from frazil.format.payloads import RefKind
-from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.format.snapshot import decode_snapshot
-from frazil.format.updates import RepoInitialized, Update
-from frazil.ids import ChunkId, SnapshotId
+from frazil.ids import SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.failures import carrying_errors
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
+from frazil.spark.pipelines.clone_origin import Origin
 from frazil.spark.pipelines.running import map_arrow, map_tasks
 from frazil.spark.progress import Counter
 from frazil.spark.workers import tame_gc
 
-MAIN = "main"
 KEYS = pa.schema([("key", pa.string())])
 COUNTS = pa.schema([("objects", pa.int64()), ("copied", pa.int64()), ("bytes", pa.int64())])
 _BATCH = 4096  # keys
@@ -76,7 +65,7 @@ class ListChunks:
                     for refs in manifest.arrays.values():
                         native = refs.chunk_id[refs.kind == RefKind.NATIVE]
                         ids = np.unique(np.ascontiguousarray(native), axis=0)
-                        yield from _batches([chunk_key(ChunkId(raw.tobytes())) for raw in ids])
+                        yield from _batches([CHUNKS + name for name in format_ids(ids)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,57 +105,20 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str) -> int | Non
     return expected
 
 
-def object_keys(
-    spark: SparkSession, store: ObjectStore, info: RepoInfo, *, with_log: bool
-) -> DataFrame:
-    """All keys but the entry point's, each once."""
-    ids = [str(info.snapshots.id(row)) for row in range(len(info.snapshots))]
+def object_keys(spark: SparkSession, store: ObjectStore, origin: Origin) -> DataFrame:
+    """All keys but those of the entry point, each once."""
+    ids = tuple(map(str, origin.snapshots))
     partitions = parallelism(spark) * TASKS_PER_CORE
-    manifests = map_tasks(spark, len(ids), partitions, ListManifests(store, tuple(ids)), KEYS)
+    manifests = map_tasks(spark, len(ids), partitions, ListManifests(store, ids), KEYS)
     manifests = manifests.distinct()
     chunks = map_arrow(manifests, ListChunks(store), KEYS).distinct()
-    known = [snapshot_key(SnapshotId.parse(one)) for one in ids]
-    known += [transaction_key(SnapshotId.parse(one)) for one in ids]
-    for row in range(len(info.snapshots)):  # logs that outlived their snapshots
-        known += [transaction_key(SnapshotId(raw)) for raw in info.snapshots.pruned_logs(row)]
-    if with_log:
-        known += [one.key for one in store.list(OVERWRITTEN)]
-    listed = map_tasks(spark, len(known), partitions, _Listed(tuple(known)), KEYS)
+    known = (*map(snapshot_key, origin.snapshots), *origin.keys)
+    listed = map_tasks(spark, len(known), partitions, _Listed(known), KEYS)
     return listed.union(manifests).union(chunks).repartition(partitions)
 
 
 def copied(keys: DataFrame, copy: CopyObjects) -> DataFrame:
     return map_arrow(keys, copy, COUNTS)
-
-
-def choose_refs(info: RepoInfo, refs: Sequence[str] | None) -> RepoInfo:
-    """The repository with these branches and tags alone, and the snapshots they lead to.
-
-    All, if nothing is said. Every repository has a branch main: if it is not among them, it is
-    where the first of them is. The ops log starts anew.
-    """
-    if refs is None:
-        return info
-    unknown = [name for name in refs if name not in info.branches and name not in info.tags]
-    if unknown or not refs:
-        raise RefNotFoundError(f"no branch or tag {', '.join(map(repr, unknown)) or 'is named'}")
-    branches = {name: row for name, row in info.branches.items() if name in refs}
-    tags = {name: row for name, row in info.tags.items() if name in refs}
-    first = branches.get(refs[0], tags.get(refs[0], 0))
-    branches = {MAIN: first, **branches}
-    tips = {*branches.values(), *tags.values()}
-    rows = np.array(sorted({row for tip in tips for row in info.snapshots.ancestors(tip)}))
-    new_row = np.full(len(info.snapshots) + 1, -1)
-    new_row[rows] = np.arange(len(rows))
-    return replace(
-        info,
-        branches={name: int(new_row[row]) for name, row in branches.items()},
-        tags={name: int(new_row[row]) for name, row in tags.items()},
-        snapshots=_only(info.snapshots, rows, new_row),
-        deleted_tags=(),
-        updates=(Update(kind=RepoInitialized(), updated_at_us=system_clock(), backup_path=None),),
-        before_updates=None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +127,6 @@ class _Listed:
 
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
         return _batches([self.keys[task] for task in tasks])
-
-
-def _only(
-    snapshots: SnapshotInfos, rows: npt.NDArray[np.int64], new_row: npt.NDArray[np.int64]
-) -> SnapshotInfos:
-    table = snapshots.table.take(rows)
-    parents = new_row[table.scalar("parent_offset").values]
-    return SnapshotInfos(table.replace(parent_offset=ScalarColumn.of(parents, "i4")))
 
 
 def _size(store: ObjectStore, key: str) -> int | None:

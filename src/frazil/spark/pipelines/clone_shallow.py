@@ -1,29 +1,44 @@
 """The newest version of some refs in a new repository that refers to the chunks of the old one.
 
+    driver      nodes of each version, as pending changes of the clone
+    executors   manifests of the source -> manifests of the clone, cell by cell   (clone_manifests)
+    driver      manifests attached to the arrays -> a snapshot each -> branches and tags, main last
+
 Chunks become virtual: `<source>/chunks/<id>`, in a container that the new repository has in its
-configuration. They are found for as long as the source keeps them. Metadata alone is written, by
-the driver, column by column.
+configuration. They are found for as long as the source keeps them. No reference comes to the
+driver.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
-from frazil.assets.layout import CHUNKS, chunk_key
-from frazil.errors import InvalidInputError, RefNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.assets.layout import CHUNKS
+from frazil.errors import InvalidInputError
 from frazil.format.config import RepositoryConfig
-from frazil.format.payloads import RefKind
 from frazil.format.storage_config import LocalStoreConfig, VirtualChunkContainer
-from frazil.ids import INITIAL_SNAPSHOT, ChunkId, SnapshotId
+from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.repo.version import Branch, Tag
-from frazil.spark.jobs.commits import CommitNote, commit_once
-
-MAIN = "main"
+from frazil.repo.version import Exactly
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.ingestion.virtual import attached_manifest
+from frazil.spark.ingestion.virtual_jobs import CHUNKS_LOGGED_HERE, write_log
+from frazil.spark.jobs.commits import METADATA_KEY, CommitNote
+from frazil.spark.pipelines.boxes import TASKS_PER_CORE
+from frazil.spark.pipelines.clone_manifests import (
+    MANIFESTS,
+    ArrayCells,
+    WriteManifests,
+    cells_of,
+)
+from frazil.spark.pipelines.clone_refs import MAIN
+from frazil.spark.pipelines.running import collect, map_tasks
 
 
 def container_of(store: ObjectStore) -> VirtualChunkContainer:
@@ -36,65 +51,96 @@ def container_of(store: ObjectStore) -> VirtualChunkContainer:
     return VirtualChunkContainer(f"file://{store.root}/{CHUNKS}", LocalStoreConfig(store.root))
 
 
-def create_shallow(
-    source: Repository, target: ObjectStore, container: VirtualChunkContainer
-) -> Repository:
-    """Empty, with the containers of the source and one for the source itself."""
-    config = RepositoryConfig(
-        virtual_chunk_containers=dict(source.config.virtual_chunk_containers or {})
-    )
-    config.set_virtual_chunk_container(container)
-    return Repository.create(target, config)
+@dataclass(frozen=True, slots=True)
+class ShallowCounts:
+    snapshots: int
+    manifests: int
+    size_bytes: int  # of them
 
 
-def copy_refs(
-    source: Repository, target: Repository, refs: Sequence[str], prefix: str, note: CommitNote
-) -> SnapshotId:
-    """One commit for each ref, on a branch of its name; the snapshot of the last."""
-    made = INITIAL_SNAPSHOT
-    for name in refs:
-        made = _copy_ref(source, target, name, prefix, note)
-    return made
+@dataclass(frozen=True, slots=True)
+class ShallowClone:
+    spark: SparkSession
+    source: Repository
+    target: ObjectStore
+    container: VirtualChunkContainer
+    note: CommitNote
+
+    def make(self, tips: Mapping[str, SnapshotId], tags: Collection[str]) -> ShallowCounts:
+        """Of refs at the same snapshot it is made once."""
+        clone = self._create()
+        versions = list(dict.fromkeys(tips.values()))
+        bases = [self.source.readonly_session(Exactly(version)) for version in versions]
+        sessions = [_with_nodes(base, clone.writable_session(MAIN)) for base in bases]
+        arrays = [
+            one
+            for k, (base, session) in enumerate(zip(bases, sessions, strict=True))
+            for one in cells_of(k, base, session)
+        ]
+        written = self._write(bases, sessions, arrays)
+        self._attach(sessions, arrays, written)
+        made = {
+            version: session.flush(
+                f"Shallow clone of {version}", {METADATA_KEY: self.note.to_json()}
+            )
+            for version, session in zip(versions, sessions, strict=True)
+        }
+        _publish(clone, {name: made[tip] for name, tip in tips.items()}, tags)
+        sizes = [row["size"] for row in written.to_pylist() if row["id"]]
+        return ShallowCounts(len(versions), len(sizes), sum(sizes))
+
+    def _create(self) -> Repository:
+        """Empty, with the containers of the source, one for the source, and manifests cut as there.
+
+        A clone that was interrupted before it had anything to show is taken up.
+        """
+        known = self.source.config
+        config = RepositoryConfig(
+            virtual_chunk_containers=dict(known.virtual_chunk_containers or {}),
+            manifest=known.manifest,
+        )
+        config.set_virtual_chunk_container(self.container)
+        if Repository.exists(self.target):
+            there = Repository.open(self.target, config)
+            if there.branches() == {MAIN: INITIAL_SNAPSHOT} and not there.tags():
+                there.save_config()
+                return there
+        return Repository.create(self.target, config, spec_version=self.source.spec_version)
+
+    def _write(
+        self, bases: list[Session], sessions: list[Session], arrays: list[ArrayCells]
+    ) -> pa.Table:
+        tasks = sum(len(one.cells) for one in arrays)
+        if not tasks:
+            return MANIFESTS.empty_table()
+        files = sessions[0].files
+        clone = Session(files, sessions[0].clock, sessions[0].base)  # read-only, so picklable
+        job = WriteManifests(tuple(bases), clone, tuple(arrays), self.container.url_prefix)
+        partitions = parallelism(self.spark) * TASKS_PER_CORE
+        return collect(map_tasks(self.spark, tasks, partitions, job, MANIFESTS))
+
+    def _attach(self, sessions: list[Session], arrays: list[ArrayCells], written: pa.Table) -> None:
+        rows = written.to_pylist()
+        for number, one in enumerate(arrays):
+            found = [attached_manifest(row) for row in rows if row["array"] == number]
+            manifests = [each for each in found if each is not None]
+            session = sessions[one.version]
+            many = sum(each.changed.count for each in manifests) > CHUNKS_LOGGED_HERE
+            clone = Session(session.files, session.clock, session.base)
+            writer = partial(write_log, self.spark, clone) if many else None
+            session.attach_manifests(one.source.path, manifests, log_writer=writer)
 
 
-def _copy_ref(
-    source: Repository, target: Repository, name: str, prefix: str, note: CommitNote
-) -> SnapshotId:
-    is_branch = name in source.branches()
-    if not is_branch and name not in source.tags():
-        raise RefNotFoundError(f"no branch or tag {name!r}")
-    base = source.readonly_session(Branch(name) if is_branch else Tag(name))
-    branch = name if is_branch else f"frazil-staging-tag-{name}"
-    if branch != MAIN:
-        target.create_branch(branch, INITIAL_SNAPSHOT)
-    session = target.writable_session(branch)
+def _with_nodes(base: Session, session: Session) -> Session:
     for node in base.nodes():
         session.set_node(node.path, node.user_data)
-        if node.array is not None:
-            for refs in base.chunk_refs(node.path):
-                for part in _elsewhere(refs, prefix):
-                    session.set_chunk_refs(node.path, part)
-    made = SnapshotId.parse(_commit(target, session, note, base, branch))
-    if not is_branch:
-        target.create_tag(name, made)
-        target.delete_branch(branch)
-    return made
+    return session
 
 
-def _commit(
-    target: Repository, session: Session, note: CommitNote, base: Session, branch: str
-) -> str:
-    message = f"Shallow clone of {base.snapshot_id}"
-    return commit_once(
-        target, session, note, message, branch=branch, allow_empty=True
-    ).snapshot_id  # fmt: skip
-
-
-def _elsewhere(refs: ChunkRefs, prefix: str) -> Iterator[ChunkRefs]:
-    """The same chunks, seen from outside; inline and virtual ones are as they were."""
-    native = refs.kind == RefKind.NATIVE
-    yield refs.take(np.flatnonzero(~native))
-    ids, codes = np.unique(refs.chunk_id[native], axis=0, return_inverse=True)
-    names = [chunk_key(ChunkId(raw.tobytes())).removeprefix(CHUNKS) for raw in ids]
-    locations = [prefix + names[code] for code in codes.reshape(-1)]
-    yield ChunkRefs.virtual(refs.index[native], locations, refs.offset[native], refs.length[native])
+def _publish(clone: Repository, tips: Mapping[str, SnapshotId], tags: Collection[str]) -> None:
+    for name, tip in tips.items():
+        if name in tags:
+            clone.create_tag(name, tip)
+        elif name != MAIN:
+            clone.create_branch(name, tip)
+    clone.reset_branch(MAIN, tips[MAIN])

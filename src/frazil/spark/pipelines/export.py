@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.ids import SnapshotId
+from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly, Tag, Version
@@ -28,9 +29,8 @@ from frazil.spark.pipelines.export_zarr import (
     plan_zarr,
     prepare_target,
 )
-from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
 from frazil.spark.pipelines.running import collect, map_tasks
-from frazil.spark.place import format_path, open_place
 from frazil.spark.progress import (
     ProgressCallback,
     ProgressOption,
@@ -78,6 +78,8 @@ def export(
     snapshot: str | None = None,
     split: Mapping[str, int] | None = None,
     overwrite: bool = False,
+    storage: StorageOptions | None = None,
+    target_storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> ExportResult:
     """Writes a version of a group to another place, in another format.
@@ -96,6 +98,9 @@ def export(
         split: for NetCDF: so many steps of a dimension go to each file, in the folder `target`.
             Without it there is one file, which must fit in the memory of one task.
         overwrite: whether what is at the target may be replaced.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
+        target_storage: the same of the bucket that `target` names, for Zarr; Parquet is written
+            by Spark, which is configured otherwise (`spark.hadoop.fs.s3a...`).
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -107,7 +112,9 @@ def export(
     kind = Format.parse(format)
     if split and kind is not Format.NETCDF:
         raise InvalidInputError("split is for format='netcdf'")
-    repository = open_shared(repo)
+    if target_storage and kind is not Format.ZARR:
+        raise InvalidInputError("target_storage is for format='zarr'")
+    repository = open_shared(repo, storage)
     session = repository.readonly_session(_version(branch, tag, snapshot))
     home = NodePath.from_key_prefix(group)
     explain_export(session, group, variables)  # says what is missing
@@ -115,11 +122,12 @@ def export(
     with progress_callback(progress) as tell:
         match kind:
             case Format.ZARR:
-                objects, size_bytes = _export_zarr(job, tell)
+                store = open_target(target, target_storage)
+                objects, size_bytes = _export_zarr(job, store, tell)
             case Format.NETCDF:
                 objects, size_bytes = _export_netcdf(job, split or {}, tell)
             case Format.PARQUET:
-                objects, size_bytes = _export_parquet(job, repo)
+                objects, size_bytes = _export_parquet(job, repo, storage)
             case _:
                 assert_never(kind)
     return ExportResult(
@@ -151,8 +159,7 @@ class _Export:
     overwrite: bool
 
 
-def _export_zarr(job: _Export, tell: ProgressCallback) -> tuple[int, int]:
-    store = open_place(format_path(job.target))
+def _export_zarr(job: _Export, store: ObjectStore, tell: ProgressCallback) -> tuple[int, int]:
     plan = plan_zarr(job.session, job.group, job.variables)
     prepare_target(store, overwrite=job.overwrite)
     counter = create_counter(job.spark)
@@ -187,7 +194,9 @@ def _export_netcdf(
         return _sum(collect(map_tasks(job.spark, files, files, write, COPIED)))
 
 
-def _export_parquet(job: _Export, repo: RepositoryLike) -> tuple[int, int]:
+def _export_parquet(
+    job: _Export, repo: RepositoryLike, storage: StorageOptions | None
+) -> tuple[int, int]:
     local = "://" not in job.target
     if local and Path(job.target).exists() and not job.overwrite:
         raise AlreadyExistsError(f"there is already {job.target}")
@@ -197,6 +206,7 @@ def _export_parquet(job: _Export, repo: RepositoryLike) -> tuple[int, int]:
         group=job.group.text,
         variables=job.variables,
         snapshot=str(job.session.snapshot_id),
+        storage=storage,
     )
     mode = "overwrite" if job.overwrite else "errorifexists"
     with errors_carried():

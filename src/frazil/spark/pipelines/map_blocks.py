@@ -31,7 +31,7 @@ from frazil.spark.pipelines.blocks_plan import (
 )
 from frazil.spark.pipelines.boxes import MIN_TASK_BYTES, region_shape
 from frazil.spark.pipelines.halo import AxisRead, Boundary, plan_axis, read_block
-from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.reading import read_bounded
 from frazil.spark.pipelines.running import Work, Written, carry_out, refs_of
 from frazil.spark.progress import ProgressOption
@@ -69,6 +69,7 @@ def map_blocks(
     message: str | None = None,
     metadata: Mapping[str, Json] | None = None,
     idempotency_key: str | None = None,
+    storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> MapBlocksResult:
     """Applies a function to aligned blocks of arrays, and stores what it returns, as one commit.
@@ -96,6 +97,7 @@ def map_blocks(
         metadata: of the commit, in addition to what is recorded under the key `frazil`.
         idempotency_key: if a commit in the branch's history was made with the same key,
             nothing is done, and that commit is returned.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -107,7 +109,7 @@ def map_blocks(
         ConflictError: the branch moved meanwhile.
     """
     started = perf_counter()
-    repository = open_shared(repo)
+    repository = open_shared(repo, storage)
     done = find_commit(repository, branch, idempotency_key)
     if done is not None:
         return _nothing(done, started)

@@ -24,7 +24,7 @@ from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
 from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.rechunk_plan import RechunkJob, RechunkPlan, plan_rechunk
 from frazil.spark.pipelines.relayout import Codec, Lengths, Wanted
 from frazil.spark.pipelines.running import Work, Written, carry_out, refs_of
@@ -67,6 +67,7 @@ def rechunk(
     message: str | None = None,
     metadata: Mapping[str, Json] | None = None,
     idempotency_key: str | None = None,
+    storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> RechunkResult:
     """Writes arrays anew with other chunks, codecs or shards, as one commit.
@@ -85,6 +86,7 @@ def rechunk(
         metadata: of the commit, in addition to what rechunk records under the key `frazil`.
         idempotency_key: if a commit in the branch's history was made with the same key,
             nothing is done, and that commit is returned.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -94,7 +96,7 @@ def rechunk(
         ConflictError: the branch moved meanwhile; it stays as the others left it.
     """
     started = perf_counter()
-    repository = open_shared(repo)
+    repository = open_shared(repo, storage)
     done = find_commit(repository, branch, idempotency_key)
     if done is not None:
         return _nothing(done, started)
@@ -146,10 +148,11 @@ def explain_rechunk(
     shards: Lengths | None = None,
     branch: str = "main",
     into: str | None = None,
+    storage: StorageOptions | None = None,
 ) -> RechunkPlan:
     """What `rechunk` would do; without a session, as if on one core. Reads metadata only."""
     wanted = Wanted(chunks=chunks, shards=shards, codecs=None if codecs is None else tuple(codecs))
-    session = open_shared(repo).readonly_session(Branch(branch))
+    session = open_shared(repo, storage).readonly_session(Branch(branch))
     source = NodePath.from_key_prefix(path)
     target = source if into is None else NodePath.from_key_prefix(into)
     cores = 1 if spark is None else parallelism(spark)

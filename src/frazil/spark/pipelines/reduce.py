@@ -26,7 +26,7 @@ from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
 from frazil.spark.jobs.sessions import session_at
 from frazil.spark.opened import Opened, RepositoryLike
 from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
-from frazil.spark.pipelines.opening import open_shared
+from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.partials import How
 from frazil.spark.pipelines.reduce_job import PARTIALS, MakeParts, StoreCells
 from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
@@ -73,6 +73,7 @@ def reduce(
     spark: SparkSession, repo: RepositoryLike, variables: str | Sequence[str], *,
     over: str | Sequence[str] | None = ..., how: str = ..., groupby: str | None = ...,
     skipna: bool = ..., group: str = ..., branch: str = ..., into: None = ...,
+    storage: StorageOptions | None = ...,
 ) -> DataFrame: ...  # fmt: skip
 
 
@@ -82,7 +83,8 @@ def reduce(
     over: str | Sequence[str] | None = ..., how: str = ..., groupby: str | None = ...,
     skipna: bool = ..., group: str = ..., branch: str = ..., into: str,
     message: str | None = ..., metadata: Mapping[str, Json] | None = ...,
-    idempotency_key: str | None = ..., progress: ProgressOption = ...,
+    idempotency_key: str | None = ..., storage: StorageOptions | None = ...,
+    progress: ProgressOption = ...,
 ) -> ReduceResult: ...  # fmt: skip
 
 
@@ -101,6 +103,7 @@ def reduce(
     message: str | None = None,
     metadata: Mapping[str, Json] | None = None,
     idempotency_key: str | None = None,
+    storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> DataFrame | ReduceResult:
     """Reduces variables of one group over some of their dimensions, as xarray does.
@@ -123,6 +126,7 @@ def reduce(
         metadata: of the commit, in addition to what is recorded under the key `frazil`.
         idempotency_key: if a commit in the branch's history was made with the same key,
             nothing is done, and that commit is returned.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -132,7 +136,7 @@ def reduce(
         AlreadyExistsError: `into` has such arrays already.
     """
     started = perf_counter()
-    repository = open_shared(repo)
+    repository = open_shared(repo, storage)
     done = find_commit(repository, branch, idempotency_key)
     if done is not None:
         return _nothing(done, started)
