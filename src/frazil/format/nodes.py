@@ -200,15 +200,18 @@ def _decode_array(arrays: Table, row: int) -> ArrayData:
     axes = slice(int(shape.splits[row]), int(shape.splits[row + 1]))
     names = arrays.tables("dimension_names")
     named = range(int(names.splits[row]), int(names.splits[row + 1]))
-    manifests = arrays.tables("manifests")
-    listed = range(int(manifests.splits[row]), int(manifests.splits[row + 1]))
     text = names.rows.string("name").text
     return ArrayData(
         shape=tuple(shape.rows.scalar("array_length").values[axes].tolist()),
         num_chunks=tuple(shape.rows.scalar("num_chunks").values[axes].tolist()),
         dimension_names=tuple(text(at) or None for at in named) if names.present[row] else None,
-        manifests=tuple(_decode_manifest_ref(manifests.rows, at) for at in listed),
+        manifests=decode_manifest_refs(arrays.tables("manifests"), row),
     )
+
+
+def decode_manifest_refs(column: TableVectorColumn, row: int) -> tuple[ManifestRef, ...]:
+    listed = range(int(column.splits[row]), int(column.splits[row + 1]))
+    return tuple(_decode_manifest_ref(column.rows, at) for at in listed)
 
 
 def _decode_manifest_ref(refs: Table, row: int) -> ManifestRef:

@@ -44,6 +44,8 @@ __all__ = [
     "Nodes",
     "Snapshot",
     "SnapshotHead",
+    "decode_head_of",
+    "decode_manifest_files_v1",
     "decode_node_names",
     "decode_snapshot",
     "decode_snapshot_head",
@@ -115,7 +117,7 @@ class NodeNames:
 def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
-    head = _decode_head(root, envelope.spec_version)
+    head = decode_head_of(root, envelope.spec_version)
     return Snapshot(
         id=head.id,
         parent_id=head.parent_id,
@@ -130,7 +132,7 @@ def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snaps
 def decode_snapshot_head(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> SnapshotHead:
     """As much as a walk through history needs; nodes are not looked at."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
-    return _decode_head(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
+    return decode_head_of(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
 
 
 def decode_node_names(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> NodeNames:
@@ -157,7 +159,7 @@ def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2
     return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
 
 
-def _decode_head(root: Table, spec_version: int) -> SnapshotHead:
+def decode_head_of(root: Table, spec_version: int) -> SnapshotHead:
     parent = root.struct("parent_id")
     return SnapshotHead(
         id=SnapshotId(root.struct("id").values[0].tobytes()),
@@ -199,11 +201,22 @@ def _decode_manifest_files(root: Table) -> tuple[ManifestFile, ...]:
         ids = [raw.tobytes() for raw in newer.rows.struct("id").values]
         sizes = newer.rows.scalar("size_bytes").values.tolist()
         counts = newer.rows.scalar("num_chunk_refs").values.tolist()
-    else:
-        older = root.vector("manifest_files").values
-        records = np.ascontiguousarray(older).view(MANIFEST_FILE_INFO).reshape(-1)
-        ids = [raw.tobytes() for raw in older[:, :12]]
-        sizes, counts = records["size_bytes"].tolist(), records["num_chunk_refs"].tolist()
+        return _manifest_file_records(ids, sizes, counts)
+    return decode_manifest_files_v1(root)
+
+
+def decode_manifest_files_v1(root: Table) -> tuple[ManifestFile, ...]:
+    older = root.vector("manifest_files").values
+    records = np.ascontiguousarray(older).view(MANIFEST_FILE_INFO).reshape(-1)
+    ids = [raw.tobytes() for raw in older[:, :12]]
+    return _manifest_file_records(
+        ids, records["size_bytes"].tolist(), records["num_chunk_refs"].tolist()
+    )
+
+
+def _manifest_file_records(
+    ids: list[bytes], sizes: list[int], counts: list[int]
+) -> tuple[ManifestFile, ...]:
     return tuple(
         ManifestFile(ManifestId(raw), size, count)
         for raw, size, count in zip(ids, sizes, counts, strict=True)
