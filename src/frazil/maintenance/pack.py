@@ -1,0 +1,233 @@
+"""Small chunk objects put together into packs, each one object that holds many chunks.
+
+    plan      which chunks of the branch's tip are small, and which of them go together
+    write     packs, in waves of bounded size; here, or elsewhere
+    commit    one snapshot that refers to the packs; what it holds is what its parent holds
+
+The objects that were packed stay until no snapshot needs them any more and garbage is collected:
+until then the bytes are stored twice. A chunk that is in a pack is not packed again, so packing
+twice does nothing. Virtual and inline chunks are not touched.
+
+Chunks go together in the order of the scan. An array that fills a pack has packs of its own;
+the others share theirs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files
+from frazil.assets.layout import chunk_key
+from frazil.errors import InvalidInputError
+from frazil.ids import ChunkId, ManifestId, SnapshotId
+from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, id_keys, random_ids
+from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
+from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
+from frazil.paths import ROOT, NodePath
+from frazil.repo.commit_metadata import require_json
+from frazil.repo.merge_base import with_notes
+from frazil.repo.repository import Repository
+
+SMALL_BYTES = 1 << 20
+PACK_BYTES = 16 << 20
+BYTES_AT_ONCE = 128 << 20  # of chunks, in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackPlan:
+    """Row i of `chunks` goes to pack `pack[i]`, after the rows of that pack before it."""
+
+    branch: str
+    snapshot: SnapshotId
+    paths: tuple[NodePath, ...]
+    chunks: Parts  # each a whole object
+    pack: Ints  # ascending from 0
+    references: int  # to these chunks
+    untouched: frozenset[ManifestId]  # manifests that refer to none of them
+    manifests: tuple[ManifestId, ...]  # those that do
+
+    @property
+    def packs(self) -> int:
+        return int(self.pack[-1]) + 1 if len(self.pack) else 0
+
+    @property
+    def bytes(self) -> int:
+        return self.chunks.bytes
+
+    def rows(self, pack: int) -> slice:
+        return slice(*np.searchsorted(self.pack, [pack, pack + 1]).tolist())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackResult:
+    """`snapshot` is None if there was nothing to do."""
+
+    snapshot: SnapshotId | None
+    chunks: int
+    packs: int
+    bytes: int
+    references: int
+    manifests: int
+
+
+def plan_pack(
+    repository: Repository,
+    branch: str,
+    paths: Sequence[NodePath] = (ROOT,),
+    *,
+    small_bytes: int = SMALL_BYTES,
+    pack_bytes: int = PACK_BYTES,
+) -> PackPlan:
+    """Reads the manifests of the arrays chosen.
+
+    Chunks of at most `small_bytes` go into packs of about `pack_bytes`, which must be twice as
+    much: then a pack has two chunks or more.
+    """
+    if small_bytes < 1 or pack_bytes < 2 * small_bytes:
+        raise InvalidInputError(
+            f"packs of {pack_bytes} bytes for chunks of up to {small_bytes}:"
+            " they must be twice as large, or more"
+        )
+    session = repository.writable_session(branch)  # raises if nothing may be written
+    scan = scan_parts(quiet_files(repository), session.base, paths, longest=small_bytes)
+    scan = scan.take(np.flatnonzero(_is_loose(scan.parts)))
+    first = _first_rows(scan.parts.chunk_id)
+    rows, pack = _arranged(scan.take(first), pack_bytes)
+    chunks = scan.parts.take(first[rows])
+    chosen = IdSet.of(chunks.chunk_id).contains(scan.parts.chunk_id)
+    touched = scan.manifests_with(chosen)
+    return PackPlan(
+        branch=branch,
+        snapshot=session.snapshot_id,
+        paths=tuple(paths),
+        chunks=chunks,
+        pack=pack,
+        references=int(chosen.sum()),
+        untouched=frozenset(scan.manifests) - touched,
+        manifests=tuple(each for each in scan.manifests if each in touched),
+    )
+
+
+def pack(
+    repository: Repository,
+    plan: PackPlan,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> PackResult:
+    """Commits on top of whatever the branch's tip is by then."""
+    files = quiet_files(repository)
+    waves = [write_packs(files, plan, wave) for wave in pack_waves(plan)]
+    repository.store.sync()
+    return commit_packs(
+        repository, plan, np.concatenate([random_ids(0), *waves]), message, metadata
+    )
+
+
+def pack_waves(plan: PackPlan, most: int = BYTES_AT_ONCE) -> Iterator[range]:
+    """Packs whose chunks are in memory together."""
+    ends = np.cumsum(np.bincount(plan.pack, weights=plan.chunks.length, minlength=plan.packs))
+    start = 0
+    while start < plan.packs:
+        before = float(ends[start - 1]) if start else 0.0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield range(start, stop)
+        start = stop
+
+
+def write_packs(files: Files, plan: PackPlan, packs: range) -> Ids:
+    """The names of these packs, which are stored; on an executor call the store's `sync` then."""
+    names = random_ids(len(packs))
+    edges = [plan.rows(number) for number in packs]
+    chunks = plan.chunks.take(slice(edges[0].start, edges[-1].stop))
+    data = files.chunks.fetch_many(chunks.chunk_id, chunks.offset, chunks.length)
+    start = edges[0].start
+
+    def put(number: int) -> None:
+        rows = edges[number]
+        body = b"".join(data[rows.start - start : rows.stop - start])
+        files.store.put(chunk_key(ChunkId(names[number].tobytes())), body)
+
+    files.pool.map(put, range(len(packs)))
+    return names
+
+
+def commit_packs(
+    repository: Repository,
+    plan: PackPlan,
+    names: Ids,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    written: NewManifests | None = None,
+) -> PackResult:
+    """One snapshot with references into these packs, one name each; nothing if there are none.
+
+    `written` are manifests of the plan that others have written with `placed`.
+    """
+    done = None
+    if plan.packs:
+        request = RelocationRequest(
+            branch=plan.branch,
+            paths=plan.paths,
+            message=message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects",
+            metadata=with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)}),
+        )
+        known = dict.fromkeys(plan.untouched) | dict(written or {})
+        done = relocate(repository, request, placed(plan, names), known)
+    return PackResult(
+        snapshot=None if done is None else done.snapshot,
+        chunks=len(plan.chunks),
+        packs=plan.packs,
+        bytes=plan.bytes,
+        references=plan.references,
+        manifests=0 if done is None else done.manifests,
+    )
+
+
+def placed(plan: PackPlan, names: Ids) -> Relocation:
+    """Where the chunks are in packs of these names."""
+    return Relocation.of(plan.chunks, names[plan.pack], _starts(plan.chunks.length, plan.pack))
+
+
+def _is_loose(parts: Parts) -> npt.NDArray[np.bool_]:
+    """Whether each is a whole object: no reference leads to another part of it."""
+    packed = IdSet.of(parts.chunk_id[parts.offset > 0])
+    loose = ~packed.contains(parts.chunk_id) & (parts.length > 0)
+    _, first, which = np.unique(id_keys(parts.chunk_id), return_index=True, return_inverse=True)
+    odd = parts.length != parts.length[first[which]]
+    return loose & ~IdSet.of(parts.chunk_id[odd]).contains(parts.chunk_id)
+
+
+def _first_rows(ids: Ids) -> Ints:
+    """Rows in which an id is met for the first time."""
+    return np.sort(np.unique(id_keys(ids), return_index=True)[1]).astype(np.int64)
+
+
+def _arranged(scan: PartScan, pack_bytes: int) -> tuple[Ints, Ints]:
+    """Rows in the order of packs, and the pack of each."""
+    length, array = scan.parts.length.astype(np.int64), scan.array
+    fills = np.bincount(array, weights=length) >= pack_bytes
+    run = np.where(fills[array], array + 1, 0) if len(array) else array
+    order = np.argsort(run, kind="stable").astype(np.int64)
+    run, length = run[order], length[order]
+    number = _starts(length, run).astype(np.int64) // pack_bytes
+    new = np.ones(len(run), dtype=np.bool_)
+    new[1:] = (run[1:] != run[:-1]) | (number[1:] != number[:-1])
+    alone = new & np.append(new[1:], True)
+    new &= ~(alone & np.append(False, run[1:] == run[:-1]))  # the last of a run joins the others
+    # What is still alone is a run of one chunk, and nothing is gained by copying it.
+    alone = new & np.append(new[1:], True)
+    return order[~alone], (np.cumsum(new) - 1 - np.cumsum(alone))[~alone]
+
+
+def _starts(length: npt.NDArray[Any], group: Ints) -> npt.NDArray[np.uint64]:
+    """Where each begins, counted from the beginning of its group; groups are runs of rows."""
+    ends = np.cumsum(length.astype(np.uint64), dtype=np.uint64)
+    starts = ends - length.astype(np.uint64)
+    first = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group
+    return starts - np.repeat(starts[first], np.diff(np.append(first, len(group))))

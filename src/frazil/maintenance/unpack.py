@@ -1,0 +1,123 @@
+"""Chunks taken out of packs again, each into an object of its own.
+
+For stores and tools that want one object a chunk. The packs stay until no snapshot needs them any
+more and garbage is collected. What is a pack shows in the references: some lead into its middle.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.assets.layout import chunk_key
+from frazil.ids import ChunkId, ManifestId, SnapshotId
+from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, random_ids
+from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.pack import BYTES_AT_ONCE
+from frazil.maintenance.part_scan import scan_parts
+from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.relocate import RelocationRequest, relocate
+from frazil.paths import ROOT, NodePath
+from frazil.repo.commit_metadata import require_json
+from frazil.repo.merge_base import with_notes
+from frazil.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UnpackPlan:
+    branch: str
+    snapshot: SnapshotId
+    paths: tuple[NodePath, ...]
+    chunks: Parts  # by pack, and where they are in it
+    packs: int
+    references: int
+    untouched: frozenset[ManifestId]  # manifests that refer to none of them
+
+    @property
+    def bytes(self) -> int:
+        return self.chunks.bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnpackResult:
+    """`snapshot` is None if there was nothing to do."""
+
+    snapshot: SnapshotId | None
+    chunks: int
+    packs: int
+    bytes: int
+    references: int
+    manifests: int
+
+
+def plan_unpack(
+    repository: Repository, branch: str, paths: Sequence[NodePath] = (ROOT,)
+) -> UnpackPlan:
+    """Reads the manifests of the arrays chosen."""
+    session = repository.writable_session(branch)  # raises if nothing may be written
+    scan = scan_parts(quiet_files(repository), session.base, paths)
+    packs = IdSet.of(scan.parts.chunk_id[scan.parts.offset > 0])
+    chosen = packs.contains(scan.parts.chunk_id) & (scan.parts.length > 0)
+    parts = scan.parts.take(np.flatnonzero(chosen))
+    return UnpackPlan(
+        branch=branch,
+        snapshot=session.snapshot_id,
+        paths=tuple(paths),
+        chunks=parts.take(np.unique(parts.keys, return_index=True)[1].astype(np.int64)),
+        packs=len(packs),
+        references=len(parts),
+        untouched=frozenset(scan.manifests) - scan.manifests_with(chosen),
+    )
+
+
+def unpack(
+    repository: Repository,
+    plan: UnpackPlan,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> UnpackResult:
+    """Commits on top of whatever the branch's tip is by then."""
+    files = quiet_files(repository)
+    names = random_ids(len(plan.chunks))
+    for rows in _waves(plan.chunks):
+        _write(files, plan.chunks.take(rows), names[rows])
+    repository.store.sync()
+    done = None
+    if len(names):
+        request = RelocationRequest(
+            branch=plan.branch,
+            paths=plan.paths,
+            message=message or f"Unpack {len(plan.chunks)} chunks of {plan.packs} objects",
+            metadata=with_notes(require_json(metadata or {}), {"unpacked": len(plan.chunks)}),
+        )
+        moved = Relocation.of(plan.chunks, names, np.zeros(len(names), dtype=np.uint64))
+        done = relocate(repository, request, moved, dict.fromkeys(plan.untouched))
+    return UnpackResult(
+        snapshot=None if done is None else done.snapshot,
+        chunks=len(plan.chunks),
+        packs=plan.packs,
+        bytes=plan.bytes,
+        references=plan.references,
+        manifests=0 if done is None else done.manifests,
+    )
+
+
+def _waves(chunks: Parts, most: int = BYTES_AT_ONCE) -> Iterator[slice]:
+    ends = np.cumsum(chunks.length, dtype=np.uint64)
+    start = 0
+    while start < len(chunks):
+        before = int(ends[start - 1]) if start else 0
+        stop = int(np.searchsorted(ends, np.uint64(before + most), side="right"))
+        yield slice(start, max(start + 1, stop))
+        start = max(start + 1, stop)
+
+
+def _write(files: Files, chunks: Parts, names: Ids) -> None:
+    data = files.chunks.fetch_many(chunks.chunk_id, chunks.offset, chunks.length)
+
+    def put(row: int) -> None:
+        files.store.put(chunk_key(ChunkId(names[row].tobytes())), data[row])
+
+    files.pool.map(put, range(len(names)))
