@@ -64,7 +64,8 @@ def clone(
             Else the clone has the newest version of each ref, as one commit, and its chunks are
             virtual references to the chunks of the source, where they must stay.
         refs: branches and tags; by default all of them.
-        container: for a shallow clone of a bucket: how its `chunks/` are reached.
+        container: for a shallow clone: how the `chunks/` of the source are reached, if not by a
+            folder, nor in S3 in the way that the source itself is.
         storage: how the bucket that `source` names is reached, as in `frazil.s3_storage`.
         target_storage: the same of the bucket that `target` names.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
