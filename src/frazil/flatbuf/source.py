@@ -10,6 +10,7 @@ from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather
 from frazil.flatbuf.schema import SCALAR_SIZES
 
 _U4 = Struct("<I")
+_STORED = {name: np.dtype(name).newbyteorder("<") for name in SCALAR_SIZES}
 
 
 class Source:
@@ -34,8 +35,8 @@ class Source:
     def at(self, dtype: str, places: Places) -> Array:
         """The number at each place, which is aligned and in bounds; maybe a view."""
         if places.listed is None:
-            kind = np.dtype(dtype).newbyteorder("<")
-            return np.ndarray((places.count,), kind, self.heap, places.first, (places.step,))
+            kind, step = _STORED[dtype], (places.step,)
+            return np.ndarray((places.count,), kind, self.heap, places.first, step)
         size = SCALAR_SIZES[dtype]
         units: Array = self.units(dtype)
         return units[places.listed // size] if size > 1 else units[places.listed]
@@ -46,13 +47,13 @@ class Source:
         is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
         if not is_even or not lengths[0]:
             return gather(self.units(dtype), places.array() // size, lengths)
-        shape, kind = (places.count, int(lengths[0])), np.dtype(dtype).newbyteorder("<")
+        shape, kind = (places.count, int(lengths[0])), _STORED[dtype]
         cells: Array = np.ndarray(shape, kind, self.heap, places.first, (places.step, size))
         return cells.reshape(-1)
 
     def run(self, dtype: str, place: int, length: int) -> Array:
         """As many numbers from one place on, as a view."""
-        return np.ndarray((length,), np.dtype(dtype).newbyteorder("<"), self.heap, place)
+        return np.ndarray((length,), _STORED[dtype], self.heap, place)
 
     def u4(self, place: int) -> int:
         """One number, which is in bounds."""

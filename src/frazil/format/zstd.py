@@ -26,12 +26,14 @@ _READ_BYTES = 1 << 20
 def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
     """The contents of all frames of `body`, at most `max_size` bytes; FormatError otherwise."""
     view = memoryview(body).cast("B")
-    bound = _content_bound(view)
+    bound, is_single = _content_bound(view)
     decompressor = zstandard.ZstdDecompressor()
     try:
         if bound > min(max_size, 64 * len(view)):
             return _decompress_streamed(view, max_size)
-        if _is_one_sized_frame(view, bound):
+        # A frame may say how much it holds (-1: it does not), and is not believed if that is more
+        # than it can.
+        if is_single and 0 <= zstandard.frame_content_size(view) <= bound:
             return decompressor.decompress(view)  # into memory of the right size, at once
         return decompressor.decompressobj(read_across_frames=True).decompress(view)
     except zstandard.ZstdError as error:
@@ -50,11 +52,15 @@ def _decompress_streamed(view: memoryview, max_size: int) -> bytes:
     return b"".join(parts)
 
 
-def _content_bound(view: memoryview) -> int:
-    """An upper bound of what the frames hold; refuses what is not a row of complete frames."""
+def _content_bound(view: memoryview) -> tuple[int, bool]:
+    """An upper bound of what the frames hold, and whether there is but one.
+
+    Refuses what is not a row of complete frames.
+    """
     if not len(view):
         raise FormatError("payload is empty")
     at = bound = 0
+    is_single = False
     while at < len(view):
         magic = int.from_bytes(_take(view, at, 4), "little")
         if magic & ~0xF == SKIPPABLE_MAGIC:
@@ -64,16 +70,10 @@ def _content_bound(view: memoryview) -> int:
             continue
         if magic != FRAME_MAGIC:
             raise FormatError(f"payload is not zstd: it has {magic:#010x} at byte {at}")
-        at, held = _walk_blocks(view, at)
+        start, (at, held) = at, _walk_blocks(view, at)
         bound += held
-    return bound
-
-
-def _is_one_sized_frame(view: memoryview, bound: int) -> bool:
-    """Whether complete frames are but one, which claims to hold no more than it can."""
-    if int.from_bytes(view[:4], "little") != FRAME_MAGIC or _walk_blocks(view, 0)[0] != len(view):
-        return False
-    return 0 <= zstandard.frame_content_size(view) <= bound  # -1 where it does not say
+        is_single = start == 0 and at == len(view)
+    return bound, is_single
 
 
 def _walk_blocks(view: memoryview, start: int) -> tuple[int, int]:
