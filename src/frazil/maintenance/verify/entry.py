@@ -1,0 +1,90 @@
+"""Where a repository begins, whichever version it is of, and however much of that is left."""
+
+from frazil.assets.layout import OVERWRITTEN, REPO_INFO, SNAPSHOTS, TRANSACTIONS, V1_MAIN_BRANCH
+from frazil.assets.pool import Pool
+from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.format.envelope import FileType
+from frazil.maintenance.verify.history import Entry, SnapshotTask
+from frazil.maintenance.verify.listing import Listing
+from frazil.maintenance.verify.opening import OpenedFile, open_file
+from frazil.maintenance.verify.ops import check_ops_log
+from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.ref_files import check_chain, check_config_yaml, check_refs
+from frazil.maintenance.verify.repo_info import check_history, check_repo_info
+from frazil.objectstore.protocol import ObjectStore
+
+
+def check_entry(store: ObjectStore, pool: Pool, listing: Listing, problems: list[Problem]) -> Entry:
+    if REPO_INFO in listing.sizes:
+        return _check_version_2(store, listing, problems)
+    if V1_MAIN_BRANCH in listing.refs or (listing.refs and not backups(listing)):
+        return _check_version_1(store, pool, listing, problems)
+    text = "there is neither a repo info nor a branch main"
+    problems.append(problem("repository-missing", REPO_INFO, text))
+    return _without_entry(store, listing)
+
+
+def _check_version_1(
+    store: ObjectStore, pool: Pool, listing: Listing, problems: list[Problem]
+) -> Entry:
+    tips = check_refs(store, listing, problems)
+    tasks = check_chain(store, pool, listing, tips, problems)
+    return Entry(1, tuple(tasks), check_config_yaml(store, problems))
+
+
+def _check_version_2(store: ObjectStore, listing: Listing, problems: list[Problem]) -> Entry:
+    found: list[Problem] = []
+    opened = open_repo_info(store, REPO_INFO, found)
+    if opened is None:
+        # What keeps it from being read is the text; the files it led to are still looked at.
+        problems.append(problem("repo-info-unreadable", REPO_INFO, found[-1].text))
+        return _without_entry(store, listing)
+    problems += found
+    config = check_repo_info(opened, problems)
+    facts = check_ops_log(store, opened.root, listing, problems)
+    tasks, pruned = check_history(opened.root, problems, parents_rewritten=facts.parents_rewritten)
+    there = set(listing.names(TRANSACTIONS))
+    for log, snapshot in pruned:
+        if log not in there:
+            text = f"{TRANSACTIONS}{log}, which {snapshot} needs, is not there"
+            problems.append(problem("pruned-log-missing", REPO_INFO, text))
+    return Entry(2, tuple(tasks), config, frozenset(log for log, _ in pruned))
+
+
+def open_repo_info(store: ObjectStore, key: str, problems: list[Problem]) -> OpenedFile | None:
+    try:
+        data = store.get(key).data
+    except ObjectNotFoundError:
+        problems.append(problem("file-unreadable", key, "it is not there"))
+        return None
+    except StorageError as error:
+        problems.append(problem("file-unreadable", key, error.message))
+        return None
+    return open_file(key, data, FileType.REPO_INFO, problems)
+
+
+def backups(listing: Listing) -> list[str]:
+    """Keys of the copies of the repo info, newest first: their names count down."""
+    names = [name for name in listing.overwritten if name.startswith(f"{REPO_INFO}.")]
+    return [OVERWRITTEN + name for name in sorted(names)]
+
+
+def newest_backup(store: ObjectStore, listing: Listing) -> OpenedFile | None:
+    """The newest copy that can be read."""
+    for key in backups(listing):
+        opened = open_repo_info(store, key, [])
+        if opened is not None:
+            return opened
+    return None
+
+
+def _without_entry(store: ObjectStore, listing: Listing) -> Entry:
+    """What a backup leads to, and all other snapshots that are there."""
+    backup = newest_backup(store, listing)
+    tasks: list[SnapshotTask] = []
+    if backup is not None:
+        tasks, _ = check_history(backup.root, [], parents_rewritten=True)
+    known = {task.name for task in tasks}
+    others = [name for name in listing.names(SNAPSHOTS) if name not in known]
+    tasks += [SnapshotTask(name, needs_log=False) for name in others]
+    return Entry(None, tuple(tasks), is_complete=False)

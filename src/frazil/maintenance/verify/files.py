@@ -1,0 +1,251 @@
+"""Snapshots, logs and manifests, file by file: the same work here and on executors."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.assets.pool import Pool
+from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.format.containers import Containers
+from frazil.format.envelope import FileType
+from frazil.ids import format_base32
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.verify.array_refs import Surroundings
+from frazil.maintenance.verify.chunks import ChunkChecks
+from frazil.maintenance.verify.history import SnapshotTask
+from frazil.maintenance.verify.manifest import RefCounts, check_manifest
+from frazil.maintenance.verify.nodes import NodeFacts
+from frazil.maintenance.verify.objects import Objects
+from frazil.maintenance.verify.opening import check_version, open_file
+from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.snapshot import SnapshotFacts, check_snapshot
+from frazil.maintenance.verify.txlog import Around, check_log
+from frazil.maintenance.verify.uses import ListedManifest, ManifestTask, ManifestUse, Seen
+from frazil.objectstore.protocol import Data, ObjectStore
+
+_SNAPSHOTS_AT_ONCE = 64
+_MANIFEST_BYTES_AT_ONCE = 32 << 20
+_REMEMBERED_NODES = 100_000  # of the snapshots looked at last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotsChecked:
+    problems: list[Problem]
+    uses: list[ManifestUse]
+    listed: list[ListedManifest]
+
+    def extend(self, other: "SnapshotsChecked") -> None:
+        self.problems.extend(other.problems)
+        self.uses.extend(other.uses)
+        self.listed.extend(other.listed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestsChecked:
+    problems: list[Problem]
+    counts: RefCounts
+    chunk_ids: IdSet
+
+
+@dataclass(slots=True)
+class _RecentNodes:
+    """Nodes of snapshots looked at lately: most are the parent of the next."""
+
+    known: OrderedDict[str, NodeFacts] = field(default_factory=OrderedDict)
+    total: int = 0
+
+    def find(self, name: str) -> NodeFacts | None:
+        found = self.known.get(name)
+        if found is not None:
+            self.known.move_to_end(name)
+        return found
+
+    def add(self, name: str, nodes: NodeFacts) -> None:
+        self.known[name] = nodes
+        self.total += len(nodes.paths) + 1
+        while self.total > _REMEMBERED_NODES and len(self.known) > 1:
+            _, old = self.known.popitem(last=False)
+            self.total -= len(old.paths) + 1
+
+
+@dataclass(slots=True)
+class SnapshotChecker:
+    store: ObjectStore
+    pool: Pool
+    spec_version: int | None
+    with_metadata: bool
+    seen: Seen = field(default_factory=Seen)
+    recent: _RecentNodes = field(default_factory=_RecentNodes)
+
+    def check(self, tasks: Sequence[SnapshotTask]) -> Iterator[SnapshotsChecked]:
+        """Some at a time, in order."""
+        for start in range(0, len(tasks), _SNAPSHOTS_AT_ONCE):
+            some = tasks[start : start + _SNAPSHOTS_AT_ONCE]
+            keys = [SNAPSHOTS + task.name for task in some]
+            keys += [TRANSACTIONS + task.name for task in some]
+            data = self.pool.map(lambda key: fetch(self.store, key), keys)
+            done = SnapshotsChecked([], [], [])
+            for task, snapshot, log in zip(some, data, data[len(some) :], strict=False):
+                self._check_one(task, snapshot, log, done)
+            yield done
+
+    def _check_one(
+        self, task: SnapshotTask, snapshot: "Fetched", log: "Fetched", done: SnapshotsChecked
+    ) -> None:
+        key = SNAPSHOTS + task.name
+        facts: SnapshotFacts | None = None
+        if snapshot is None:
+            done.problems.append(problem("snapshot-missing", key, "it is not there"))
+        elif isinstance(snapshot, StorageError):
+            done.problems.append(problem("file-unreadable", key, snapshot.message))
+        else:
+            facts = self._check_snapshot(task, key, snapshot, done)
+        self._check_log(task, facts, log, done.problems)
+
+    def _check_snapshot(
+        self, task: SnapshotTask, key: str, data: Data, done: SnapshotsChecked
+    ) -> SnapshotFacts | None:
+        opened = open_file(key, data, FileType.SNAPSHOT, done.problems)
+        if opened is None:
+            return None
+        done.problems.extend(check_version(opened, self.spec_version))
+        facts = check_snapshot(opened, self.seen, done.problems, with_metadata=self.with_metadata)
+        done.uses.extend(facts.uses)
+        done.listed.extend(facts.listed)
+        self.recent.add(task.name, facts.nodes)
+        if task.info is not None:
+            differing = _differences(task, facts)
+            if differing:
+                text = f"{', '.join(differing)} in the repo info and the file differ"
+                done.problems.append(problem("snapshot-info-differs", key, text))
+        return facts
+
+    def _check_log(
+        self,
+        task: SnapshotTask,
+        facts: SnapshotFacts | None,
+        data: "Fetched",
+        problems: list[Problem],
+    ) -> None:
+        key = TRANSACTIONS + task.name
+        if data is None:
+            is_old_root = facts is not None and facts.spec_version == 1 and task.parent is None
+            if task.needs_log and not is_old_root:
+                problems.append(problem("log-missing", key, "it is not there"))
+            return
+        if isinstance(data, StorageError):
+            problems.append(problem("file-unreadable", key, data.message))
+            return
+        opened = open_file(key, data, FileType.TRANSACTION_LOG, problems)
+        if opened is None:
+            return
+        problems += check_version(opened, self.spec_version)
+        before = None
+        if task.compares_parent and task.parent is not None:
+            before = self._nodes_of(task.parent)
+        check_log(opened, Around(None if facts is None else facts.nodes, before), problems)
+
+    def _nodes_of(self, name: str) -> NodeFacts | None:
+        """Of the parent; what is wrong with it is said where it is looked at itself."""
+        known = self.recent.find(name)
+        if known is not None:
+            return known
+        data = fetch(self.store, SNAPSHOTS + name)
+        if data is None or isinstance(data, StorageError):
+            return None
+        opened = open_file(SNAPSHOTS + name, data, FileType.SNAPSHOT, [])
+        if opened is None:
+            return None
+        nodes = check_snapshot(opened, Seen(), [], with_metadata=False).nodes
+        self.recent.add(name, nodes)
+        return nodes
+
+
+@dataclass(slots=True)
+class ManifestChecker:
+    store: ObjectStore
+    pool: Pool
+    spec_version: int | None
+    objects: Objects | None
+    containers: Containers | None
+    chunks: ChunkChecks | None = None  # what is done to the chunks themselves
+
+    def check(
+        self, tasks: Sequence[ManifestTask], sizes: Sequence[int]
+    ) -> Iterator[tuple[int, ManifestsChecked]]:
+        """Some at a time, with how many; `sizes` of the files decide how many that are."""
+        start = 0
+        while start < len(tasks):
+            stop, total = start, 0
+            while stop < len(tasks) and (stop == start or total <= _MANIFEST_BYTES_AT_ONCE):
+                total += sizes[stop]
+                stop += 1
+            some = tasks[start:stop]
+            keys = [MANIFESTS + format_base32(task.manifest) for task in some]
+            data = self.pool.map(lambda key: fetch(self.store, key), keys)
+            yield len(some), self._check_some(some, keys, data)
+            start = stop
+
+    def _check_some(
+        self, tasks: Sequence[ManifestTask], keys: list[str], data: list["Fetched"]
+    ) -> ManifestsChecked:
+        problems: list[Problem] = []
+        counts, chunk_ids = RefCounts(), GrowingIdSet()
+        for number, (task, key) in enumerate(zip(tasks, keys, strict=True)):
+            found, data[number] = data[number], None  # no longer than needed
+            if found is None:
+                text = f"{_needed_by(task)} needs it"
+                problems.append(problem("manifest-missing", key, text))
+                continue
+            if isinstance(found, StorageError):
+                problems.append(problem("file-unreadable", key, found.message))
+                continue
+            opened = open_file(key, found, FileType.MANIFEST, problems)
+            if opened is None:
+                continue
+            problems += check_version(opened, self.spec_version)
+            surroundings = Surroundings(self.objects, self.containers)
+            facts = check_manifest(opened, task, surroundings, problems)
+            counts += facts.counts
+            chunk_ids.add(np.ascontiguousarray(facts.chunk_ids))
+            if self.chunks is not None:
+                problems += self.chunks.check(found, facts)
+        return ManifestsChecked(problems, counts, chunk_ids.done())
+
+
+type Fetched = Data | StorageError | None
+
+
+def fetch(store: ObjectStore, key: str) -> Fetched:
+    """None if it is not there."""
+    try:
+        return store.get(key).data
+    except ObjectNotFoundError:
+        return None
+    except StorageError as error:
+        return error
+
+
+def _differences(task: SnapshotTask, facts: SnapshotFacts) -> list[str]:
+    info = task.info
+    if info is None:
+        return []
+    differing = []
+    if info.message != facts.message:
+        differing.append("message")
+    if info.flushed_at_us != facts.flushed_at_us:
+        differing.append("time")
+    both = info.metadata is not None and facts.metadata is not None
+    if both and info.metadata != facts.metadata:
+        differing.append("metadata")
+    return differing
+
+
+def _needed_by(task: ManifestTask) -> str:
+    if task.uses:
+        use = task.uses[0]
+        return f"{use.path} in {use.snapshot}"
+    return task.listed[0].snapshot

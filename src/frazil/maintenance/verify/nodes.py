@@ -1,0 +1,237 @@
+"""The nodes of a snapshot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.table import Table
+from frazil.format.nodes import with_shapes_v2
+from frazil.format.schemas import NODE_ARRAY, NODE_GROUP
+from frazil.ids import format_base32
+from frazil.maintenance.verify.extents import Extents, decode_extents, find_overlap
+from frazil.maintenance.verify.opening import OpenedFile
+from frazil.maintenance.verify.orders import first_descent, first_repeat
+from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.uses import ManifestUse, Seen
+from frazil.maintenance.verify.zarr_nodes import check_array, check_group
+from frazil.paths import NodePath
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeFacts:
+    """Row i of each is one node."""
+
+    ids: npt.NDArray[np.uint8]  # (n, 8)
+    paths: list[bytes]
+    is_array: npt.NDArray[np.bool_]
+    ndim: npt.NDArray[np.int64]  # 0 for groups
+    manifest_ids: npt.NDArray[np.uint8]  # (m, 12), of all arrays, repeated where shared
+
+
+def check_nodes(
+    opened: OpenedFile, seen: Seen, problems: list[Problem], *, with_metadata: bool
+) -> tuple[NodeFacts, list[ManifestUse]]:
+    table, key = opened.root.tables("nodes").rows, opened.key
+    paths = [path or b"" for path in table.string("path").to_list()]
+    ids = [raw.tobytes() for raw in table.struct("id").values]
+    data = table.union("node_data")
+    is_array = data.types == NODE_ARRAY
+    texts = [path.decode("utf-8", "replace") for path in paths]
+    _check_order(opened, paths, problems)
+    _check_paths(key, paths, texts, is_array.tolist(), problems)
+    row = first_repeat(ids)
+    if row is not None:
+        text = f"{format_base32(ids[row])} is also the id of {texts[ids.index(ids[row])]}"
+        problems.append(problem("node-id-duplicate", key, text, node=texts[row]))
+    for row in np.flatnonzero(~np.isin(data.types, (NODE_ARRAY, NODE_GROUP))).tolist():
+        text = f"node data is of type {int(data.types[row])}"
+        problems.append(problem("node-kind", key, text, node=texts[row]))
+    ndim = np.zeros(len(table), dtype=np.int64)
+    uses: list[ManifestUse] = []
+    arrays = _Arrays.of(opened, table, problems)
+    for row, user_data in enumerate(table.string("user_data").to_list()):
+        kind, at = int(data.types[row]), int(data.index[row])
+        document = user_data or b""
+        if kind == NODE_ARRAY and arrays is not None:
+            ndim[row] = arrays.ndim(at)
+            fact = b"array", ids[row], paths[row], document, *arrays.fingerprint(at)
+            if seen.is_new(*fact):
+                found, used = arrays.check(at, key, texts[row], document)
+                problems += found
+                kept = document if with_metadata else b""
+                uses += [
+                    ManifestUse(manifest, ids[row], texts[row], num_chunks, extents, key, kept)
+                    for manifest, num_chunks, extents in used
+                ]
+        elif kind == NODE_GROUP and seen.is_new(b"group", document):
+            problems += check_group(key, texts[row], document)
+    manifests = data.variants[NODE_ARRAY].tables("manifests").rows.struct("object_id").values
+    return NodeFacts(table.struct("id").values, paths, is_array, ndim, manifests), uses
+
+
+def _check_order(opened: OpenedFile, paths: list[bytes], problems: list[Problem]) -> None:
+    row = first_descent(paths)
+    if row is None:
+        return
+    by_component = [path.split(b"/") for path in paths]
+    if opened.spec_version == 1 and by_component == sorted(by_component):
+        text = "the reference does not find some of them"
+        problems.append(problem("nodes-in-old-order", opened.key, text))
+        return
+    text = f"comes after {paths[row - 1].decode('utf-8', 'replace')}"
+    where = paths[row].decode("utf-8", "replace")
+    problems.append(problem("nodes-unsorted", opened.key, text, node=where))
+
+
+def _check_paths(
+    key: str, paths: list[bytes], texts: list[str], is_array: list[bool], problems: list[Problem]
+) -> None:
+    rows = dict(zip(paths, range(len(paths)), strict=True))
+    if len(rows) != len(paths):
+        row = first_repeat(paths)
+        problems.append(problem("node-path-duplicate", key, "found twice", node=texts[row or 0]))
+    for row, path in enumerate(paths):
+        try:
+            NodePath(path.decode())
+        except (InvalidInputError, UnicodeDecodeError) as error:
+            problems.append(problem("node-path", key, str(error), node=texts[row]))
+            continue
+        if path == b"/":
+            continue
+        parent = path.rpartition(b"/")[0] or b"/"
+        above = rows.get(parent)
+        if above is None:
+            text = f"there is no {parent.decode()}"
+            problems.append(problem("node-orphan", key, text, node=texts[row]))
+        elif is_array[above]:
+            text = f"{parent.decode()} is an array"
+            problems.append(problem("node-parent-array", key, text, node=texts[row]))
+
+
+type _Use = tuple[bytes, tuple[int, ...], bytes]  # manifest, num_chunks, extents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Arrays:
+    """The arrays of a snapshot, with shapes in the form of version 2."""
+
+    table: Table  # ARRAY_NODE_DATA
+    counted: bool  # whether numbers of chunks are stored, not worked back
+
+    @classmethod
+    def of(cls, opened: OpenedFile, nodes: Table, problems: list[Problem]) -> "_Arrays | None":
+        before = nodes.union("node_data").variants[NODE_ARRAY]
+        is_v2 = opened.spec_version >= 2
+        if is_v2 and len(before.vector("shape").values):
+            text = "an array has a `shape` of version 1"
+            problems.append(problem("shape-version", opened.key, text))
+        if len(before) and not (before.tables("shape_v2").present == is_v2).all():
+            text = f"an array {'without' if is_v2 else 'with'} `shape_v2`"
+            problems.append(problem("shape-version", opened.key, text))
+        try:
+            converted = with_shapes_v2(nodes).union("node_data").variants[NODE_ARRAY]
+        except FormatError as error:
+            problems.append(problem("file-damaged", opened.key, error.message))
+            return None
+        return cls(converted, is_v2)
+
+    def ndim(self, at: int) -> int:
+        splits = self.table.tables("shape_v2").splits
+        return int(splits[at + 1] - splits[at])
+
+    def fingerprint(self, at: int) -> tuple[bytes, ...]:
+        """All that `check` looks at."""
+        axes, lengths, counts = self._shape(at)
+        refs = self._refs(at)
+        names = self.table.tables("dimension_names")
+        named = slice(int(names.splits[at]), int(names.splits[at + 1]))
+        ids, extents = self._manifest_ids(refs), self._extent_structs(refs)
+        texts = [name or b"" for name in names.rows.string("name").take(named).to_list()]
+        shape = b"%d" % len(axes) + lengths.tobytes() + counts.tobytes()
+        return shape, ids.tobytes(), extents.tobytes(), b"\0".join(texts)
+
+    def check(
+        self, at: int, key: str, path: str, document: bytes
+    ) -> tuple[list[Problem], list[_Use]]:
+        _, lengths, counts = self._shape(at)
+        num_chunks = tuple(counts.tolist())
+        problems = check_array(
+            key,
+            path,
+            document,
+            shape=tuple(lengths.tolist()),
+            num_chunks=num_chunks if self.counted else None,
+            names=self._names(at),
+        )
+        refs = self._refs(at)
+        ids = self._manifest_ids(refs)
+        splits = self.table.tables("manifests").rows.vector("extents").splits
+        sizes = np.diff(splits[refs.start : refs.stop + 1])
+        ndim = len(num_chunks)
+        if (sizes != ndim).any():
+            text = f"extents of {int(sizes[sizes != ndim][0])} dimensions, the array has {ndim}"
+            problems.append(problem("extents-dimensions", key, text, node=path))
+            return problems, []
+        extents = decode_extents(self._extent_structs(refs), ndim)
+        problems += _check_extents(key, path, ids, extents)
+        return problems, list(_uses(ids, extents, num_chunks))
+
+    def _shape(self, at: int) -> tuple[range, npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        shapes = self.table.tables("shape_v2")
+        axes = slice(int(shapes.splits[at]), int(shapes.splits[at + 1]))
+        lengths = shapes.rows.scalar("array_length").values[axes]
+        counts = shapes.rows.scalar("num_chunks").values[axes]
+        return range(axes.start, axes.stop), lengths, counts
+
+    def _names(self, at: int) -> tuple[str | None, ...] | None:
+        names = self.table.tables("dimension_names")
+        if not names.present[at]:
+            return None
+        listed = slice(int(names.splits[at]), int(names.splits[at + 1]))
+        raw = names.rows.string("name").take(listed).to_list()
+        return tuple(None if not name else name.decode("utf-8", "replace") for name in raw)
+
+    def _refs(self, at: int) -> range:
+        splits = self.table.tables("manifests").splits
+        return range(int(splits[at]), int(splits[at + 1]))
+
+    def _manifest_ids(self, refs: range) -> npt.NDArray[np.uint8]:
+        rows = self.table.tables("manifests").rows
+        return rows.struct("object_id").values[refs.start : refs.stop]
+
+    def _extent_structs(self, refs: range) -> npt.NDArray[np.uint8]:
+        extents = self.table.tables("manifests").rows.vector("extents")
+        return extents.values[int(extents.splits[refs.start]) : int(extents.splits[refs.stop])]
+
+
+def _check_extents(
+    key: str, path: str, ids: npt.NDArray[np.uint8], extents: Extents
+) -> list[Problem]:
+    problems = []
+    if extents.shape[1]:
+        backwards = np.flatnonzero((extents[:, :, 0] > extents[:, :, 1]).any(axis=1))
+        for row in backwards[:1].tolist():
+            text = f"{extents[row].tolist()} of manifest {format_base32(ids[row].tobytes())}"
+            problems.append(problem("extents-invalid", key, text, node=path))
+    pair = find_overlap(extents) if extents.shape[1] else ((0, 1) if len(ids) > 1 else None)
+    if pair is not None:
+        names = " and ".join(format_base32(ids[row].tobytes()) for row in pair)
+        problems.append(problem("extents-overlap", key, f"manifests {names}", node=path))
+    return problems
+
+
+def _uses(
+    ids: npt.NDArray[np.uint8], extents: Extents, num_chunks: tuple[int, ...]
+) -> Iterator[_Use]:
+    """One for each manifest, with all extents of it."""
+    if not len(extents):  # no dimensions
+        yield from ((raw.tobytes(), num_chunks, b"") for raw in ids)
+        return
+    rows: dict[bytes, list[int]] = {}
+    for row, raw in enumerate(ids):
+        rows.setdefault(raw.tobytes(), []).append(row)
+    for manifest, mine in rows.items():
+        yield manifest, num_chunks, np.ascontiguousarray(extents[mine]).tobytes()

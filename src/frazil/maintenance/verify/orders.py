@@ -1,0 +1,50 @@
+"""Whether what must be in order is, column by column."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+type Ids = npt.NDArray[np.uint8]  # (n, size)
+
+
+def id_keys(ids: Ids) -> npt.NDArray[Any]:
+    """(n,) keys that are in the order of the bytes of the ids."""
+    size = ids.shape[1]
+    rows = np.ascontiguousarray(ids)
+    if size == 8:
+        return rows.view(">u8").reshape(-1).astype(np.uint64)
+    return rows.view(f"S{size}").reshape(-1)  # equal width: zeros at the end do not matter
+
+
+def descents(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Rows that come before, by order, the row in front of them."""
+    return np.flatnonzero(keys[1:] < keys[:-1]) + 1
+
+
+def repeats(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Rows whose key an earlier one has, whatever the order."""
+    if bool((keys[1:] > keys[:-1]).all()):
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    again: npt.NDArray[np.int64] = order[1:][ordered[1:] == ordered[:-1]]
+    return np.sort(again)
+
+
+def first_descent[K: (bytes, int)](items: Sequence[K]) -> int | None:
+    """The same of a list: the first such row."""
+    return next((row for row, (a, b) in enumerate(pairwise(items), 1) if b < a), None)
+
+
+def first_repeat(items: Sequence[object]) -> int | None:
+    if len(set(items)) == len(items):
+        return None
+    seen = set[object]()
+    for row, item in enumerate(items):
+        if item in seen:
+            return row
+        seen.add(item)
+    return None

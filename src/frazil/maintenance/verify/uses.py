@@ -1,0 +1,97 @@
+"""Which arrays use which manifests, as snapshots say; each fact once, however many say it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from frazil.maintenance.verify.extents import Extents
+
+_MOST_FACTS = 4_000_000  # remembered; after that the same facts may be collected again
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestUse:
+    """Chunks of one array that are looked for in one manifest."""
+
+    manifest: bytes
+    node_id: bytes
+    path: str
+    num_chunks: tuple[int, ...]
+    raw_extents: bytes  # (k, ndim, 2) int64
+    snapshot: str  # key of one file that says so
+    user_data: bytes = b""  # zarr metadata, where chunks are to be decoded
+
+    @property
+    def ndim(self) -> int:
+        return len(self.num_chunks)
+
+    @property
+    def extents(self) -> Extents:
+        if not self.ndim:
+            return np.zeros((0, 0, 2), dtype=np.int64)
+        return np.frombuffer(self.raw_extents, dtype=np.int64).reshape(-1, self.ndim, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedManifest:
+    """What one snapshot says of a manifest file."""
+
+    manifest: bytes
+    size_bytes: int
+    num_refs: int
+    snapshot: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """What needs no second look: grows with what is distinct, not with the number of snapshots."""
+
+    facts: set[bytes] = field(default_factory=set)
+
+    def is_new(self, *parts: bytes) -> bool:
+        """Whether this was not asked before."""
+        digest = blake2b(digest_size=16)
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+        return self._add(digest.digest())
+
+    def _add(self, key: bytes) -> bool:
+        if key in self.facts:
+            return False
+        if len(self.facts) >= _MOST_FACTS:
+            self.facts.clear()
+        self.facts.add(key)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestTask:
+    """A manifest to check, and all that is expected of it."""
+
+    manifest: bytes
+    uses: tuple[ManifestUse, ...]
+    listed: tuple[ListedManifest, ...]
+
+
+def manifest_tasks(
+    uses: Iterable[ManifestUse], listed: Iterable[ListedManifest]
+) -> list[ManifestTask]:
+    """In order of id. The witness of a fact is the first snapshot by name, whoever found it."""
+    by_use: dict[tuple[bytes, bytes, tuple[int, ...], bytes], ManifestUse] = {}
+    for use in sorted(uses, key=lambda each: each.snapshot):
+        by_use.setdefault((use.manifest, use.node_id, use.num_chunks, use.raw_extents), use)
+    by_list: dict[tuple[bytes, int, int], ListedManifest] = {}
+    for each in sorted(listed, key=lambda each: each.snapshot):
+        by_list.setdefault((each.manifest, each.size_bytes, each.num_refs), each)
+    found: dict[bytes, tuple[list[ManifestUse], list[ListedManifest]]] = {}
+    for use in by_use.values():
+        found.setdefault(use.manifest, ([], []))[0].append(use)
+    for each in by_list.values():
+        found.setdefault(each.manifest, ([], []))[1].append(each)
+    return [
+        ManifestTask(manifest, tuple(used), tuple(files))
+        for manifest, (used, files) in sorted(found.items())
+    ]
