@@ -28,13 +28,14 @@ def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
     view = memoryview(body).cast("B")
     bound, is_single = _content_bound(view)
     decompressor = zstandard.ZstdDecompressor()
+    likely = min(max_size, max(64 * len(view), _READ_BYTES))  # as much may be taken at once
     try:
-        if bound > min(max_size, 64 * len(view)):
-            return _decompress_streamed(view, max_size)
         # A frame may say how much it holds (-1: it does not), and is not believed if that is more
         # than it can.
-        if is_single and 0 <= zstandard.frame_content_size(view) <= bound:
-            return decompressor.decompress(view)  # into memory of the right size, at once
+        if is_single and 0 <= zstandard.frame_content_size(view) <= min(bound, likely):
+            return decompressor.decompress(view)  # into memory of the right size
+        if bound > likely:
+            return _decompress_streamed(view, max_size)
         return decompressor.decompressobj(read_across_frames=True).decompress(view)
     except zstandard.ZstdError as error:
         raise FormatError(f"cannot decompress payload: {error}") from error
