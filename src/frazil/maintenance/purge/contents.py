@@ -1,0 +1,126 @@
+"""What the chunks of purged arrays are in: manifests, chunk objects, files outside."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import batched
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.manifest import Manifest
+from frazil.ids import ManifestId, NodeId
+from frazil.maintenance.chunk_parts import Parts
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.inventory import FileKind
+from frazil.maintenance.purge.history import Traces, stored_ids
+from frazil.maintenance.purge.remaining import SHOWN, Remaining
+
+_AT_ONCE = 16  # manifests in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contents:
+    manifests: IdSet  # that nothing else uses
+    shared_manifests: tuple[ManifestId, ...]  # that hold chunks of other arrays too
+    chunks: IdSet  # objects that nothing else uses
+    chunk_bytes: int
+    remaining: tuple[Remaining, ...]
+
+
+def find_contents(files: Files, traces: Traces) -> Contents:
+    """Reads all manifests if the arrays have chunks in the repository."""
+    used, kept = traces.manifests.done(), traces.kept_manifests.done()
+    found = _Found(traces.removed.keys(), traces.gone)
+    shared: list[ManifestId] = []
+    for manifest in _manifests(files, used):
+        is_kept = bool(kept.contains(_ids([manifest.id]))[0])
+        found.take(manifest)
+        if is_kept and not found.gone.isdisjoint(manifest.arrays):
+            shared.append(manifest.id)
+    only = used.ids()[~kept.contains(used.ids())]
+    orphans = list(_orphans(files, found, IdSet.union([used, kept]))) if traces.removed else []
+    doomed, stay = _not_kept(files, found, kept)
+    remaining = [*found.virtual_files()]
+    if stay:
+        text = f"{stay} chunk objects are used by other arrays too, and stay"
+        remaining.append(Remaining("shared-chunks", "chunks/", text))
+    return Contents(
+        manifests=IdSet.of(np.concatenate([only, _ids(orphans)])),
+        shared_manifests=tuple(shared),
+        chunks=doomed,
+        chunk_bytes=found.bytes_in(doomed),
+        remaining=tuple(remaining),
+    )
+
+
+@dataclass(slots=True)
+class _Found:
+    """References of removed arrays."""
+
+    removed: Iterable[NodeId]
+    gone: set[NodeId]
+    parts: list[Parts] = field(default_factory=list)
+    locations: set[str] = field(default_factory=set)
+
+    def take(self, manifest: Manifest) -> None:
+        for node_id, refs in manifest.arrays.items():
+            if node_id in self.removed:
+                self._take(refs)
+
+    def _take(self, refs: ChunkRefs) -> None:
+        self.parts.append(Parts.native(refs))
+        self.locations |= {text for text in refs.location.pruned().strings.to_texts() if text}
+
+    def chunk_ids(self) -> IdSet:
+        return IdSet.of(Parts.concat(self.parts).chunk_id)
+
+    def bytes_in(self, chunks: IdSet) -> int:
+        parts = Parts.concat(self.parts)
+        parts = parts.take(np.flatnonzero(chunks.contains(parts.chunk_id)))
+        first = np.unique(parts.keys, return_index=True)[1]
+        return parts.take(first.astype(np.int64)).bytes
+
+    def virtual_files(self) -> Iterator[Remaining]:
+        places = sorted(self.locations)
+        for place in places[:SHOWN]:
+            yield Remaining("virtual-file", place, "has chunks of it")
+        if len(places) > SHOWN:
+            text = f"{len(places) - SHOWN} more files have chunks of it"
+            yield Remaining("virtual-file", "...", text)
+
+
+def _not_kept(files: Files, found: _Found, kept: IdSet) -> tuple[IdSet, int]:
+    """Chunk objects that no other array uses, and how many are used by others."""
+    wanted = found.chunk_ids()
+    if not len(wanted):
+        return wanted, 0
+    others = GrowingIdSet()
+    ids = wanted.ids()
+    for manifest in _manifests(files, kept):
+        for node_id, refs in manifest.arrays.items():
+            if node_id not in found.gone:
+                parts = Parts.native(refs)
+                others.add(parts.chunk_id[wanted.contains(parts.chunk_id)])
+    used = others.done().contains(ids)
+    return IdSet.of(ids[~used]), int(used.sum())
+
+
+def _orphans(files: Files, found: _Found, known: IdSet) -> Iterator[ManifestId]:
+    """Manifests that no snapshot uses, of arrays that are removed."""
+    stored = stored_ids(files, FileKind.MANIFEST)
+    for manifest in _manifests(files, IdSet.of(stored[~known.contains(stored)])):
+        if manifest.arrays and manifest.arrays.keys() <= found.gone:
+            found.take(manifest)
+            yield manifest.id
+
+
+def _manifests(files: Files, ids: IdSet) -> Iterator[Manifest]:
+    wanted = [ManifestId(raw.tobytes()) for raw in ids.ids()]
+    for some in batched(wanted, _AT_ONCE):
+        yield from files.pool.map(files.fetch_manifest, some)
+
+
+def _ids(manifests: Sequence[ManifestId]) -> "np.typing.NDArray[np.uint8]":
+    raw = b"".join(each.raw for each in manifests)
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, ManifestId.size)

@@ -1,0 +1,79 @@
+"""What still refers to something that was purged, or may: for whoever must answer for it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Snapshot
+from frazil.ids import SnapshotId
+
+SHOWN = 20  # of things there may be thousands of
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """`kind` is one of:
+
+    message, metadata, attributes    text that mentions it: of a commit, the repository, a node
+    config                           rules of the configuration that mention it
+    tag                              a tag of a snapshot that is no longer what it was
+    moved-node                       a node that is at another path in other snapshots
+    shared-chunks                    chunk objects that other arrays use too, so that they stay
+    virtual-file                     files outside the repository that virtual chunks were in
+    elsewhere                        what nobody can look into from here
+    """
+
+    kind: str
+    place: str
+    text: str
+
+
+ELSEWHERE = Remaining(
+    "elsewhere",
+    "copies",
+    "clones, bundles, forks, caches of running programs and of proxies, replicas, and earlier"
+    " versions that a bucket keeps of its objects are not known here",
+)
+
+
+def mentions_by_snapshot(snapshot: Snapshot, texts: Sequence[str]) -> Iterator[Remaining]:
+    """What a commit says of itself."""
+    if _in(snapshot.message, texts):
+        yield Remaining("message", str(snapshot.id), snapshot.message)
+    if _in(_as_text(snapshot.metadata), texts):
+        yield Remaining("metadata", str(snapshot.id), "of the commit")
+
+
+def mentions_by_repository(info: RepoInfo, texts: Sequence[str]) -> Iterator[Remaining]:
+    if _in(_as_text(info.metadata), texts):
+        yield Remaining("metadata", "repo", "of the repository")
+    if info.config is not None and _in(_as_text(info.config), texts):
+        yield Remaining("config", "repo", "rules of the configuration name it")
+
+
+def mentions_by_nodes(snapshot: Snapshot, texts: Sequence[str]) -> set[str]:
+    """Paths of nodes whose zarr.json has one of the texts in it."""
+    wanted = [text.encode() for text in texts]
+    user_data = snapshot.nodes.table.string("user_data").to_list()
+    found = (
+        row
+        for row, data in enumerate(user_data)
+        if data is not None and any(text in data for text in wanted)
+    )
+    return {snapshot.nodes.path_text(row) for row in found}
+
+
+def tags_at(info: RepoInfo, snapshots: set[SnapshotId]) -> Iterator[Remaining]:
+    for name, row in sorted(info.tags.items()):
+        if info.snapshots.id(row) in snapshots:
+            yield Remaining("tag", name, "leads to a snapshot that is not what it was when tagged")
+
+
+def _in(text: str, wanted: Sequence[str]) -> bool:
+    return any(each in text for each in wanted)
+
+
+def _as_text(value: Json | Mapping[str, Json]) -> str:
+    return json.dumps(value, ensure_ascii=False)

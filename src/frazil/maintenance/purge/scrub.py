@@ -1,0 +1,173 @@
+"""Files without what must not be in them any more. Pure: decoded files in, others out."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.flexbuffers import Json
+from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.format.metadata import encode_metadata
+from frazil.format.repo_info import RepoInfo, SnapshotInfos
+from frazil.format.snapshot import ArrayData, ManifestFile, Node, Snapshot
+from frazil.format.txlog import Move, TransactionLog
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.paths import NodePath
+from frazil.repo.merge_base import NOTES
+
+_CONSOLIDATED = "consolidated_metadata"
+_RESERVED = ("__icechunk", NOTES)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scrubbed:
+    snapshot: Snapshot
+    removed: tuple[Node, ...]
+
+
+def without_path(snapshot: Snapshot, path: NodePath) -> Scrubbed | None:
+    """No node at or below the path, nor what groups above it say of such nodes; None if so."""
+    removed = tuple(snapshot.nodes.node(row) for row in snapshot.nodes.under(path))
+    above = [
+        changed
+        for group in path.ancestors
+        if (row := snapshot.nodes.find(group)) >= 0
+        and (changed := _without_consolidated(snapshot.nodes.node(row), path)) is not None
+    ]
+    if not removed and not above:
+        return None
+    nodes = snapshot.nodes.patched(remove=[node.path for node in removed], put=above)
+    used = {raw.tobytes() for raw in nodes.manifest_ids()}
+    kept = tuple(file for file in snapshot.manifest_files if file.id.raw in used)
+    return Scrubbed(replace(snapshot, nodes=nodes, manifest_files=kept), removed)
+
+
+def with_manifests(snapshot: Snapshot, new: Mapping[ManifestId, ManifestFile]) -> Snapshot | None:
+    """With other manifests in the place of some; None if it has none of these."""
+    if new.keys().isdisjoint(file.id for file in snapshot.manifest_files):
+        return None
+    put = [
+        replace(node, array=_with_manifests(node.array, new))
+        for node in snapshot.nodes
+        if node.array is not None
+        and not new.keys().isdisjoint(ref.id for ref in node.array.manifests)
+    ]
+    files = {new.get(file.id, file).id: new.get(file.id, file) for file in snapshot.manifest_files}
+    nodes = snapshot.nodes.patched(remove=[], put=put)
+    return replace(snapshot, nodes=nodes, manifest_files=tuple(files.values()))
+
+
+def without_nodes(log: TransactionLog, gone: set[NodeId], path: NodePath) -> TransactionLog | None:
+    """No such node, and no move from or to the path; None if there is none.
+
+    A node that was moved away from there is new where it went; one that was moved there is
+    deleted.
+    """
+    moves = [move for move in log.moved if concerns(move.from_path, move.to_path, path)]
+    keys = _keys(gone)
+    lists = {name: ids[~np.isin(_numbers(ids), keys)] for name, ids in log.node_lists()}
+    chunks = {node: index for node, index in log.updated_chunks.items() if node not in gone}
+    same = all(len(lists[name]) == len(ids) for name, ids in log.node_lists())
+    if same and not moves and len(chunks) == len(log.updated_chunks):
+        return None
+    for move in moves:
+        if move.node_id not in gone:
+            name = _list_for(move, path)
+            if name is not None:
+                raw = np.frombuffer(move.node_id.raw, dtype=np.uint8).reshape(1, -1)
+                lists[name] = np.concatenate([lists[name], raw])
+    kept = tuple(move for move in log.moved if move not in moves)
+    return TransactionLog(id=log.id, **lists, updated_chunks=chunks, moved=kept)
+
+
+def concerns(source: NodePath, target: NodePath, path: NodePath) -> bool:
+    return any(each == path or each.is_under(path) for each in (source, target))
+
+
+def redacted(
+    snapshot: Snapshot, replacement: str, *, with_metadata: bool
+) -> tuple[str, dict[str, Json]]:
+    """The message and the metadata that a commit is left with."""
+    kept = {key: value for key, value in snapshot.metadata.items() if key in _RESERVED}
+    return replacement, kept if with_metadata else snapshot.metadata
+
+
+def info_with(
+    info: RepoInfo, said: Mapping[SnapshotId, tuple[str, dict[str, Json]]]
+) -> RepoInfo | None:
+    """With other messages and metadata of these snapshots; None if it has them, or lists none."""
+    table, changed = info.snapshots.table, False
+    for snapshot, (message, metadata) in said.items():
+        row = info.snapshots.find(snapshot)
+        if row < 0:
+            continue
+        now = info.snapshots.message(row), info.snapshots.metadata(row)
+        if now != (message, metadata):
+            table, changed = _with_row(table, row, message, metadata), True
+    return replace(info, snapshots=SnapshotInfos(table)) if changed else None
+
+
+def _with_row(table: Table, row: int, message: str, metadata: Mapping[str, Json]) -> Table:
+    own = table.take(slice(row, row + 1)).replace(
+        message=StringColumn.from_list([message]),
+        metadata=TableVectorColumn.of(encode_metadata(metadata)),
+    )
+    return Table.concat([table.take(slice(0, row)), own, table.take(slice(row + 1, None))])
+
+
+def _with_manifests(array: ArrayData, new: Mapping[ManifestId, ManifestFile]) -> ArrayData:
+    refs = tuple(
+        replace(ref, id=new[ref.id].id) if ref.id in new else ref for ref in array.manifests
+    )
+    return replace(array, manifests=refs)
+
+
+def _without_consolidated(group: Node, path: NodePath) -> Node | None:
+    """A group that does not describe such nodes below it; None if it did not anyway."""
+    if _CONSOLIDATED.encode() not in group.user_data:
+        return None
+    try:
+        document = json.loads(group.user_data)
+    except ValueError:
+        return None
+    relative = path.text[len(group.path.descendant_prefix) :]
+    if not isinstance(document, dict) or not _drop(document, relative):
+        return None
+    return replace(group, user_data=json.dumps(document, ensure_ascii=False).encode())
+
+
+def _drop(document: dict[str, Any], relative: str) -> bool:
+    """Whether something was said of a node at or below `relative`, which it no longer is."""
+    consolidated = document.get(_CONSOLIDATED)
+    listed = consolidated.get("metadata") if isinstance(consolidated, dict) else None
+    if not isinstance(listed, dict):
+        return False
+    doomed = [name for name in listed if name == relative or name.startswith(relative + "/")]
+    for name in doomed:
+        del listed[name]
+    inner = [
+        _drop(said, relative[len(name) + 1 :])
+        for name, said in listed.items()
+        if relative.startswith(name + "/") and isinstance(said, dict)
+    ]
+    return bool(doomed) or any(inner)
+
+
+def _list_for(move: Move, path: NodePath) -> str | None:
+    """Where a log lists a node whose move is no longer to be told."""
+    was, is_now = (each == path or each.is_under(path) for each in (move.from_path, move.to_path))
+    if was and is_now:
+        return None
+    return ("deleted_" if is_now else "new_") + ("arrays" if move.is_array else "groups")
+
+
+def _numbers(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(ids).view(np.uint64).reshape(-1)
+
+
+def _keys(ids: set[NodeId]) -> npt.NDArray[np.uint64]:
+    return np.frombuffer(b"".join(each.raw for each in ids), dtype=np.uint64)
