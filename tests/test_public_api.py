@@ -21,7 +21,7 @@ NOT_YET_METHODS = {
     "Repository": {
         "chunk_storage_stats",
         "chunk_storage_stats_async", "expire_snapshots", "expire_snapshots_async",
-        "garbage_collect", "garbage_collect_async", "rewrite_manifests", "rewrite_manifests_async",
+        "garbage_collect", "garbage_collect_async",
         "total_chunks_storage", "total_chunks_storage_async",
     },
     "Session": set(),
@@ -34,7 +34,8 @@ OURS = {
     "Repository": {
         "engine", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
         "merge_async", "squash", "squash_async", "virtual_chunks", "virtual_chunks_async",
-        "virtual_containers",
+        "virtual_containers", "pack", "pack_async", "unpack", "unpack_async", "purge_path",
+        "purge_path_async", "purge_messages", "purge_messages_async",
     },
     "Session": {"engine", "virtual_chunks", "virtual_chunks_async"},
     "IcechunkStore": {"get_sync", "set_sync", "delete_sync", "read_only"},

@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.api.conflicts import ConflictSolver
 from frazil.api.opening import OpenedRepository
+from frazil.api.rewriting import RewritingRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.updates import Update, entries
 from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo
@@ -21,7 +22,7 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 
-class Repository(OpenedRepository):
+class Repository(OpenedRepository, RewritingRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on
