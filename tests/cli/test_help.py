@@ -11,6 +11,7 @@ from tests.cli.running import COMMAND, frazil, succeeds
 COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
 COMMANDS += ["rechunk", "export", "clone"]
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
+COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 

@@ -32,12 +32,16 @@ from frazil.cli import (
     ls,
     merge,
     ops,
+    pack,
+    purge,
     rechunk,
     reset,
     revert,
+    rewrite_manifests,
     sql,
     squash,
     tag,
+    unpack,
 )
 from frazil.cli.failure import describe
 
@@ -60,6 +64,10 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     merge.merge,
     squash.squash,
     reset.reset,
+    rewrite_manifests.rewrite_manifests,
+    pack.pack,
+    unpack.unpack,
+    purge.purge,
 )
 
 app = typer.Typer(
