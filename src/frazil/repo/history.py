@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from frazil.clock import to_datetime
 from frazil.errors import (
     ConflictError,
     InvalidInputError,
@@ -95,7 +96,7 @@ def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:
         if info.snapshots.flushed_at(row) <= when_us:
             return row
     raise SnapshotNotFoundError(
-        f"no snapshot of branch `{branch}` is as old as the requested time",
+        f"branch `{branch}` has no snapshot from {to_datetime(when_us).isoformat()} or earlier",
         kind="no-snapshot-at-time",
     )
 

@@ -25,7 +25,11 @@ class ChunkWriter:
         """Small chunks travel in the reference itself."""
         view = memoryview(data).cast("B")
         if len(view) == 0:
-            raise InvalidInputError("a chunk must not be empty", kind="zero-length-chunk")
+            raise InvalidInputError(
+                "a chunk must not be empty: no array could be decoded from it; to remove a chunk,"
+                " delete it",
+                kind="zero-length-chunk",
+            )
         if len(view) <= self.inline_threshold_bytes:
             return Inline(bytes(view))
         chunk = ChunkId.random()
