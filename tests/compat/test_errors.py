@@ -203,8 +203,11 @@ ON_PURPOSE: dict[str, tuple[str, str]] = {
 
 
 # What a message may name: a user who reads it must learn from ours what the reference's tells.
-NAMES = ("nope", "gone", "dev", "v1", "/a", "/b", "/no", "foo", "b/.zarray", "main", "node_type")
-NAMES += ("shape", "bad", "1CECHNK", "***", "not an id", "[9]", UNKNOWN_SNAPSHOT, INITIAL_SNAPSHOT)
+NAMES = (
+    *("nope", "gone", "dev", "main", "v1", "/a", "/b", "/no", "foo", "b/.zarray"),
+    *("node_type", "shape", "[9]", "bad", "1CECHNK", "***", "not an id"),
+    *(UNKNOWN_SNAPSHOT, INITIAL_SNAPSHOT),
+)
 
 
 @dataclass(frozen=True)
