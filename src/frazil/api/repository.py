@@ -7,7 +7,9 @@ from datetime import datetime
 from itertools import repeat
 from typing import Any
 
+from frazil.api.collecting import CollectedRepository
 from frazil.api.conflicts import ConflictSolver
+from frazil.api.moving import MovedRepository
 from frazil.api.opening import OpenedRepository
 from frazil.api.rewriting import RewritingRepository
 from frazil.api.session import IcechunkStore, Session
@@ -22,7 +24,7 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 
-class Repository(OpenedRepository, RewritingRepository):
+class Repository(OpenedRepository, CollectedRepository, RewritingRepository, MovedRepository):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on

@@ -1,0 +1,340 @@
+"""Keeping a repository small: expiring snapshots, collecting garbage, asking what is stored."""
+
+import asyncio
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from frazil.api.collected import ChunkStorageStats, GCSummary, StorageStats
+from frazil.clock import from_datetime
+from frazil.ids import SnapshotId
+from frazil.maintenance.collect import collect
+from frazil.maintenance.deleting import DeleteLimits, delete_files, delete_keys
+from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
+from frazil.maintenance.expire_v1 import expire_v1, plan_expire_v1
+from frazil.maintenance.garbage import GarbageRequest, require_safe
+from frazil.maintenance.inventory import Inventory, StoredInventory
+from frazil.maintenance.inventory_files import FileInventory
+from frazil.maintenance.leftovers import collect_temporary, old_backups, stale_branches
+from frazil.maintenance.reachable import Budget, Progress
+from frazil.maintenance.stats import chunk_totals, storage_stats
+from frazil.maintenance.work import LocalWork
+from frazil.repo import repository as engine
+
+type GivenInventory = str | Path | Iterable[str | Path] | Inventory
+
+MIB = 1 << 20
+_INSTEAD = (
+    "total_chunks_storage is deprecated: chunk_storage_stats counts inline and virtual chunks too,"
+    " and its native_bytes is what this method returns"
+)
+_OUR_CODE = str(Path(__file__).parents[1])  # a warning is for who called it
+
+
+class CollectedRepository:
+    """The part of Repository that deletes what is not needed any more."""
+
+    _engine: engine.Repository
+
+    def expire_snapshots(
+        self,
+        older_than: datetime | None,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+        snapshot_ids: Iterable[str] | None = None,
+        retain_last: int = 0,
+        protect_branches: Iterable[str] = (),
+        protect_tags: Iterable[str] = (),
+        dry_run: bool = False,
+    ) -> set[str]:
+        """Takes snapshots out of history: those older than a time; their ids.
+
+        The first snapshot and the tip of main always stay, the tips of other branches and tags
+        unless they are to be deleted as well. The files go with the next `garbage_collect`.
+
+        frazil's own: `snapshot_ids` takes only these (of any age, if `older_than` is None),
+        `retain_last` keeps so many of each branch, `protect_branches` and `protect_tags` are
+        patterns (`release-*`) of refs that stay with all of their history. With these, what stays
+        becomes the child of the youngest ancestor that stays, otherwise of the first snapshot.
+        """
+        ids = None if snapshot_ids is None else frozenset(map(SnapshotId.parse, snapshot_ids))
+        request = ExpireRequest(
+            older_than_us=None if older_than is None else from_datetime(older_than),
+            delete_branches=delete_expired_branches,
+            delete_tags=delete_expired_tags,
+            snapshots=ids,
+            retain_last=retain_last,
+            protected_branches=tuple(protect_branches),
+            protected_tags=tuple(protect_tags),
+        )
+        if self._engine.spec_version == 1:
+            if dry_run:
+                return set(plan_expire_v1(self._engine.repo_info(), request).snapshots)
+            return set(expire_v1(self._engine, request).snapshots)
+        if dry_run:
+            return set(plan_expire(self._engine.repo_info(), request).snapshots)
+        return set(expire(self._engine, request).snapshots)
+
+    async def expire_snapshots_async(
+        self,
+        older_than: datetime | None,
+        *,
+        delete_expired_branches: bool = False,
+        delete_expired_tags: bool = False,
+        snapshot_ids: Iterable[str] | None = None,
+        retain_last: int = 0,
+        protect_branches: Iterable[str] = (),
+        protect_tags: Iterable[str] = (),
+        dry_run: bool = False,
+    ) -> set[str]:
+        return await asyncio.to_thread(
+            self.expire_snapshots,
+            older_than,
+            delete_expired_branches=delete_expired_branches,
+            delete_expired_tags=delete_expired_tags,
+            snapshot_ids=snapshot_ids,
+            retain_last=retain_last,
+            protect_branches=protect_branches,
+            protect_tags=protect_tags,
+            dry_run=dry_run,
+        )
+
+    def garbage_collect(
+        self,
+        delete_object_older_than: datetime,
+        *,
+        dry_run: bool = False,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+        max_concurrent_deletes: int = 10,
+        max_consecutive_delete_failures: int = 50,
+        max_concurrent_listings: int | None = None,
+        incremental: bool = False,
+        inventory: GivenInventory | None = None,
+        safety_age: timedelta | None = None,
+        backups_older_than: datetime | None = None,
+        leftovers: bool = False,
+        progress: Progress | None = None,
+    ) -> GCSummary:
+        """Deletes files that no branch or tag leads to and that are older than a time.
+
+        The time must lie further back than any session has been open: nothing leads to its chunks
+        until it is committed. `safety_age` refuses times that are less far back.
+
+        frazil's own: `incremental` looks only at what snapshots that go had, without listing
+        everything; `inventory` is a listing in files (CSV, Parquet) to be used in place of asking
+        the storage; `backups_older_than` also deletes old copies of the entry point, but not those
+        that the ops log needs; `leftovers` what killed jobs left: staging branches and temporary
+        files. `progress` is called with what is being done, how much is done and of how much.
+        """
+        _require_positive(
+            max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches,
+            max_concurrent_deletes,
+            max_consecutive_delete_failures,
+            max_concurrent_listings,
+        )
+        limits = DeleteLimits(
+            concurrent=max_concurrent_deletes, consecutive_failures=max_consecutive_delete_failures
+        )
+        work = LocalWork(
+            self._engine.files,
+            _inventory(self._engine, inventory),
+            Budget().limited(
+                compressed_bytes=max_compressed_manifest_mem_bytes,
+                decoded_bytes=max_decoded_manifest_mem_bytes,
+            ),
+            progress,
+        )
+        request = GarbageRequest(
+            cutoff_us=from_datetime(delete_object_older_than),
+            incremental=incremental,
+            safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
+        )
+        return _collect(
+            self._engine,
+            work,
+            request,
+            limits,
+            backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
+            leftovers=leftovers,
+            dry_run=dry_run,
+        )
+
+    async def garbage_collect_async(
+        self,
+        delete_object_older_than: datetime,
+        *,
+        dry_run: bool = False,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+        max_concurrent_deletes: int = 10,
+        max_consecutive_delete_failures: int = 50,
+        max_concurrent_listings: int | None = None,
+        incremental: bool = False,
+        inventory: GivenInventory | None = None,
+        safety_age: timedelta | None = None,
+        backups_older_than: datetime | None = None,
+        leftovers: bool = False,
+        progress: Progress | None = None,
+    ) -> GCSummary:
+        return await asyncio.to_thread(
+            self.garbage_collect,
+            delete_object_older_than,
+            dry_run=dry_run,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+            max_concurrent_deletes=max_concurrent_deletes,
+            max_consecutive_delete_failures=max_consecutive_delete_failures,
+            max_concurrent_listings=max_concurrent_listings,
+            incremental=incremental,
+            inventory=inventory,
+            safety_age=safety_age,
+            backups_older_than=backups_older_than,
+            leftovers=leftovers,
+            progress=progress,
+        )
+
+    def chunk_storage_stats(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> ChunkStorageStats:
+        """Bytes of the chunks that branches and tags lead to."""
+        _require_positive(
+            max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches,
+        )
+        budget = Budget().limited(
+            compressed_bytes=max_compressed_manifest_mem_bytes,
+            decoded_bytes=max_decoded_manifest_mem_bytes,
+        )
+        return ChunkStorageStats.of(chunk_totals(self._engine, budget=budget))
+
+    async def chunk_storage_stats_async(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> ChunkStorageStats:
+        return await asyncio.to_thread(
+            self.chunk_storage_stats,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+
+    def total_chunks_storage(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        """Deprecated: the native bytes of `chunk_storage_stats`."""
+        warnings.warn(_INSTEAD, DeprecationWarning, skip_file_prefixes=(_OUR_CODE,))
+        return self.chunk_storage_stats(
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        ).native_bytes
+
+    async def total_chunks_storage_async(
+        self,
+        *,
+        max_snapshots_in_memory: int = 50,
+        max_compressed_manifest_mem_bytes: int = 512 * MIB,
+        max_decoded_manifest_mem_bytes: int = 4096 * MIB,
+        max_concurrent_manifest_fetches: int = 500,
+    ) -> int:
+        return await asyncio.to_thread(
+            self.total_chunks_storage,
+            max_snapshots_in_memory=max_snapshots_in_memory,
+            max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
+            max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
+            max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
+        )
+
+    def stats(self, *, progress: Progress | None = None) -> StorageStats:
+        """Bytes by kind, and of each branch, tag and array: what it has, and has alone.
+
+        frazil's own. What a ref has alone is what could be collected if the ref were deleted.
+        """
+        return StorageStats.of(storage_stats(self._engine, progress=progress))
+
+    async def stats_async(self, *, progress: Progress | None = None) -> StorageStats:
+        return await asyncio.to_thread(self.stats, progress=progress)
+
+
+def _collect(
+    repository: engine.Repository,
+    work: LocalWork,
+    request: GarbageRequest,
+    limits: DeleteLimits,
+    *,
+    backups_us: int | None,
+    leftovers: bool,
+    dry_run: bool,
+) -> GCSummary:
+    stale = stale_branches(repository, request.cutoff_us) if leftovers else ()
+    if dry_run:
+        request = replace(request, ignored_branches=frozenset(stale))
+    else:
+        require_safe(request, repository.clock())
+        for name in stale:
+            repository.delete_branch(name)
+    done = collect(
+        repository,
+        work,
+        request,
+        dry_run=dry_run,
+        delete=lambda listing: delete_files(repository.store, listing, limits),
+    )
+    summary = replace(GCSummary.of(done), branches_deleted=len(stale))
+    if leftovers and not dry_run:
+        removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
+        summary = replace(summary, temporary_files_deleted=removed)
+    if backups_us is None or summary.objects_failed_to_delete:
+        return summary
+    old = old_backups(repository, work.inventory, backups_us)
+    failed = 0 if dry_run else delete_keys(repository.store, old.keys).failed
+    return replace(
+        summary,
+        backups_deleted=len(old.keys) - failed,
+        bytes_deleted=summary.bytes_deleted + (0 if failed else old.size_bytes),
+        objects_failed_to_delete=failed,
+    )
+
+
+def _inventory(repository: engine.Repository, given: GivenInventory | None) -> Inventory:
+    if given is None:
+        return StoredInventory(repository.store)
+    if isinstance(given, str | Path):
+        return FileInventory.of(given)
+    return FileInventory.of(given) if isinstance(given, Iterable) else given
+
+
+def _require_positive(*limits: int | None) -> None:
+    if any(limit is not None and limit <= 0 for limit in limits):
+        raise ValueError("invalid zero value: a limit must be at least 1")

@@ -1,0 +1,142 @@
+"""Collecting garbage: the execution of a plan.
+
+First the repo info is written without the snapshots that go, so that nobody can start from them.
+Then files are deleted, snapshots before what they name; a failure leaves files that nothing leads
+to, for the next time. If the repo info changed meanwhile in a way that matters (a ref or a new
+snapshot stands on one that is to go), everything is worked out again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from frazil.format.repo_info import RepoInfo
+from frazil.format.updates import GCRan, UpdateKind
+from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
+from frazil.maintenance.expire import require_writable
+from frazil.maintenance.garbage import (
+    PHASES,
+    GarbagePlan,
+    GarbageRequest,
+    GarbageWork,
+    Kept,
+    kept_by,
+    plan_garbage,
+)
+from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.inventory import FileKind, Listing
+from frazil.maintenance.reachable import ids_of_rows, reachable_rows, root_rows
+from frazil.maintenance.retained import adoptions, nearest_of, retained
+from frazil.repo.entry import exhausted, require_online, tries
+from frazil.repo.repository import Repository
+
+type Delete = Callable[[Listing], Deleted]
+
+PHASE_NAMES = {
+    FileKind.SNAPSHOT: "snapshots",
+    FileKind.TRANSACTION: "transaction_logs",
+    FileKind.MANIFEST: "manifests",
+    FileKind.CHUNK: "chunks",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Collected:
+    """What a collection deleted; in a dry run, what it would delete."""
+
+    deleted: dict[FileKind, Deleted]
+    skipped: tuple[FileKind, ...] = ()
+    memory_bytes: int = 0
+
+    @property
+    def total(self) -> Deleted:
+        total = Deleted()
+        for each in self.deleted.values():
+            total.add(each)
+        return total
+
+
+class _RestartError(Exception):
+    """The plan no longer fits the repository."""
+
+
+def collect(
+    repository: Repository,
+    work: GarbageWork,
+    request: GarbageRequest,
+    *,
+    dry_run: bool = False,
+    delete: Delete | None = None,
+) -> Collected:
+    doing = "collecting garbage"
+    require_writable(repository, doing=doing)
+    require_online(repository.repo_info(), doing=doing)
+    if dry_run:
+        return foreseen(plan_garbage(repository, work, request))
+    for _ in tries(repository.files.settings):
+        plan = plan_garbage(repository, work, request)
+        try:
+            return execute(repository, work, plan, delete or _deleter(repository))
+        except _RestartError:
+            continue
+    raise exhausted(repository.files.settings)
+
+
+def foreseen(plan: GarbagePlan) -> Collected:
+    """What executing the plan would delete."""
+    deleted = {
+        kind: Deleted(len(listing), listing.total_bytes) for kind, listing in plan.garbage.items()
+    }
+    return Collected(deleted=deleted, memory_bytes=plan.memory_bytes)
+
+
+def execute(
+    repository: Repository, work: GarbageWork, plan: GarbagePlan, delete: Delete
+) -> Collected:
+    info = _let_go(repository, plan)
+    kept = _caught_up(plan.kept, work, info)
+    deleted: dict[FileKind, Deleted] = {}
+    phases = list(PHASES[::-1] if plan.request.incremental else PHASES)
+    # Incrementally, files are found by the snapshots that name them, which therefore go last.
+    while phases:
+        kind = phases.pop(0)
+        listing = plan.garbage[kind]
+        if kind is FileKind.CHUNK and len(listing):  # deleting the others may have taken long
+            kept = _caught_up(kept, work, repository.repo_info())
+        deleted[kind] = delete(listing.take(~kept.of(kind).contains(listing.ids)))
+        if deleted[kind].failed:
+            break
+    return Collected(deleted=deleted, skipped=tuple(phases), memory_bytes=plan.memory_bytes)
+
+
+def _let_go(repository: Repository, plan: GarbagePlan) -> RepoInfo:
+    """The repo info from now on. Raises _RestartError."""
+    if repository.spec_version == 1:
+        return repository.repo_info()  # nobody lists snapshots: those that go are in no history
+    known = IdSet.of(plan.info.snapshots.ids)
+
+    def change(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        ids, parents = info.snapshots.ids, info.snapshots.parents
+        goes = plan.dropped.contains(ids)
+        refs = [*info.branches.values(), *info.tags.values()]
+        is_new = ~known.contains(ids)
+        on_one_that_goes = goes[parents] & (parents >= 0)
+        if goes[refs].any() or (is_new & on_one_that_goes).any():
+            raise _RestartError
+        adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
+        return retained(info, ~goes, adopted), GCRan()
+
+    return repository.entry.update(change, doing="collecting garbage")
+
+
+def _caught_up(kept: Kept, work: GarbageWork, info: RepoInfo) -> Kept:
+    """What is kept, and what snapshots that have come since lead to."""
+    ids = info.snapshots.ids
+    if info.spec_version == 1:
+        ids = ids_of_rows(info, reachable_rows(info, root_rows(info)))
+    new = ids[~kept.snapshots.contains(ids)]
+    return kept if not len(new) else kept.united(kept_by(work, new))
+
+
+def _deleter(repository: Repository, limits: DeleteLimits | None = None) -> Delete:
+    chosen = limits or DeleteLimits()
+    return lambda listing: delete_files(repository.store, listing, chosen)

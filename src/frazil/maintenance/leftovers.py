@@ -1,0 +1,83 @@
+"""What dead writers leave that no collection of garbage finds.
+
+backups         `overwritten/`: a copy of the entry point for each change, kept for ever
+staging         branches on which a killed job was working
+temporary       files beside those of a local directory
+"""
+
+from dataclasses import dataclass
+
+from frazil.assets.layout import OVERWRITTEN, branch_key
+from frazil.errors import ObjectNotFoundError
+from frazil.format.updates import BranchCreated, BranchReset, CommitAmended, NewCommit
+from frazil.maintenance.inventory import Inventory
+from frazil.objectstore.local import LocalStore
+from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+from frazil.objectstore.wrappers import Counting
+from frazil.repo.repository import Repository
+
+STAGING = "frazil-staging-"  # how names of such branches begin
+
+
+@dataclass(frozen=True, slots=True)
+class OldBackups:
+    keys: tuple[str, ...]
+    size_bytes: int
+
+
+def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
+    """Backups that are older and not part of the ops log, which goes on in some of them."""
+    needed = pages_of_log(repository)
+    found: list[ObjectInfo] = [
+        info
+        for info in inventory.others(OVERWRITTEN)
+        if info.modified_at_us < older_than_us and info.key not in needed
+    ]
+    return OldBackups(tuple(info.key for info in found), sum(info.size_bytes for info in found))
+
+
+def pages_of_log(repository: Repository) -> set[str]:
+    """Keys of the backups in which the ops log goes on."""
+    if repository.spec_version == 1:
+        return set()
+    needed, name = set[str](), repository.repo_info().before_updates
+    while name is not None and OVERWRITTEN + name not in needed:
+        needed.add(OVERWRITTEN + name)
+        try:
+            name = repository.files.fetch_log_page(name).before_updates
+        except ObjectNotFoundError:  # somebody has cut the log short before
+            break
+    return needed
+
+
+def stale_branches(repository: Repository, older_than_us: int) -> tuple[str, ...]:
+    """Branches of jobs that died: nothing was done to them since."""
+    names = [name for name in sorted(repository.branches()) if name.startswith(STAGING)]
+    if not names:
+        return ()
+    if repository.spec_version == 1:
+        head = repository.store.head
+        return tuple(n for n in names if head(branch_key(n)).modified_at_us < older_than_us)
+    alive = set[str]()
+    for update in repository.ops_log():
+        if update.updated_at_us < older_than_us:
+            break
+        match update.kind:
+            case BranchCreated(name) | BranchReset(name, _):
+                alive.add(name)
+            case NewCommit(name, _) | CommitAmended(name, _, _):
+                alive.add(name)
+            case _:
+                pass
+    return tuple(name for name in names if name not in alive)
+
+
+def collect_temporary(store: ObjectStore, older_than_us: int, now_us: int) -> int:
+    """The number of temporary files removed. Only local directories have any."""
+    match store:
+        case LocalStore():
+            return store.collect_leftovers(max(0.0, (now_us - older_than_us) / 1e6))
+        case Counting():
+            return collect_temporary(store.inner, older_than_us, now_us)
+        case _:
+            return 0

@@ -1,0 +1,127 @@
+"""A repo info with fewer snapshots: what stays, whose child it is now, what history it takes over.
+
+A snapshot whose parent goes becomes the child of an older one. The transaction logs of those in
+between are named by it from then on (spec 2.1), so that diffs and rebases still know them.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.columns import ScalarColumn, VectorColumn
+from frazil.flatbuf.ragged import splits_of
+from frazil.format.nodes import id_column
+from frazil.format.repo_info import RepoInfo, SnapshotInfos
+from frazil.ids import SnapshotId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """A snapshot that gets another parent, by rows of the old repo info."""
+
+    parent: int
+    logs: tuple[bytes, ...]  # all that it names from now on, oldest first
+
+
+def adoptions(
+    info: RepoInfo, keep: npt.NDArray[np.bool_], parent_of: Callable[[int], int]
+) -> dict[int, Adoption]:
+    """Of each snapshot that stays while its parent goes; `parent_of` says whose child it is then.
+
+    Logs are those of all ancestors younger than the new parent, each after those that it named
+    itself, oldest first.
+    """
+    parents = info.snapshots.parents.tolist()
+    named = [row for row in np.flatnonzero(keep).tolist() if parents[row] >= 0]
+    return {
+        row: Adoption(parent=parent_of(row), logs=_logs(info, row, parent_of(row)))
+        for row in named
+        if not keep[parents[row]]
+    }
+
+
+def root_of(info: RepoInfo) -> Callable[[int], int]:
+    """The oldest ancestor of a snapshot."""
+    parents = info.snapshots.parents.tolist()
+    known: dict[int, int] = {}
+
+    def find(row: int) -> int:
+        passed = []
+        while row not in known and parents[row] >= 0:
+            passed.append(row)
+            row = parents[row]
+        root = known.get(row, row)
+        known.update(dict.fromkeys(passed, root))
+        return root
+
+    return find
+
+
+def nearest_of(info: RepoInfo, keep: npt.NDArray[np.bool_]) -> Callable[[int], int]:
+    """The youngest ancestor of a snapshot that stays; its oldest ancestor if none does."""
+    parents, stays = info.snapshots.parents.tolist(), keep.tolist()
+
+    def find(row: int) -> int:
+        row = parents[row]
+        while not stays[row] and parents[row] >= 0:
+            row = parents[row]
+        return row
+
+    return find
+
+
+def retained(
+    info: RepoInfo,
+    keep: npt.NDArray[np.bool_],
+    adopted: Mapping[int, Adoption],
+    *,
+    without_branches: Collection[str] = (),
+    without_tags: Collection[str] = (),
+) -> RepoInfo:
+    """Only the snapshots to keep. Refs that point to others must be among those left out."""
+    rows = np.flatnonzero(keep)
+    place = np.full(len(keep), -1, np.int64)
+    place[rows] = np.arange(len(rows))
+    parents = info.snapshots.parents.astype(np.int64)
+    for row, adoption in adopted.items():
+        parents[row] = adoption.parent
+    moved = np.where(parents[rows] < 0, -1, place[parents[rows]])
+    table = info.snapshots.table.take(rows)
+    if adopted:
+        logs = [
+            adopted[row].logs if row in adopted else info.snapshots.pruned_logs(row)
+            for row in rows.tolist()
+        ]
+        table = table.replace(pruned_ancestor_tx_logs=_log_column(logs))
+    table = table.replace(parent_offset=ScalarColumn.of(moved, "i4"))
+    kept = replace(
+        info,
+        snapshots=SnapshotInfos(table),
+        branches={
+            name: int(place[row])
+            for name, row in info.branches.items()
+            if name not in without_branches
+        },
+    )
+    for name in without_tags:
+        kept = kept.without_tag(name)
+    return replace(kept, tags={name: int(place[row]) for name, row in kept.tags.items()})
+
+
+def _logs(info: RepoInfo, row: int, stop: int) -> tuple[bytes, ...]:
+    found: list[bytes] = []
+    for each in info.snapshots.ancestors(row):
+        if each == stop:
+            break
+        if each != row:
+            found.append(info.snapshots.ids[each].tobytes())
+        found += reversed(info.snapshots.pruned_logs(each))
+    return tuple(reversed(found))
+
+
+def _log_column(logs: Sequence[Sequence[bytes]]) -> VectorColumn:
+    counts = np.array([len(some) for some in logs], np.int64)
+    values = id_column([raw for some in logs for raw in some], SnapshotId.size)
+    return VectorColumn(values, splits_of(counts), counts > 0)

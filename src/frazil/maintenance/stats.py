@@ -1,0 +1,330 @@
+"""How much is stored, of which kind, and for whom.
+
+native     bytes of chunk objects that references reach; a byte that many reach counts once
+virtual    the same in objects of others
+inline     bytes of chunks inside manifests, once for each manifest
+exclusive  what would be freed, or no longer needed, if one ref, or one array, were gone
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import ObjectNotFoundError
+from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.manifest import Manifest, decode_manifest
+from frazil.format.nodes import raw_ids
+from frazil.format.payloads import RefKind
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import NodeId, SnapshotId
+from frazil.maintenance.id_sets import Ids
+from frazil.maintenance.reachable import (
+    Budget,
+    Progress,
+    ids_of_rows,
+    manifests_by_snapshot,
+    reachable_rows,
+    read_manifests,
+    root_rows,
+    united,
+)
+from frazil.maintenance.tally import OwnerSets, Pieces, Tally, bytes_by_owner
+from frazil.repo.repository import Repository
+
+KINDS = (RefKind.NATIVE, RefKind.VIRTUAL, RefKind.INLINE)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_MIX_LATER = np.uint64(0xC2B2AE3D27D4EB4F)
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    native: int = 0
+    virtual: int = 0
+    inline: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A branch, a tag or an array. `shared` are the bytes that another one has too."""
+
+    name: str
+    kind: str  # branch, tag or array
+    total: Bytes
+    exclusive: Bytes
+
+    @property
+    def shared(self) -> Bytes:
+        total, own = self.total, self.exclusive
+        return Bytes(
+            total.native - own.native, total.virtual - own.virtual, total.inline - own.inline
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageStats:
+    total: Bytes
+    refs: tuple[Owner, ...]
+    arrays: tuple[Owner, ...]
+    snapshots: int  # that refs lead to
+    manifests: int
+    manifest_bytes: int
+    references: int  # in all of those manifests
+    memory_bytes: int  # that counting took, about
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ownership:
+    """Who has which manifest."""
+
+    names: tuple[tuple[str, str], ...]  # kind and name of each ref
+    sets: OwnerSets  # of refs
+    manifests: ManifestFiles
+    refs: npt.NDArray[np.int32]  # (n,) of each manifest
+    snapshots: Ids
+
+
+class Counting:
+    """Pieces of each kind, of the manifests given so far."""
+
+    def __init__(self, refs: OwnerSets) -> None:
+        self.refs = refs
+        self.arrays = OwnerSets()
+        self.nodes: dict[NodeId, int] = {}
+        self.references = 0
+        self._tallies = {kind: Tally(refs, self.arrays) for kind in KINDS}
+
+    def add(self, manifest: Manifest, refs: int) -> None:
+        raw = np.frombuffer(manifest.id.raw, np.uint8)
+        for node, found in manifest.arrays.items():
+            number = self.nodes.setdefault(node, len(self.nodes))
+            arrays = self.arrays.code(frozenset([number]))
+            self.references += len(found)
+            for kind, ids, sizes in pieces_of(found, raw, number):
+                self.tally(kind).add(Pieces.of(ids, sizes, refs=refs, arrays=arrays))
+
+    def tally(self, kind: RefKind) -> Tally:
+        return self._tallies[kind]
+
+    @property
+    def peak_bytes(self) -> int:
+        return sum(tally.peak_bytes for tally in self._tallies.values())
+
+    def merge(
+        self,
+        pieces: Iterable[tuple[RefKind, Pieces]],
+        *,
+        ref_sets: Sequence[frozenset[int]],
+        array_sets: Sequence[frozenset[int]],
+        nodes: Sequence[NodeId],
+    ) -> None:
+        """What somebody else has counted, with numbers of their own."""
+        numbers = [self.nodes.setdefault(node, len(self.nodes)) for node in nodes]
+        refs = self.refs.recode(ref_sets)
+        arrays = self.arrays.recode(
+            [frozenset(numbers[each] for each in owners) for owners in array_sets]
+        )
+        for kind, some in pieces:
+            if len(some):
+                recoded = Pieces(
+                    some.high, some.low, some.size_bytes, refs[some.refs], arrays[some.arrays]
+                )
+                self.tally(kind).add(recoded)
+
+
+def plan_stats(
+    repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
+) -> Ownership:
+    """Which manifests there are to look at, and who has them."""
+    info = repository.repo_info()
+    names, sets, masks = _ref_sets(info)
+    rows = reachable_rows(info, root_rows(info))
+    codes = [masks[int(row)] for row in rows]
+    snapshots = ids_of_rows(info, rows)
+    tally, counts, at = Tally(sets, OwnerSets([frozenset()])), list[ManifestFiles](), 0
+    for some in manifests_by_snapshot(
+        repository.files, snapshots, budget=budget, progress=progress
+    ):
+        for each in some:
+            tally.add(Pieces.of(each.ids, each.size_bytes, refs=codes[at]))
+            at += 1
+        counts = [united([*counts, *some])]
+    manifests = united([ManifestFiles.none(), *counts])  # in the order of the tally
+    return Ownership(names, sets, manifests, tally.done().refs, snapshots)
+
+
+def count(
+    repository: Repository,
+    owned: Ownership,
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Counting:
+    counting = Counting(owned.sets)
+    for row, manifest in read_manifests(
+        repository.files, owned.manifests, decode_manifest, budget=budget, progress=progress
+    ):
+        counting.add(manifest, int(owned.refs[row]))
+    return counting
+
+
+def summed(repository: Repository, owned: Ownership, counting: Counting) -> StorageStats:
+    pieces = {kind: counting.tally(kind).done() for kind in KINDS}
+    nodes = sorted(counting.nodes, key=counting.nodes.__getitem__)
+    paths = _paths(repository, owned, nodes)
+    return StorageStats(
+        total=_bytes(int(pieces[kind].size_bytes.sum()) for kind in KINDS),
+        refs=_owners(owned.names, pieces, counting.refs, lambda some: some.refs),
+        arrays=_owners(
+            [("array", path) for path in paths], pieces, counting.arrays, lambda some: some.arrays
+        ),
+        snapshots=len(owned.snapshots),
+        manifests=len(owned.manifests),
+        manifest_bytes=int(owned.manifests.size_bytes.sum()),
+        references=counting.references,
+        memory_bytes=counting.peak_bytes,
+    )
+
+
+def storage_stats(
+    repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
+) -> StorageStats:
+    owned = plan_stats(repository, budget=budget, progress=progress)
+    counting = count(repository, owned, budget=budget, progress=progress)
+    return summed(repository, owned, counting)
+
+
+def chunk_totals(
+    repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
+) -> Bytes:
+    """Bytes of each kind, without asking whose they are."""
+    owned = plan_stats(repository, budget=budget, progress=progress)
+    owned = replace(owned, sets=OwnerSets([frozenset()]), refs=np.zeros_like(owned.refs))
+    counting = count(repository, owned, budget=budget, progress=progress)
+    return _bytes(int(counting.tally(kind).done().size_bytes.sum()) for kind in KINDS)
+
+
+def pieces_of(
+    refs: ChunkRefs, manifest: npt.NDArray[np.uint8], number: int
+) -> Iterable[tuple[RefKind, Ids, npt.NDArray[np.uint64]]]:
+    """Keys and sizes of what references of each kind lead to."""
+    native = refs.kind == RefKind.NATIVE
+    if native.any():
+        rows = refs if native.all() else refs.take(np.flatnonzero(native))
+        ids, moved = rows.chunk_id, rows.offset != 0
+        if moved.any():  # part of a pack: a piece for each place in it
+            ids = ids.copy()
+            ids[moved] = _mixed(ids[moved], rows.offset[moved])
+        yield RefKind.NATIVE, ids, rows.length
+    virtual = refs.kind == RefKind.VIRTUAL
+    if virtual.any():
+        rows = refs if virtual.all() else refs.take(np.flatnonzero(virtual))
+        places = _fingerprints(rows)
+        yield RefKind.VIRTUAL, _mixed(_mixed(places, rows.offset), rows.length), rows.length
+    inline = refs.kind == RefKind.INLINE
+    if inline.any():
+        size = refs.length[inline].sum(dtype=np.uint64, keepdims=True)
+        own = _mixed(manifest.reshape(1, 12), np.array([number], np.uint64))
+        yield RefKind.INLINE, own, size
+
+
+def _fingerprints(refs: ChunkRefs) -> Ids:
+    """Of the location of each virtual reference."""
+    codes, strings = refs.location.codes, refs.location.strings
+    digests = [blake2b(each, digest_size=12).digest() for each in strings.to_list()]
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 12)[codes]
+
+
+def _mixed(ids: Ids, numbers: npt.NDArray[np.uint64]) -> Ids:
+    """Other ids: different ones for different pairs, but for accidents of 1 in 2**90 or so."""
+    scattered = numbers * _MIX
+    scattered ^= scattered >> np.uint64(31)
+    scattered *= _MIX_LATER
+    mask = np.empty((len(ids), 12), np.uint8)
+    mask[:, :8] = scattered.view(np.uint8).reshape(-1, 8)
+    later = ((scattered ^ numbers) * _MIX_LATER) >> np.uint64(32)
+    mask[:, 8:] = later.astype(np.uint32).view(np.uint8).reshape(-1, 4)
+    spread: Ids = np.roll(np.ascontiguousarray(ids), 5, axis=1) ^ mask
+    return spread
+
+
+def _ref_sets(
+    info: RepoInfo,
+) -> tuple[tuple[tuple[str, str], ...], OwnerSets, dict[int, int]]:
+    """Refs, sets of them, and the set of each snapshot that refs lead to."""
+    refs = [("branch", name, info.branches[name]) for name in sorted(info.branches)]
+    refs += [("tag", name, info.tags[name]) for name in sorted(info.tags)]
+    owners: dict[int, frozenset[int]] = {}
+    depths = dict[int, int]()
+    for number, (_, _, tip) in enumerate(refs):
+        owners[tip] = owners.get(tip, frozenset()) | {number}
+    for row in {row for _, _, row in refs}:
+        _set_depths(info, row, depths)
+    sets, codes = OwnerSets(), dict[int, int]()
+    for row in sorted(depths, key=depths.__getitem__, reverse=True):
+        codes[row] = sets.code(owners[row])
+        parent = info.snapshots.parent(row)
+        if parent >= 0:
+            held = owners.get(parent)
+            owners[parent] = owners[row] if held is None else held | owners[row]
+    return tuple((kind, name) for kind, name, _ in refs), sets, codes
+
+
+def _set_depths(info: RepoInfo, row: int, depths: dict[int, int]) -> None:
+    path = []
+    for each in info.snapshots.ancestors(row):
+        if each in depths:
+            path.append(each)
+            break
+        path.append(each)
+    start = depths.get(path[-1], 0)
+    depths.update((each, depth) for depth, each in enumerate(reversed(path), start))
+
+
+def _paths(repository: Repository, owned: Ownership, nodes: Sequence[NodeId]) -> list[str]:
+    """Where each array is in the newest snapshot that has it; its id if none does."""
+    info = repository.repo_info()
+    tips = ids_of_rows(info, root_rows(info))
+    rest = owned.snapshots[::-1]
+    found: dict[bytes, str] = {}
+    wanted = {node.raw for node in nodes}
+    for raw in [*tips, *rest]:
+        if wanted <= found.keys():
+            break
+        try:
+            names = repository.files.fetch_node_names(SnapshotId(raw.tobytes()))
+        except ObjectNotFoundError:  # it has gone since
+            continue
+        for node, path in zip(raw_ids(names.ids), names.paths.to_texts(), strict=True):
+            if node in wanted:
+                found.setdefault(node, path or "")
+    return [found.get(node.raw, str(node)) for node in nodes]
+
+
+def _owners(
+    names: Sequence[tuple[str, str]],
+    pieces: dict[RefKind, Pieces],
+    sets: OwnerSets,
+    codes: Callable[[Pieces], npt.NDArray[np.int32]],
+) -> tuple[Owner, ...]:
+    counted = [
+        bytes_by_owner(codes(pieces[kind]), pieces[kind].size_bytes, sets, len(names))
+        for kind in KINDS
+    ]
+    return tuple(
+        Owner(
+            name=name,
+            kind=kind,
+            total=_bytes(total[at] for total, _ in counted),
+            exclusive=_bytes(alone[at] for _, alone in counted),
+        )
+        for at, (kind, name) in enumerate(names)
+    )
+
+
+def _bytes(sizes: Iterable[int]) -> Bytes:
+    native, virtual, inline = sizes
+    return Bytes(native, virtual, inline)

@@ -1,0 +1,71 @@
+"""The parts of a collection of garbage that are many, done by the threads of this process."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids
+from frazil.format.manifest import Manifest, decode_manifest
+from frazil.format.payloads import RefKind
+from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, halves
+from frazil.maintenance.inventory import FileKind, Inventory, Listing
+from frazil.maintenance.reachable import Budget, Progress, manifests_of, read_manifests
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWork:
+    files: Files
+    inventory: Inventory
+    budget: Budget = field(default_factory=Budget)
+    progress: Progress | None = None
+
+    def manifests(self, snapshots: Ids) -> ManifestFiles:
+        return manifests_of(self.files, snapshots, budget=self.budget, progress=self.progress)
+
+    def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> IdSet:
+        found = GrowingIdSet()
+        for _, ids in read_manifests(
+            self.files, manifests, decode_chunk_ids, budget=self.budget, progress=self.progress
+        ):
+            found.add(ids if among is None else ids[among.contains(ids)])
+        return found.done()
+
+    def sized_chunks(self, manifests: ManifestFiles) -> Listing:
+        parts = [Listing.none(FileKind.CHUNK)]
+        for _, manifest in read_manifests(
+            self.files, manifests, decode_manifest, budget=self.budget, progress=self.progress
+        ):
+            parts.append(largest(Listing.concat(FileKind.CHUNK, [parts.pop(), _ends(manifest)])))
+        return parts[0]
+
+    def unkept(self, kind: FileKind, keep: IdSet, cutoff_us: int) -> Listing:
+        parts, seen = [], 0
+        for piece in self.inventory.pieces(kind):
+            gone = (piece.created_at_us < cutoff_us) & ~keep.contains(piece.ids)
+            parts.append(piece.take(gone))
+            seen += len(piece)
+            if self.progress is not None:
+                self.progress(f"listing {kind.value}", seen, 0)
+        return Listing.concat(kind, parts)
+
+
+def largest(listing: Listing) -> Listing:
+    """Each object once, with the greatest of the sizes that it is said to have."""
+    high, low = halves(listing.ids)
+    by_size = np.argsort(listing.size_bytes, kind="stable")[::-1]
+    order = by_size[np.lexsort((low[by_size], high[by_size]))]  # stable: the largest first
+    high, low = high[order], low[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+    return listing.take(order[first])
+
+
+def _ends(manifest: Manifest) -> Listing:
+    """Chunk objects, and as many bytes of each as references reach."""
+    parts = []
+    for refs in manifest.arrays.values():
+        rows = refs.kind == RefKind.NATIVE
+        ids, ends = refs.chunk_id[rows], (refs.offset + refs.length)[rows]
+        parts.append(Listing(FileKind.CHUNK, ids, ends, np.zeros(len(ids), np.int64)))
+    return Listing.concat(FileKind.CHUNK, parts)
