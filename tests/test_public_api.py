@@ -34,7 +34,9 @@ OURS = {
     "Repository": {
         "engine", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
         "merge_async", "squash", "squash_async", "virtual_chunks", "virtual_chunks_async",
-        "virtual_containers", "pack", "pack_async", "unpack", "unpack_async", "purge_path",
+        "virtual_containers", "clone_to", "clone_to_async", "export_bundle", "export_bundle_async",
+        "import_bundle", "import_bundle_async", "open_bundle", "open_bundle_async",
+        "pack", "pack_async", "unpack", "unpack_async", "purge_path",
         "purge_path_async", "purge_messages", "purge_messages_async",
     },
     "Session": {"engine", "virtual_chunks", "virtual_chunks_async"},

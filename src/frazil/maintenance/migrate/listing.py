@@ -1,6 +1,6 @@
 """The repo info of version 2 that says what the files of an older repository say."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +8,10 @@ import numpy as np
 from frazil.flatbuf.columns import ScalarColumn
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.snapshot import SnapshotHead
 from frazil.ids import SnapshotId
 from frazil.maintenance.migrate.invented_log import initialized_us, invented_log
+from frazil.repo.snapshot_chain import SnapshotChain
 
 
 def listed_info(
@@ -32,6 +34,19 @@ def listed_info(
             sorted_info, deleted, now_us=now_us, from_version=from_version, to_version=2
         ),
         config=config,
+    )
+
+
+def with_history(info: RepoInfo, load: Callable[[SnapshotId], SnapshotHead]) -> RepoInfo:
+    """A repo info of version 1 whose snapshots are read by `load`."""
+    branches = {name: info.snapshots.id(row) for name, row in dict(info.branches).items()}
+    tags = {name: info.snapshots.id(row) for name, row in dict(info.tags).items()}
+    chain = SnapshotChain(load, [*branches.values(), *tags.values()])
+    return replace(
+        info,
+        branches={name: chain.row_of(tip) for name, tip in branches.items()},
+        tags={name: chain.row_of(tip) for name, tip in tags.items()},
+        snapshots=chain,
     )
 
 

@@ -5,8 +5,7 @@ Snapshots, manifests, logs and chunks stay as they are: files of both versions m
 they commit would be lost, so `finish` looks for it first.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from frazil.assets.layout import (
     CONFIG_YAML,
@@ -33,10 +32,9 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.snapshot import SnapshotHead
 from frazil.ids import SnapshotId
-from frazil.maintenance.migrate.listing import listed_info
+from frazil.maintenance.migrate.listing import listed_info, with_history
 from frazil.objectstore.protocol import Absent, ObjectStore
 from frazil.repo.repository import Repository
-from frazil.repo.snapshot_chain import SnapshotChain
 
 PREFETCHED = 64  # snapshots at a time
 
@@ -59,7 +57,12 @@ def plan_upgrade(repository: Repository, *, prefetch: int = PREFETCHED) -> Upgra
     require_version_1(repository.spec_version)
     if not repository.store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-    found = with_heads(repository, _fetch_heads(repository, prefetch))
+    heads, files = _fetch_heads(repository, prefetch), repository.files
+
+    def load(snapshot: SnapshotId) -> SnapshotHead:
+        return heads[snapshot] if snapshot in heads else files.fetch_head(snapshot)
+
+    found = with_history(repository.repo_info(), load)
     deleted = _deleted_tags(repository.store, found)
     info = listed_info(
         found, deleted, config=_stored_config(repository.store), now_us=repository.clock()
@@ -128,25 +131,6 @@ def version_1_files(store: ObjectStore) -> tuple[str, ...]:
     refs = sorted(found.key for found in store.list(REFS) if ref_of_key(found.key) is not None)
     refs.sort(key=lambda key: key != V1_MAIN_BRANCH)
     return (*refs, *(found.key for found in store.list(CONFIG_YAML) if found.key == CONFIG_YAML))
-
-
-def with_heads(repository: Repository, heads: Mapping[SnapshotId, SnapshotHead]) -> RepoInfo:
-    """The repo info of version 1, whose history is known already."""
-    info = repository.repo_info()
-    files = repository.files
-
-    def load(snapshot: SnapshotId) -> SnapshotHead:
-        return heads[snapshot] if snapshot in heads else files.fetch_head(snapshot)
-
-    branches = {name: info.snapshots.id(row) for name, row in dict(info.branches).items()}
-    tags = {name: info.snapshots.id(row) for name, row in dict(info.tags).items()}
-    chain = SnapshotChain(load, [*branches.values(), *tags.values()])
-    return replace(
-        info,
-        branches={name: chain.row_of(tip) for name, tip in branches.items()},
-        tags={name: chain.row_of(tip) for name, tip in tags.items()},
-        snapshots=chain,
-    )
 
 
 def _fetch_heads(repository: Repository, prefetch: int) -> dict[SnapshotId, SnapshotHead]:

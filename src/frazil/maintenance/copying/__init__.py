@@ -1,0 +1,1 @@
+"""A repository, or a part of it, in another place."""

@@ -1,0 +1,204 @@
+"""A repository, or some branches and tags of it, copied to another store, or brought up to date.
+
+    plan      refs -> snapshots -> manifests -> chunks, less what the target has in full size
+    execute   chunks, manifests, logs, snapshots; sizes compared; the entry point last
+
+Names of objects are never reused, so what is there under a name is not copied again, whoever put
+it there. Before the entry point is written there is no repository at the target, or the earlier
+one: an interrupted copy is taken up by the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.errors import ReadOnlyError, StorageError
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+from frazil.maintenance.copying.files import NeededFiles, missing_files, needed_files
+from frazil.maintenance.copying.joining import join
+from frazil.maintenance.copying.origin import Origin, Versions, read_origin
+from frazil.maintenance.copying.refs import with_rows
+from frazil.maintenance.copying.transfer import compare_contents, transfer
+from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.inventory import Listing, StoredInventory, keys_of
+from frazil.maintenance.reachable import Progress, reachable_rows
+from frazil.objectstore.overlay import Overlay
+from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+from frazil.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClonePlan:
+    """What is to be copied: `missing`, by kind, and `others`. `needed` is all that a copy has."""
+
+    repository: Repository
+    target: ObjectStore
+    origin: Origin
+    needed: NeededFiles
+    missing: tuple[Listing, ...]
+    others: tuple[ObjectInfo, ...]
+    found: Versions | None  # None: the target has commits of its own, and is to be joined
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        return tuple(sorted(self.origin.info.branches))
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(sorted(self.origin.info.tags))
+
+    @property
+    def snapshots(self) -> int:
+        return len(self.origin.info.snapshots)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a repository at the target."""
+        return self.found is None or bool(self.found)
+
+    @property
+    def objects(self) -> int:
+        """To be copied."""
+        return sum(map(len, self.missing)) + len(self.others)
+
+    @property
+    def bytes(self) -> int:
+        """To be copied."""
+        return sum(part.total_bytes for part in self.missing) + sum(
+            one.size_bytes for one in self.others
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneResult:
+    """`objects` are those of the copy, `copied` those that were not there, `bytes` of these."""
+
+    snapshots: int
+    objects: int
+    copied: int
+    bytes: int
+    updated: bool  # whether the entry point had to be written
+    seconds: float
+
+
+def plan_clone(
+    repository: Repository,
+    target: ObjectStore,
+    *,
+    refs: Sequence[str] | None = None,
+    basis: Sequence[SnapshotId] = (),
+    joining: bool = False,
+    progress: Progress | None = None,
+) -> ClonePlan:
+    """Reads both sides, and writes nothing.
+
+    What the snapshots `basis` are made of is left out: whoever gets the copy has it. With `joining`
+    the target may have commits of its own; else that is a ConflictError.
+    Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError.
+    """
+    if not target.writable:
+        raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+    files = _files_of(repository, Overlay(repository.store, target))
+    origin = read_origin(repository, refs, files)
+    found = None if joining and Repository.exists(target) else origin.entry.find(target)
+    needed = needed_files(files, origin.info, progress=progress)
+    if basis:
+        needed = needed.without(_basis(files, origin, basis, progress))
+        origin = replace(origin, kept=())  # who has the rest has an ops log of its own
+    source_files, target_files = StoredInventory(repository.store), StoredInventory(target)
+    return ClonePlan(
+        repository=repository,
+        target=target,
+        origin=origin,
+        needed=needed,
+        missing=tuple(missing_files(needed, source_files, target_files)),
+        others=() if found is None else _missing_others(repository.store, target, origin.kept),
+        found=found,
+    )
+
+
+def clone(
+    plan: ClonePlan, *, check_contents: bool = False, progress: Progress | None = None
+) -> CloneResult:
+    """Raises StorageError if what arrived is not what was sent, ConflictError."""
+    started = perf_counter()
+    pool, target = plan.repository.files.pool, plan.target
+    done = transfer(
+        plan.repository.store, target, plan.missing, plan.others, pool=pool, progress=progress
+    )
+    _require_arrived(plan)
+    if check_contents:
+        every = [_listing_of(plan, place) for place in range(len(plan.missing))]
+        compare_contents(plan.repository.store, target, every, pool=pool, progress=progress)
+    if plan.found is None:
+        updated = join(Repository.open(target, clock=plan.repository.clock), plan.origin.info)
+    else:
+        updated = plan.origin.entry.publish(target, plan.found)
+    target.sync()
+    return CloneResult(
+        snapshots=plan.snapshots,
+        objects=len(plan.needed) + len(plan.origin.kept),
+        copied=done.objects,
+        bytes=done.bytes,
+        updated=updated,
+        seconds=perf_counter() - started,
+    )
+
+
+def _files_of(repository: Repository, store: ObjectStore) -> Files:
+    settings = Settings.of(repository.config, spec_version=repository.spec_version)
+    return Files(store, settings)
+
+
+def _basis(
+    files: Files, origin: Origin, basis: Sequence[SnapshotId], progress: Progress | None
+) -> NeededFiles:
+    info = origin.info
+    known = [row for one in basis if (row := info.snapshots.find(one)) >= 0]
+    rows = reachable_rows(info, known)
+    only = with_rows(_without_refs(origin), rows)
+    return needed_files(files, only, progress=progress)
+
+
+def _without_refs(origin: Origin) -> RepoInfo:
+    return replace(origin.info, branches={}, tags={})
+
+
+def _missing_others(
+    source: ObjectStore, target: ObjectStore, keys: Sequence[str]
+) -> tuple[ObjectInfo, ...]:
+    """Earlier versions of the entry point: a folder of its own in both places."""
+    if not keys:
+        return ()
+    folder = keys[0].partition("/")[0] + "/"
+    there = {one.key: one.size_bytes for one in target.list(folder)}
+    wanted = set(keys)
+    return tuple(
+        one
+        for one in source.list(folder)
+        if one.key in wanted and there.get(one.key) != one.size_bytes
+    )
+
+
+def _require_arrived(plan: ClonePlan) -> None:
+    """By one more listing: less work for the store than a question for each object."""
+    if not plan.objects:
+        return
+    inventory = StoredInventory(plan.target)
+    copied = NeededFiles({part.kind: IdSet.of(part.ids) for part in plan.missing})
+    for part in missing_files(copied, StoredInventory(plan.repository.store), inventory):
+        if len(part):
+            key = keys_of(part.kind, part.ids[:1])[0]
+            raise StorageError(f"{key!r} did not arrive at the target in full")
+
+
+def _listing_of(plan: ClonePlan, place: int) -> Listing:
+    kind = plan.missing[place].kind
+    ids = plan.needed.ids[kind].ids()
+    nothing = np.zeros(len(ids), np.uint64)
+    return Listing(kind, ids, nothing, nothing.astype(np.int64))

@@ -1,0 +1,210 @@
+"""A repository made of another by writing its metadata anew: with fewer nodes, or other references.
+
+    plan      snapshots surveyed, manifests read for the chunks they will refer to
+    execute   chunks copied, manifests, snapshots and logs written, the entry point last
+
+Names follow from what is made (names.py): a second run writes the same files again, and copies only
+chunks that are new.
+"""
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.errors import ObjectNotFoundError
+from frazil.flatbuf.columns import StructColumn, VectorColumn
+from frazil.format.config import RepositoryConfig
+from frazil.format.config_codec import encode_config
+from frazil.format.nodes import id_column
+from frazil.format.payloads import RefKind
+from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
+from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance.copying.clone import CloneResult
+from frazil.maintenance.copying.files import NeededFiles, missing_files
+from frazil.maintenance.copying.names import Names
+from frazil.maintenance.copying.origin import Entry, RepoFile, Versions
+from frazil.maintenance.copying.refs import log_ids
+from frazil.maintenance.copying.rewriting import (
+    NewManifest,
+    Rules,
+    Survey,
+    rewrite_log,
+    rewrite_manifest,
+    rewrite_snapshot,
+)
+from frazil.maintenance.copying.transfer import transfer
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.inventory import FileKind, Listing, StoredInventory
+from frazil.maintenance.migrate.listing import in_order
+from frazil.maintenance.reachable import Progress
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DerivedPlan:
+    """`info` lists the snapshots as the source has them, `made` as the copy will."""
+
+    repository: Repository
+    target: ObjectStore
+    info: RepoInfo
+    made: RepoInfo
+    rules: Rules
+    survey: Survey
+    spec_version: int
+    chunks: Listing  # to be copied
+    needed_chunks: int
+    found: Versions
+
+    @property
+    def entry(self) -> Entry:
+        return RepoFile(self.made, encode_repo_info(self.made))
+
+    @property
+    def objects(self) -> int:
+        """Of the copy, at most: a manifest in which nothing is left is not written."""
+        return 2 * len(self.made.snapshots) + len(self.survey.manifests) + self.needed_chunks
+
+    @property
+    def bytes(self) -> int:
+        """Of chunks that are copied."""
+        return self.chunks.total_bytes
+
+
+def plan_derived(
+    repository: Repository,
+    target: ObjectStore,
+    info: RepoInfo,
+    rules: Rules,
+    *,
+    config: RepositoryConfig | None = None,
+    progress: Progress | None = None,
+) -> DerivedPlan:
+    """`info` is what is copied, in order. Raises ConflictError, ObjectNotFoundError."""
+    made = renamed(info, rules.names)
+    if config is not None:
+        made = replace(made, config=encode_config(config))
+    survey = Survey()
+    files = repository.files
+    for row in range(len(info.snapshots)):
+        survey.add(files.fetch_snapshot(info.snapshots.id(row)), rules)
+        _tell(progress, "reading snapshots", row + 1, len(info.snapshots))
+    chunks = chunks_to_copy(files, survey, rules, progress=progress)
+    needed = NeededFiles({kind: IdSet.empty() for kind in FileKind} | {FileKind.CHUNK: chunks})
+    inventories = StoredInventory(repository.store), StoredInventory(target)
+    entry = RepoFile(made, b"")
+    return DerivedPlan(
+        repository=repository,
+        target=target,
+        info=info,
+        made=made,
+        rules=rules,
+        survey=survey,
+        spec_version=2,
+        chunks=next(iter(missing_files(needed, *inventories))),
+        needed_chunks=len(chunks),
+        found=entry.find(target),
+    )
+
+
+def derive(plan: DerivedPlan, *, progress: Progress | None = None) -> CloneResult:
+    started = perf_counter()
+    source = plan.repository.files
+    done = transfer(
+        plan.repository.store, plan.target, [plan.chunks], pool=source.pool, progress=progress
+    )
+    target = target_files(plan)
+    manifests = write_manifests(source, target, plan, progress=progress)
+    write_history(source, target, plan, manifests, progress=progress)
+    plan.target.sync()
+    updated = plan.entry.publish(plan.target, plan.found)
+    return CloneResult(
+        snapshots=len(plan.made.snapshots),
+        objects=plan.objects,
+        copied=done.objects,
+        bytes=done.bytes,
+        updated=updated,
+        seconds=perf_counter() - started,
+    )
+
+
+def target_files(plan: DerivedPlan) -> Files:
+    settings = Settings.of(plan.repository.config, spec_version=plan.spec_version)
+    return Files(plan.target, settings)
+
+
+def write_manifests(
+    source: Files, target: Files, plan: DerivedPlan, *, progress: Progress | None = None
+) -> dict[ManifestId, NewManifest]:
+    made: dict[ManifestId, NewManifest] = {}
+    for done, manifest in enumerate(plan.survey.manifests, 1):
+        made[manifest] = rewrite_manifest(source, target, manifest, plan.survey, plan.rules)
+        _tell(progress, "writing manifests", done, len(plan.survey.manifests))
+    return made
+
+
+def write_history(
+    source: Files,
+    target: Files,
+    plan: DerivedPlan,
+    manifests: dict[ManifestId, NewManifest],
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Snapshots and logs; a snapshot without a log, as a first one may be, stays without."""
+    names = plan.rules.names
+    for raw in log_ids(plan.info):
+        old = SnapshotId(raw)
+        try:
+            log = source.fetch_log(old)
+        except ObjectNotFoundError:
+            continue
+        target.put_log(rewrite_log(log, names.snapshot(old), plan.survey))
+    for row in range(len(plan.info.snapshots)):
+        snapshot = source.fetch_snapshot(plan.info.snapshots.id(row))
+        new = rewrite_snapshot(snapshot, manifests, plan.rules)
+        parent = plan.info.snapshots.parent(row)
+        if plan.spec_version > 1:
+            new = replace(new, parent_id=None)  # the repo info has it
+        elif parent >= 0:
+            new = replace(new, parent_id=names.snapshot(plan.info.snapshots.id(parent)))
+        target.put_snapshot(new)
+        _tell(progress, "writing snapshots", row + 1, len(plan.info.snapshots))
+
+
+def renamed(info: RepoInfo, names: Names) -> RepoInfo:
+    """The same history under the new names of its snapshots."""
+    ids = [SnapshotId(raw.tobytes()) for raw in info.snapshots.ids]
+    new = id_column([names.snapshot(one).raw for one in ids], SnapshotId.size)
+    table = info.snapshots.table.replace(id=StructColumn.of(new))
+    logs = table.vector("pruned_ancestor_tx_logs")
+    if len(logs.values):
+        pruned = [names.snapshot(SnapshotId(raw.tobytes())).raw for raw in logs.values]
+        values = id_column(pruned, SnapshotId.size)
+        table = table.replace(
+            pruned_ancestor_tx_logs=VectorColumn(values, logs.splits, logs.present)
+        )
+    return in_order(replace(info, snapshots=SnapshotInfos(table)))
+
+
+def chunks_to_copy(
+    files: Files, survey: Survey, rules: Rules, *, progress: Progress | None = None
+) -> IdSet:
+    """Chunk objects that the new manifests will refer to."""
+    found = GrowingIdSet()
+    for done, manifest in enumerate(survey.manifests, 1):
+        for node, refs in files.fetch_manifest(manifest).arrays.items():
+            grid = survey.grids.get(node)
+            if grid is not None and refs.ndim == len(grid):
+                new = rules.refs(refs.within(grid))
+                found.add(np.ascontiguousarray(new.chunk_id[new.kind == RefKind.NATIVE]))
+        _tell(progress, "reading manifests", done, len(survey.manifests))
+    return found.done()
+
+
+def _tell(progress: Progress | None, doing: str, done: int, total: int) -> None:
+    if progress is not None:
+        progress(doing, done, total)

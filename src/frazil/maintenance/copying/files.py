@@ -1,0 +1,96 @@
+"""Which files a copy needs, and which of them are not at the target yet. Columns."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.assets.files import Files
+from frazil.errors import ObjectNotFoundError
+from frazil.format.nodes import id_column
+from frazil.format.repo_info import RepoInfo
+from frazil.maintenance.copying.refs import log_ids
+from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
+from frazil.maintenance.reachable import Progress, chunks_of, manifests_of
+
+# Whatever a file refers to is copied before it.
+ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NeededFiles:
+    """Ids by kind. Of the transaction logs only those are needed that there are."""
+
+    ids: dict[FileKind, IdSet]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ids.values()))
+
+    def without(self, others: "NeededFiles") -> "NeededFiles":
+        return NeededFiles(
+            {
+                kind: IdSet.of(ids.ids()[~others.ids[kind].contains(ids.ids())])
+                for kind, ids in self.ids.items()
+            }
+        )
+
+
+def needed_files(files: Files, info: RepoInfo, *, progress: Progress | None = None) -> NeededFiles:
+    """Everything that the snapshots of `info` are made of."""
+    snapshots = info.snapshots.ids
+    manifests = manifests_of(files, snapshots, progress=progress)
+    return NeededFiles(
+        {
+            FileKind.CHUNK: chunks_of(files, manifests, progress=progress),
+            FileKind.MANIFEST: IdSet.of(manifests.ids),
+            FileKind.TRANSACTION: IdSet.of(id_column(log_ids(info), 12)),
+            FileKind.SNAPSHOT: IdSet.of(snapshots),
+        }
+    )
+
+
+def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
+    """Those to be copied, kind by kind in ORDER: not at the target, or not in full size.
+
+    Raises ObjectNotFoundError if one is in neither place.
+    """
+    for kind in ORDER:
+        ids = needed.ids[kind]
+        there, wanted = _among(ids, target, kind), _among(ids, source, kind)
+        if kind is not FileKind.TRANSACTION:
+            _require_all(ids, [there, wanted], kind)
+        yield wanted.take(~_are_there(wanted, there))
+
+
+def _among(ids: IdSet, inventory: Inventory, kind: FileKind) -> Listing:
+    parts = (piece.take(ids.contains(piece.ids)) for piece in inventory.pieces(kind))
+    return Listing.concat(kind, parts)
+
+
+def _are_there(wanted: Listing, there: Listing) -> npt.NDArray[np.bool_]:
+    """Of each wanted file, whether there is one of the same name and size."""
+    if not len(there) or not len(wanted):
+        return np.zeros(len(wanted), np.bool_)
+    names, sought = _names(there), _names(wanted)
+    order = np.argsort(names)
+    at = np.minimum(np.searchsorted(names[order], sought), len(order) - 1)
+    found = order[at]
+    same: npt.NDArray[np.bool_] = (names[found] == sought) & (
+        there.size_bytes[found] == wanted.size_bytes
+    )
+    return same
+
+
+def _names(listing: Listing) -> npt.NDArray[np.bytes_]:
+    """Ids as texts of numpy, which can be sorted; all are equally long."""
+    return np.ascontiguousarray(listing.ids).view("S12").reshape(-1)
+
+
+def _require_all(ids: IdSet, places: Sequence[Listing], kind: FileKind) -> None:
+    found = IdSet.of(np.concatenate([place.ids for place in places]))
+    if len(found) < len(ids):
+        every = ids.ids()
+        lost = every[~found.contains(every)][:1]
+        raise ObjectNotFoundError(keys_of(kind, lost)[0])
