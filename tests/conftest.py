@@ -42,11 +42,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Tests below one of these share a process, and with it what takes long to make: a Spark session.
 # By path, since xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it.
-TOGETHER = ("tests/spark/", "tests/examples/", "tests/compat/test_virtualizarr.py")
+TOGETHER = (
+    "tests/spark/cluster/",
+    "tests/spark/",
+    "tests/examples/",
+    "tests/compat/test_virtualizarr.py",
+)
 
 
 # What takes minutes, and has a command of its own: `make test-long`.
-LONG = ("tests/spark/cluster/",)
+LONG = tuple(
+    f"tests/spark/cluster/test_{name}.py"
+    for name in ("connect", "equal_to_local", "local_cluster", "secrets")
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

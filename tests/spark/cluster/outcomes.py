@@ -7,6 +7,8 @@ import xarray as xr
 import zarr
 
 import frazil
+from frazil.assets.layout import CHUNKS
+from frazil.objectstore.local import LocalStore
 from tests.spark.cluster import work
 from tests.spark.cluster.files import whole
 
@@ -17,12 +19,17 @@ def create(path: Path) -> work.Folder:
     return work.Folder(str(path))
 
 
-def history(place: work.Place) -> list[str]:
+def history(place: work.Folder | work.Bucket) -> list[str]:
     """Snapshots of main, without the first, which every repository has."""
     return [record.id for record in place.open().ancestry(branch="main")][:-1]
 
 
-def assert_written(place: work.Place) -> None:
+def stored(path: str) -> int:
+    """Chunks in the folder of a repository, whether anything refers to them or not."""
+    return sum(1 for _ in LocalStore(path).list(CHUNKS))
+
+
+def assert_written(place: work.Folder | work.Bucket) -> None:
     """`work.rows`, all of them, once, in one commit."""
     group = zarr.open_group(place.open().readonly_session("main").store, path="g", mode="r")
     np.testing.assert_array_equal(np.asarray(group["value"][:]), work.values())  # type: ignore[index]
@@ -30,7 +37,7 @@ def assert_written(place: work.Place) -> None:
     assert len(history(place)) == 1
 
 
-def assert_ingested(place: work.Place) -> None:
+def assert_ingested(place: work.Folder | work.Bucket) -> None:
     store = place.open().readonly_session("main").store
     with xr.open_zarr(store, group="g", consolidated=False, chunks=None) as found:
         xr.testing.assert_equal(found.load(), whole())

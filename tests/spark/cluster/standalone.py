@@ -6,12 +6,11 @@
        '- pyspark.daemon
           '- Python workers
 
-Nothing listens beyond the loopback interface. Workers die by `kill_worker_of`, all at once.
+Nothing listens beyond the loopback interface.
 """
 
 import os
 import re
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,9 +22,10 @@ import pyspark
 
 from frazil.spark.java import find_java
 from tests.servers.process import HOST, ServerProcess, start
+from tests.spark.cluster.processes import GONE_S, kill_tree, tree_of
 
 HOSTS = (HOST, "localhost")
-CORES = 2  # of each worker: one for each of two applications
+CORES = 1  # of each worker, so that no application has both its executors on one
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true"
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
@@ -37,18 +37,14 @@ class Worker:
     server: ServerProcess
 
     @property
-    def process(self) -> psutil.Process:
-        return psutil.Process(self.server.process.pid)
-
-    @property
     def lives(self) -> bool:
         return self.server.process.poll() is None
 
     def tree(self) -> list[psutil.Process]:
-        return [self.process, *self.process.children(recursive=True)]
+        return tree_of(self.server.process.pid) if self.lives else []
 
     def stop(self) -> None:
-        tree = self.tree() if self.lives else []
+        tree = self.tree()
         self.server.stop()
         for process in tree:  # executors and daemons are in process groups of their own
             with suppress(psutil.NoSuchProcess):
@@ -114,16 +110,9 @@ def start_cluster(folder: Path) -> StandaloneCluster:
 
 
 def kill(worker: Worker) -> None:
-    """SIGKILL for the worker, its executors and all their Python processes.
-
-    They are stopped first, so that none can react to the end of another.
-    """
-    tree = worker.tree()
-    for wish in (signal.SIGSTOP, signal.SIGKILL):
-        for process in tree:
-            with suppress(psutil.NoSuchProcess):
-                process.send_signal(wish)
-    worker.server.process.wait(10)
+    """SIGKILL for the worker, its executors and all their Python processes."""
+    kill_tree(worker.server.process.pid)
+    worker.server.process.wait(GONE_S)
 
 
 def _start(folder: Path, name: str, *arguments: str, ready: Callable[[], object]) -> ServerProcess:

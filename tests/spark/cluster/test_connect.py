@@ -14,7 +14,7 @@ from frazil.spark.java import find_java
 from tests.servers.process import HOST, free_ports, start
 from tests.spark.cluster import work
 from tests.spark.cluster.conftest import EXECUTORS
-from tests.spark.cluster.driver import ROOT
+from tests.spark.cluster.driver import PYTHONPATH, Drivers
 from tests.spark.cluster.outcomes import assert_ingested, assert_written, create
 from tests.spark.cluster.standalone import SPARK_CLASS, StandaloneCluster
 
@@ -22,15 +22,13 @@ pytest.importorskip("grpc", reason="Spark Connect needs the extra `connect`")
 
 pytestmark = pytest.mark.spark
 
-PYTHONPATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-
 
 @pytest.fixture
-def server_url(cluster: StandaloneCluster, tmp_path: Path) -> Iterator[str]:
+def server_url(cluster: StandaloneCluster, drivers: Drivers, tmp_path: Path) -> Iterator[str]:
+    drivers.stop()  # its executors would be in the way
     (port,) = free_ports(1)
     settings = {
         **EXECUTORS,
-        "spark.executorEnv.PYTHONPATH": PYTHONPATH,
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
         "spark.driver.host": HOST,

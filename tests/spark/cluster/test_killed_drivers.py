@@ -1,47 +1,85 @@
 """Tasks that run twice at once; drivers that die by SIGKILL when all is done but the commit."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.spark.cluster import work
-from tests.spark.cluster.driver import Driver
-from tests.spark.cluster.outcomes import assert_ingested, assert_written, create, history
+from tests.spark.cluster.driver import Driver, Drivers
+from tests.spark.cluster.gates import (
+    GatedFolder,
+    chunks_of_the_first_task,
+    commits,
+    make_gate,
+)
+from tests.spark.cluster.outcomes import assert_ingested, assert_written, create, history, stored
 
 pytestmark = pytest.mark.spark
 
-WAIT_S = 120.0
 
-
-def wait_for(marker: Path) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not marker.exists():
-        assert time.monotonic() < deadline, f"no {marker.name}"
-        time.sleep(0.02)
-
-
-def test_tasks_that_run_twice_at_once_do_no_harm(doomed_driver: Driver, tmp_path: Path) -> None:
-    repo, gate = create(tmp_path / "repo"), work.make_gate(tmp_path / "gate")
-    doomed_driver.submit(work.write_rows, repo, gate)
-    wait_for(gate.folder / "arrival-1")  # Spark's copy of the task that takes so long
+def test_tasks_that_put_rows_aside_twice_at_once_do_no_harm(driver: Driver, tmp_path: Path) -> None:
+    repo, gate = create(tmp_path / "repo"), make_gate(tmp_path / "gate")
+    driver.submit(work.write_rows, repo, gate)
+    driver.reach(gate, 2)  # Spark's copy of the task that takes so long
     gate.open()  # and now both write
-    doomed_driver.result()
+    driver.result()
     assert_written(repo)
 
 
-def test_a_driver_dies_before_the_commit_and_a_rerun_succeeds_once(
-    driver: Driver, doomed_driver: Driver, files: str, tmp_path: Path
+@pytest.mark.long
+def test_tasks_that_store_chunks_twice_at_once_do_no_harm(driver: Driver, tmp_path: Path) -> None:
+    repo, gate = create(tmp_path / "repo"), make_gate(tmp_path / "gate")
+    driver.submit(work.write_shuffled, GatedFolder(repo.path, gate, chunks_of_the_first_task))
+    one, other = driver.reach(gate, 2)
+    assert one != other
+    gate.open()
+    assert driver.result().committed
+    assert_written(repo)
+
+
+@pytest.mark.long
+def test_tasks_that_ingest_twice_at_once_do_no_harm(
+    driver: Driver, files: str, tmp_path: Path
 ) -> None:
-    repo, marker = create(tmp_path / "repo"), tmp_path / "all but the commit"
+    repo, gate = create(tmp_path / "repo"), make_gate(tmp_path / "gate")
+    gated = GatedFolder(repo.path, gate, chunks_of_the_first_task)
+    driver.submit(work.ingest_files, files, gated)
+    driver.reach(gate, 2)
+    gate.open()
+    assert driver.result().committed
+    assert_ingested(repo)
+
+
+def die_before_the_commit_and_run_again(
+    drivers: Drivers, folder: Path, job: Callable[..., Any], *args: object
+) -> work.Folder:
+    repo, gate = create(folder / "repo"), make_gate(folder / "gate")
     before = (repo.open().lookup_branch("main"), repo.open().list_branches())
-    doomed_driver.submit(work.do_but_hang_before_commit, marker, work.ingest_files, files, repo)
-    wait_for(marker)
-    doomed_driver.kill()
+    doomed = drivers.idle()
+    doomed.submit(job, *args, GatedFolder(repo.path, gate, commits))
+    doomed.reach(gate, 1)
+    assert stored(repo.path)  # all of it
+    doomed.kill()
     assert (repo.open().lookup_branch("main"), repo.open().list_branches()) == before
     assert history(repo) == []
-    assert any((Path(repo.path) / "chunks").iterdir())  # it was that far
 
-    assert driver.run(work.ingest_files, files, repo).committed
-    assert not driver.run(work.ingest_files, files, repo).committed
-    assert_ingested(repo)
+    assert drivers.idle().run(job, *args, repo).committed
+    assert not drivers.idle().run(job, *args, repo).committed
+    return repo
+
+
+def test_an_ingest_whose_driver_dies_before_the_commit_is_done_once_by_a_rerun(
+    drivers: Drivers, files: str, tmp_path: Path
+) -> None:
+    assert_ingested(
+        die_before_the_commit_and_run_again(drivers, tmp_path, work.ingest_files, files)
+    )
+
+
+@pytest.mark.long
+def test_a_write_whose_driver_dies_before_the_commit_is_done_once_by_a_rerun(
+    drivers: Drivers, tmp_path: Path
+) -> None:
+    assert_written(die_before_the_commit_and_run_again(drivers, tmp_path, work.write_shuffled))

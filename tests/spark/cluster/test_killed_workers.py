@@ -1,79 +1,70 @@
 """Workers that die by SIGKILL in the middle of a job: the result is that of any other run."""
 
-import time
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.spark.cluster import work
 from tests.spark.cluster.driver import Driver
 from tests.spark.cluster.files import FILES, HOURS
-from tests.spark.cluster.outcomes import assert_ingested, assert_written, create
-from tests.spark.cluster.standalone import StandaloneCluster, kill
+from tests.spark.cluster.gates import GatedFolder, chunks_of_tasks, make_gate
+from tests.spark.cluster.outcomes import assert_ingested, assert_written, create, stored
+from tests.spark.cluster.standalone import HOSTS, StandaloneCluster, kill
 
 pytestmark = pytest.mark.spark
 
-WAIT_S = 120.0
-POLL_S = 0.002
+STORED = 3  # chunks, at the moment of the kill
 CHUNKS_INGESTED = FILES * HOURS // 4
 CHUNKS_WRITTEN = 12 * 2 * 2
 
 
-def kill_when_chunks_are_stored(cluster: StandaloneCluster, repo: work.Folder, count: int) -> int:
-    """Kills a worker once some chunks are there; how many there were.
+@pytest.fixture
+def gated(tmp_path: Path) -> GatedFolder:
+    """Tasks can store some chunks there, then they wait."""
+    place = create(tmp_path / "repo")
+    return GatedFolder(place.path, make_gate(tmp_path / "gate", free=STORED), chunks_of_tasks)
 
-    All workers stand still meanwhile, so that none can finish the job.
-    """
-    deadline = time.monotonic() + WAIT_S
-    chunks = Path(repo.path) / "chunks"
-    while not chunks.exists() or sum(1 for _ in chunks.iterdir()) < count:
-        assert time.monotonic() < deadline, "no chunk was stored"
-        time.sleep(POLL_S)
-    for process in [each for worker in cluster.workers for each in worker.tree()]:
-        with suppress(psutil.NoSuchProcess):
-            process.suspend()
-    stored = sum(1 for _ in chunks.iterdir())
-    victim, *others = cluster.workers
-    kill(victim)
-    for worker in others:
-        for process in worker.tree():
-            process.resume()
-    return stored
+
+def kill_in_the_middle(cluster: StandaloneCluster, driver: Driver, gated: GatedFolder) -> None:
+    """Kills one of two workers, which both have a chunk to store, and lets the other go on."""
+    victim, _ = driver.reach(gated.gate, len(HOSTS))
+    assert stored(gated.path) == STORED
+    kill(cluster.worker_of(victim))
+    gated.gate.open()
+
+
+def assert_done_again(gated: GatedFolder, chunks: int) -> None:
+    """The chunk that the killed task was about to store was stored by another."""
+    assert len(gated.gate.arrivals()) > chunks > STORED
 
 
 def test_a_worker_dies_while_an_ingest_stores_chunks(
-    cluster: StandaloneCluster, driver: Driver, tmp_path: Path, files: str
+    cluster: StandaloneCluster, driver: Driver, gated: GatedFolder, files: str
 ) -> None:
-    repo = create(tmp_path / "repo")
-    driver.run(work.executors_that_work)  # both are up, with Python running
-    driver.submit(work.ingest_files, files, repo)
-    assert kill_when_chunks_are_stored(cluster, repo, 2) < CHUNKS_INGESTED
-    assert not driver.finished(0)
+    driver.submit(work.ingest_files, files, gated)
+    kill_in_the_middle(cluster, driver, gated)
     assert driver.result().committed
-    assert_ingested(repo)
+    assert_done_again(gated, CHUNKS_INGESTED)
+    assert_ingested(work.Folder(gated.path))
 
 
 def test_a_worker_dies_while_a_write_stores_chunks(
-    cluster: StandaloneCluster, driver: Driver, tmp_path: Path
+    cluster: StandaloneCluster, driver: Driver, gated: GatedFolder
 ) -> None:
-    repo = create(tmp_path / "repo")
-    driver.run(work.executors_that_work)
-    driver.submit(work.write_shuffled, repo)
-    assert kill_when_chunks_are_stored(cluster, repo, 2) < CHUNKS_WRITTEN
-    assert not driver.finished(0)
+    driver.submit(work.write_shuffled, gated)
+    kill_in_the_middle(cluster, driver, gated)
     assert driver.result().committed
-    assert_written(repo)
+    assert_done_again(gated, CHUNKS_WRITTEN)
+    assert_written(work.Folder(gated.path))
 
 
 def test_a_worker_dies_while_rows_are_put_aside(
     cluster: StandaloneCluster, driver: Driver, tmp_path: Path
 ) -> None:
-    repo = create(tmp_path / "repo")
-    gate = work.make_gate(tmp_path / "gate")
+    repo, gate = create(tmp_path / "repo"), make_gate(tmp_path / "gate")
     driver.submit(work.write_rows, repo, gate)
-    kill(cluster.worker_of(gate.arrivals()[0]))
+    kill(cluster.worker_of(driver.reach(gate, 1)[0]))
+    driver.reach(gate, 2)  # the task is tried again
+    gate.open()
     driver.result()
-    assert len(gate.arrivals()) > 1  # the task was tried again
     assert_written(repo)

@@ -3,9 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 from unittest.mock import patch
 
@@ -16,22 +15,24 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
-from frazil.repo.session import Session
+from frazil.repo.repository import Repository
 from frazil.spark import ingest, read
 from frazil.spark.ingest import IngestResult
 from frazil.spark.write import WriteResult, write
+from frazil.spark.writing import layout
+from tests.spark.cluster.gates import Gate
 
 SHAPE = (24, 40, 50)  # t, y, x
 CHUNKS = {"t": 2, "y": 20, "x": 25}
 CELLS = int(np.prod(SHAPE))
 PARTITIONS = 8
-HELD_S = 120.0
+BLOCK_BYTES = 50_000  # some chunks
 
 
 class Place(Protocol):
     """Where a repository is; can be sent to a driver."""
 
-    def open(self) -> frazil.Repository: ...
+    def open(self) -> frazil.Repository | Repository: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,47 +54,6 @@ class Bucket:
 def values() -> npt.NDArray[Any]:
     """What `rows` has, as an array."""
     return (np.arange(CELLS, dtype=np.float64) * 0.5 - 7).reshape(SHAPE)
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Where the first task that comes to partition 0 waits until it is killed or let through.
-
-    `arrivals` are files with the number of the arrival, and in them the process.
-    """
-
-    folder: Path
-
-    def pass_through(self) -> None:
-        number = 0
-        while True:
-            try:
-                with (self.folder / f"arrival-{number}").open("x") as file:
-                    file.write(str(os.getpid()))
-                break
-            except FileExistsError:
-                number += 1
-        deadline = time.monotonic() + HELD_S
-        while number == 0 and not (self.folder / "open").exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError("held for too long")
-            time.sleep(0.02)
-
-    def open(self) -> None:
-        (self.folder / "open").touch()
-
-    def arrivals(self) -> list[int]:
-        """Processes that came here, in that order. Waits for the first."""
-        while True:
-            texts = [path.read_text() for path in sorted(self.folder.glob("arrival-*"))]
-            if texts and all(texts):
-                return [int(text) for text in texts]
-            time.sleep(0.02)
-
-
-def make_gate(folder: Path) -> Gate:
-    folder.mkdir()
-    return Gate(folder)
 
 
 def rows(spark: SparkSession, gate: Gate | None = None) -> DataFrame:
@@ -127,9 +87,9 @@ def write_rows(spark: SparkSession, repo: Folder, gate: Gate | None = None) -> N
 
 
 def write_shuffled(spark: SparkSession, repo: Place) -> WriteResult:
-    return write(
-        rows(spark), repo.open(), group="g", dims=["t", "y", "x"], chunks=CHUNKS, txn=("cluster", 1)
-    )
+    options: dict[str, Any] = {"group": "g", "dims": ["t", "y", "x"], "chunks": CHUNKS}
+    with patch.object(layout, "BLOCK_BYTES", BLOCK_BYTES):  # so few rows would be one task
+        return write(rows(spark), repo.open(), txn=("cluster", 1), **options)
 
 
 def read_rows(spark: SparkSession, repo: Place) -> pa.Table:
@@ -160,19 +120,6 @@ def executors_that_work(spark: SparkSession) -> set[str]:
 
     found = spark.range(0, 8, 1, 8).mapInArrow(name, "executor string").collect()
     return {row.executor for row in found}
-
-
-def do_but_hang_before_commit(
-    spark: SparkSession, marker: Path, work: Callable[..., object], *args: Any
-) -> None:
-    """`marker` is there when all is done but the commit."""
-
-    def hang(*_: object, **__: object) -> None:
-        marker.touch()
-        time.sleep(HELD_S)
-
-    with patch.object(Session, "commit", hang):
-        work(spark, *args)
 
 
 def plan_texts(spark: SparkSession, path: str, options: dict[str, str]) -> list[str]:

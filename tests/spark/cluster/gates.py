@@ -1,0 +1,117 @@
+"""Where processes of a cluster wait, so that a test can choose the moment at which one dies.
+
+A store that waits is given to a job as any other: with the job it travels to executors.
+"""
+
+import os
+import time
+from collections.abc import Buffer, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import override
+
+from pyspark import TaskContext
+
+from frazil.assets.layout import CHUNKS, REPO_INFO
+from frazil.objectstore.local import LocalStore
+from frazil.objectstore.protocol import ALWAYS, Precondition
+from frazil.repo.repository import Repository
+
+HELD_S = 300.0  # so long a test may take to make up its mind
+POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Who comes here waits until the gate is open, but for the first `free` ones.
+
+    arrival.<n>   for each of them, in the order in which they came; in it the process
+    open          from now on nobody waits
+    """
+
+    folder: Path
+    free: int = 0
+
+    def pass_through(self) -> None:
+        number = self._arrive()
+        deadline = time.monotonic() + HELD_S
+        while number >= self.free and not (self.folder / "open").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("held for too long")
+            time.sleep(POLL_S)
+
+    def open(self) -> None:
+        (self.folder / "open").touch()
+
+    def arrivals(self) -> list[int]:
+        """Processes that came here so far, in that order."""
+        found = {int(path.suffix[1:]): path for path in self.folder.glob("arrival.*")}
+        return [int(found[number].read_text()) for number in sorted(found)]
+
+    def held(self) -> list[int]:
+        """Those that had to wait, whether they still do or not."""
+        return self.arrivals()[self.free :]
+
+    def _arrive(self) -> int:
+        mine = self.folder / f"process-{os.getpid()}-{time.monotonic_ns()}"
+        mine.write_text(str(os.getpid()))
+        number = 0
+        while True:
+            try:
+                os.link(mine, self.folder / f"arrival.{number}")  # one wins, and it is whole
+            except FileExistsError:
+                number += 1
+            else:
+                return number
+
+
+def make_gate(folder: Path, *, free: int = 0) -> Gate:
+    folder.mkdir()
+    return Gate(folder, free)
+
+
+type Held = Callable[[str], bool]  # whether a put of this key, in this process, comes to the gate
+
+
+def chunks_of_tasks(key: str) -> bool:
+    return key.startswith(CHUNKS) and TaskContext.get() is not None
+
+
+def chunks_of_the_first_task(key: str) -> bool:
+    task = TaskContext.get()
+    return key.startswith(CHUNKS) and task is not None and task.partitionId() == 0
+
+
+def commits(key: str) -> bool:
+    return key == REPO_INFO
+
+
+class GatedStore(LocalStore):
+    """A folder, some of whose puts go through a gate first."""
+
+    def __init__(self, root: str, gate: Gate, held: Held) -> None:
+        super().__init__(root)
+        self.gate = gate
+        self.held = held
+
+    @override
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        if self.held(key):
+            self.gate.pass_through()
+        return super().put(key, data, when=when)
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.root, self.gate, self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class GatedFolder:
+    """A repository in a folder; can be sent to a driver."""
+
+    path: str
+    gate: Gate
+    held: Held
+
+    def open(self) -> Repository:
+        return Repository.open(GatedStore(self.path, self.gate, self.held))
