@@ -207,10 +207,13 @@ class Files:
             known = self.caches.manifests.find(manifest)
         if known is not None:  # it was being loaded when somebody looked for it
             return known
-        loaded = self._load(manifest_key(manifest), decode_manifest)
+        loaded = self._decode_manifest(manifest)
         with BETWEEN_FORKS:
             self.caches.manifests.remember(manifest, loaded)
         return loaded
+
+    def _decode_manifest(self, manifest: ManifestId) -> Manifest:
+        return self._load(manifest_key(manifest), decode_manifest)
 
     def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self._load(transaction_key(snapshot), decode_txlog)

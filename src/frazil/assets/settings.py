@@ -14,6 +14,7 @@ from frazil.format.config import (
     RepoUpdateRetryConfig,
     StorageRetriesSettings,
 )
+from frazil.format.generation import Generation
 from frazil.format.locations import LocationCompression
 from frazil.format.records import given
 
@@ -39,6 +40,7 @@ class Settings:
     splitting: ManifestSplittingConfig | None
     preload: PreloadRules = field(default_factory=PreloadRules)
     spec_version: int = 2  # of the files that are written
+    generation: Generation = Generation.V2
     virtual: VirtualAccess = field(default_factory=VirtualAccess)
 
     @classmethod
@@ -47,8 +49,10 @@ class Settings:
         config: RepositoryConfig,
         *,
         spec_version: int = 2,
+        generation: Generation | None = None,
         access: VirtualChunkAccess = NOBODY,
     ) -> "Settings":
+        """`generation` unless it is the one of the version."""
         caching = config.caching or CachingConfig()
         compression = config.compression or CompressionConfig()
         manifest = config.manifest or ManifestConfig()
@@ -77,6 +81,7 @@ class Settings:
             splitting=manifest.splitting,
             preload=PreloadRules.of(manifest.preload),
             spec_version=spec_version,
+            generation=generation or Generation.of_version(spec_version),
             virtual=VirtualAccess.of(
                 config.virtual_chunk_containers, access, settings=config.storage
             ),

@@ -1,38 +1,79 @@
 """Which entry point a repository has."""
 
+from dataclasses import dataclass
+
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.layout import V1_MAIN_BRANCH
+from frazil.assets.old_files import OldFiles, files_of
+from frazil.assets.old_layout import OldLayout
 from frazil.assets.settings import Settings
 from frazil.clock import Clock
 from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
+from frazil.format.generation import Generation
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
+from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.entry_v1 import RefFilesEntry
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stored:
+    """A repository that is there: where, of which generation, and what it takes to go on."""
+
+    store: ObjectStore  # with today's names
+    generation: Generation
+    config: Json | None  # that it stores
+    caches: Caches  # with what was read to find that out
+
+
 def entry_of(files: Files, clock: Clock) -> EntryPoint:
+    if isinstance(files, OldFiles):
+        return SequenceEntry(files, clock)
     if files.settings.spec_version == 1:
         return RefFilesEntry(files, clock)
     return RepoInfoEntry(files, clock)
 
 
-def stored_config(
-    store: ObjectStore, config: RepositoryConfig, clock: Clock
-) -> tuple[int, Json | None, Caches]:
-    """The version of the repository, the configuration it stores, and what was read for that.
+def with_names_of(store: ObjectStore, generation: Generation) -> ObjectStore:
+    """`store` with the names that files have today."""
+    if not generation.is_sequential or isinstance(store, OldLayout):
+        return store
+    return OldLayout(store, generation)
 
-    One that is of both versions is half migrated, and of version 2.
-    Raises RepositoryNotFoundError.
+
+def stored_config(store: ObjectStore, config: RepositoryConfig, clock: Clock) -> Stored:
+    """What there is. Raises RepositoryNotFoundError.
+
+    A repository that is of both versions is half migrated, and of version 2.
     """
     files = Files(store, Settings.of(config))
     try:
-        return 2, RepoInfoEntry(files, clock).fetch_config(), files.caches
+        found = RepoInfoEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
-        files = Files(store, Settings.of(config, spec_version=1))
-        return 1, RefFilesEntry(files, clock).fetch_config(), files.caches
+        pass
+    else:
+        return Stored(store, Generation.V2, found, files.caches)
+    files = Files(store, Settings.of(config, spec_version=1))
+    try:
+        found = RefFilesEntry(files, clock).fetch_config()
+    except RepositoryNotFoundError:
+        pass
+    else:
+        return Stored(store, Generation.V1, found, files.caches)
+    return _stored_before_version_1(store, config, clock)
+
+
+def _stored_before_version_1(store: ObjectStore, config: RepositoryConfig, clock: Clock) -> Stored:
+    generation = old_generation(store)
+    if generation is None:
+        raise RepositoryNotFoundError("the repository doesn't exist")
+    store = with_names_of(store, generation)
+    files = files_of(store, Settings.of(config, spec_version=1, generation=generation))
+    return Stored(store, generation, entry_of(files, clock).fetch_config(), files.caches)
 
 
 def stored_version(store: ObjectStore) -> int | None:
@@ -45,5 +86,6 @@ def stored_version(store: ObjectStore) -> int | None:
     try:
         store.head(V1_MAIN_BRANCH)
     except ObjectNotFoundError:
-        return None
+        found = old_generation(store)
+        return None if found is None else found.spec_version
     return 1

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 
 from frazil.assets.files import Files
+from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.flatbuf.columns import StringColumn
@@ -245,7 +246,7 @@ def _opened(origin: bytes, process: int) -> ForkedSession:
     """
     del process  # a forked child must not use its parent's threads, so it is part of the key
     store, settings, clock, snapshot, layers = pickle.loads(origin)  # noqa: S301 -- from a pickle
-    files = Files(store, settings)
+    files = files_of(store, settings)
     return _forked(files, clock, files.fetch_snapshot(snapshot), layers)
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.object_stores import portable, with_settings
+from frazil.assets.old_files import files_of
+from frazil.assets.old_layout import require_written
 from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
@@ -20,6 +22,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
+from frazil.format.generation import Generation
 from frazil.format.repo_info import RepoInfo, RepoStatus
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import UpdateLog
@@ -30,7 +33,7 @@ from frazil.repo import admin, flags, history, ops_log, refs
 from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
-from frazil.repo.entries import entry_of, stored_config, stored_version
+from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
@@ -52,22 +55,34 @@ class Repository:
         clock: Clock,
         *,
         spec_version: int = 2,
+        generation: Generation | None = None,
         access: VirtualChunkAccess = NOBODY,
         caches: Caches | None = None,
     ) -> None:
-        """`caches` are those of another object for the same repository."""
+        """`generation`, unless it is the one of the version, has the names of files in `store`.
+
+        `caches` are those of another object for the same repository.
+        """
         self.store = store
         self.config = config
         self.clock = clock
         self.spec_version = spec_version
         self.access = access  # to virtual chunks; never stored
         self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
-        settings = Settings.of(config, spec_version=spec_version, access=access)
-        self._files = Files(store, settings, caches)
+        self.generation = generation or Generation.of_version(spec_version)
+        settings = Settings.of(
+            config, spec_version=spec_version, generation=self.generation, access=access
+        )
+        self._files = files_of(store, settings, caches)
         self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
-        make = partial(type(self), spec_version=self.spec_version, access=self.access)
+        make = partial(
+            type(self),
+            spec_version=self.spec_version,
+            generation=self.generation,
+            access=self.access,
+        )
         state = {"default_commit_metadata": self.default_commit_metadata}
         return make, (self.store, self.config, self.clock), state
 
@@ -95,6 +110,7 @@ class Repository:
         config: RepositoryConfig | None = None,
         *,
         spec_version: int = 2,
+        generation: Generation | None = None,
         check_clean_root: bool = True,
         clock: Clock = system_clock,
         access: VirtualChunkAccess = NOBODY,
@@ -112,7 +128,15 @@ class Repository:
             )
         given = given_config(config)
         store = _configured(store, given)
-        repository = cls(store, given, clock, spec_version=spec_version, access=access)
+        generation = generation or Generation.of_version(spec_version)
+        repository = cls(
+            with_names_of(store, generation),
+            given,
+            clock,
+            spec_version=generation.spec_version,
+            generation=generation,
+            access=access,
+        )
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
         return repository
@@ -129,14 +153,22 @@ class Repository:
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         store = _configured(store, given)
-        version, stored, caches = stored_config(store, given, clock)
-        merged = given
-        if stored is not None:
-            found = decode_config(stored)
+        there = stored_config(store, given, clock)
+        store, merged = there.store, given
+        if there.config is not None:
+            found = decode_config(there.config)
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)
-        return cls(store, merged, clock, spec_version=version, access=access, caches=caches)
+        return cls(
+            store,
+            merged,
+            clock,
+            spec_version=there.generation.spec_version,
+            generation=there.generation,
+            access=access,
+            caches=there.caches,
+        )
 
     def reopened(
         self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
@@ -151,6 +183,7 @@ class Repository:
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
+            generation=self.generation,
             access=self.access if access is None else access,
             caches=self._files.caches,
         )
@@ -169,7 +202,7 @@ class Repository:
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        _, stored, _ = stored_config(store, RepositoryConfig(), system_clock)
+        stored = stored_config(store, RepositoryConfig(), system_clock).config
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
@@ -316,6 +349,7 @@ class Repository:
     def _require_online(self, doing: str) -> RepoInfo:
         if not self.store.writable:
             raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+        require_written(self.generation)
         info = self._entry.fetch()
         require_online(info, doing=doing)
         return info

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from frazil.assets.files import Files
+from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import (
     AlreadyExistsError,
@@ -275,7 +276,7 @@ def _opened(opening: bytes, process: int) -> tuple[Files, Clock]:
     """Once in each process: a worker gets a copy of a session with every task."""
     del process  # a forked child must not use its parent's threads, so it is part of the key
     store, settings, clock = pickle.loads(opening)  # noqa: S301 -- from a pickle
-    return Files(store, settings), clock
+    return files_of(store, settings), clock
 
 
 def _require_attached_to_new(changes: ChangeSet) -> None:

@@ -3,11 +3,13 @@
     [shape, data_type, chunk_shape, chunk_key_encoding, fill_value, codecs,
      storage_transformers | nil, dimension_names | nil]
 
-What else the client had written was dropped then.
+What else the client had written was dropped then. Bits without a type, `r16`, and bytes as fill
+values take the form that zarr-python has for them now.
 """
 
 import json
 import math
+from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,6 @@ from frazil.format.alpha.unpacking import (
     mapping,
     named,
     number,
-    plain,
     shown,
     text,
     variant,
@@ -100,8 +101,8 @@ def _data_type(value: Any) -> Json:
     match value:
         case str():
             return value
-        case {"rawbits": int() as bits} if len(value) == 1:
-            return f"r{bits}"
+        case {"rawbits": int() as bits} if len(value) == 1 and bits > 0 and bits % 8 == 0:
+            return {"name": "raw_bytes", "configuration": {"length_bytes": bits // 8}}
     raise FormatError(f"a data type is {shown(value)}")
 
 
@@ -140,8 +141,8 @@ def _fill_value(value: Any) -> Json:
     if kind in COMPLEX:
         return [_float(each) for each in fields(content, (2,), "a complex fill value")]
     if kind in BYTES:
-        octets = items(content, "a fill value")
-        return [plain(number(each, "a byte", bits=8), "a byte") for each in octets]
+        octets = bytes(number(each, "a byte", bits=8) for each in items(content, "a fill value"))
+        return b64encode(octets).decode()
     raise FormatError(f"a fill value is {kind[:20]!r} of {shown(content)}")
 
 

@@ -1,0 +1,193 @@
+"""The files of a repository of a generation before version 1, as records of today.
+
+What those generations left out is made up for here: files that do not say what they are called,
+first snapshots under another name, histories that only the refs tell, logs that were never kept.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from frazil.assets.caches import Caches
+from frazil.assets.compared_log import compared_log
+from frazil.assets.files import Files, naming
+from frazil.assets.layout import manifest_key, snapshot_key, transaction_key
+from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
+from frazil.assets.settings import Settings
+from frazil.errors import ObjectNotFoundError
+from frazil.format.alpha.manifest import decode_old_manifest
+from frazil.format.alpha.ref_file import OldRef, decode_old_ref
+from frazil.format.alpha.snapshot import BARE, OldSnapshot, decode_old_snapshot
+from frazil.format.alpha.txlog import decode_old_log
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.generation import Generation
+from frazil.format.manifest import Manifest
+from frazil.format.nodes import Nodes
+from frazil.format.snapshot import Node, NodeNames, Snapshot, SnapshotHead
+from frazil.format.txlog import TransactionLog
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.objectstore.protocol import ObjectStore
+
+_HISTORY_ONLY_IN_REFS = BARE
+
+
+class OldFiles(Files):
+    """`store` must be an OldLayout."""
+
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        super().__init__(store, settings, caches)
+        self.generation = settings.generation
+        self._names = dict[SnapshotId, SnapshotId]()  # of first snapshots: own id to file
+        self._lost = dict[SnapshotId, SnapshotHead]()  # first snapshots without a file
+        self._ndims = dict[ManifestId, dict[NodeId, int]]()
+        self._noted = set[SnapshotId]()
+        self._reflog: dict[SnapshotId, tuple[SnapshotId | None, int]] | None = None
+
+    # Refs
+
+    def list_refs(self) -> RefFiles:
+        documented = self.generation is Generation.ALPHA1
+        found = self.store.list(refs_folder(self.generation))
+        return RefFiles.of(parse_ref_key(each.key, documented=documented) for each in found)
+
+    def fetch_ref(self, key: str) -> OldRef:
+        with naming(key):
+            return decode_old_ref(self.store.get(key).data)
+
+    # Snapshots
+
+    def fetch_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        found = super().fetch_snapshot(snapshot)
+        self._note_dimensions(found)
+        return found
+
+    def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
+        return NodeNames.of(self.fetch_snapshot(snapshot).nodes)
+
+    def fetch_old_snapshot(self, snapshot: SnapshotId) -> OldSnapshot:
+        """With what the file says of its own name and history. Never remembered."""
+        key = snapshot_key(snapshot)
+        with naming(key):
+            return decode_old_snapshot(self.store.get(key).data, snapshot)
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        try:
+            return self._placed(self.fetch_old_snapshot(snapshot))
+        except ObjectNotFoundError:
+            if snapshot not in self._lost:
+                raise
+            head = self._lost[snapshot]
+            return Snapshot(
+                id=snapshot,
+                parent_id=None,
+                flushed_at_us=head.flushed_at_us,
+                message=head.message,
+                metadata=head.metadata,
+                manifest_files=(),
+                nodes=Nodes.empty(),  # no first snapshot ever had any
+            )
+
+    def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        return self._load_snapshot(snapshot).head
+
+    def _placed(self, found: OldSnapshot) -> Snapshot:
+        """The snapshot with a parent that can be looked for by that name."""
+        snapshot = found.snapshot
+        if found.fields == _HISTORY_ONLY_IN_REFS:
+            parent, written_at_us = self._fetch_reflog().get(snapshot.id, (None, 0))
+            return replace(snapshot, parent_id=parent, flushed_at_us=written_at_us)
+        if len(found.history) != 1:
+            return snapshot
+        return replace(snapshot, parent_id=self._find_first(found.history[0]))
+
+    def _find_first(self, head: SnapshotHead) -> SnapshotId:
+        """The name of the first snapshot, as its child knows it."""
+        own = head.id
+        if own in self._lost:
+            return own
+        if own not in self._names:
+            try:
+                self._names[own] = self._look_for_first(own)
+            except ObjectNotFoundError:
+                self._lost[own] = replace(head, parent_id=None)
+                return own
+        return self._names[own]
+
+    def _look_for_first(self, own: SnapshotId) -> SnapshotId:
+        try:
+            self.store.head(snapshot_key(own))
+        except ObjectNotFoundError:
+            for files in self.list_refs().branches.values():
+                first = self.fetch_ref(files[-1].key).snapshot
+                if self.fetch_old_snapshot(first).own_id == own:
+                    return first
+            raise
+        return own
+
+    def _fetch_reflog(self) -> Mapping[SnapshotId, tuple[SnapshotId | None, int]]:
+        """The parent and the time of each snapshot, from the files of all branches."""
+        if self._reflog is None:
+            self._reflog = {}
+            for files in self.list_refs().branches.values():
+                parent: SnapshotId | None = None
+                for file in reversed(files):
+                    ref = self.fetch_ref(file.key)
+                    known = self._reflog.get(ref.snapshot)
+                    if known is None or (known[0] is None and parent != ref.snapshot):
+                        self._reflog[ref.snapshot] = parent, ref.written_at_us or 0
+                    parent = ref.snapshot
+        return self._reflog
+
+    # Manifests
+
+    def _note_dimensions(self, snapshot: Snapshot) -> None:
+        """For manifests that hold chunks of other arrays: see format/alpha/manifest.py."""
+        if snapshot.id in self._noted:
+            return
+        for node in snapshot.nodes:
+            if node.array is not None:
+                for ref in node.array.manifests:
+                    self._ndims.setdefault(ref.id, {})[node.id] = len(node.array.shape)
+        self._noted.add(snapshot.id)
+
+    def _decode_manifest(self, manifest: ManifestId) -> Manifest:
+        key = manifest_key(manifest)
+        with naming(key):
+            found = decode_old_manifest(self.store.get(key).data, manifest)
+        return found.resolved(self._ndims.get(manifest, {}))
+
+    # Logs
+
+    def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
+        return self.pool.map(self.fetch_log, list(snapshots))
+
+    def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
+        after = self.fetch_snapshot(snapshot)
+        key = transaction_key(snapshot)
+        try:
+            data = self.store.get(key).data
+        except ObjectNotFoundError:
+            parent = after.parent_id
+            before = None if parent is None else self.fetch_snapshot(parent)
+            return compared_log(snapshot, before, after, self._refs_of)
+        with naming(key):
+            return decode_old_log(data, snapshot).resolved(after.nodes)
+
+    def _refs_of(self, node: Node) -> ChunkRefs:
+        array = node.array
+        ndim = 0 if array is None else len(array.shape)
+        found = [ChunkRefs.empty(ndim)]
+        for ref in () if array is None else array.manifests:
+            refs = self.fetch_manifest(ref.id).arrays.get(node.id)
+            if refs is not None and refs.ndim == ndim:
+                found.append(refs)
+        whole = ChunkRefs.concat(found)
+        return whole if array is None else whole.within(array.num_chunks)
+
+
+def files_of(store: ObjectStore, settings: Settings, caches: Caches | None = None) -> Files:
+    """The files of a repository of any generation."""
+    if settings.generation.is_sequential:
+        return OldFiles(store, settings, caches)
+    return Files(store, settings, caches)

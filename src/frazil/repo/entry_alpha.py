@@ -1,0 +1,187 @@
+"""The entry point of a repository before version 1: a sequence of small files for each branch.
+
+A commit makes the next file of its branch, unless there is one: then somebody else has committed.
+So a store need not be able to replace an object conditionally. Nothing is ever overwritten, and
+the files of a branch are its history. Names: assets/ref_sequences.py.
+
+As in version 1, all this looks like a repo info to everybody else. What only generations have that
+are not written (deleted tags, a configuration) is read and not changed.
+"""
+
+from dataclasses import dataclass
+
+from frazil.assets.files import naming
+from frazil.assets.layout import CONFIG_YAML
+from frazil.assets.old_files import OldFiles
+from frazil.assets.old_layout import require_written
+from frazil.assets.ref_sequences import RefFile, branch_file_key, tag_file_key
+from frazil.clock import Clock
+from frazil.errors import (
+    ConflictError,
+    FormatError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    RepositoryNotFoundError,
+)
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.alpha.config import decode_old_config
+from frazil.format.alpha.ref_file import encode_alpha1_ref
+from frazil.format.generation import Generation
+from frazil.format.nodes import Nodes
+from frazil.format.ref_file import encode_ref
+from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
+from frazil.format.snapshot import Snapshot
+from frazil.format.updates import (
+    BranchCreated,
+    BranchReset,
+    NewCommit,
+    NewDetachedSnapshot,
+    TagCreated,
+    UpdateKind,
+)
+from frazil.ids import SnapshotId
+from frazil.objectstore.protocol import Absent
+from frazil.repo.entry import Change, exhausted, tries
+from frazil.repo.entry_v1 import require_name
+from frazil.repo.refs import MAIN
+from frazil.repo.snapshot_chain import SnapshotChain
+
+_ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)
+_FIRST_MESSAGES = {Generation.ALPHA1: "Dataset initialized"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tip:
+    file: RefFile
+    snapshot: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    info: RepoInfo
+    branches: dict[str, _Tip]
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceEntry:
+    files: OldFiles
+    clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        """There is no place for a configuration: it is that of the object that creates."""
+        del config
+        require_written(self.files.generation)
+        first = Snapshot(
+            id=SnapshotId.random(),
+            parent_id=None,
+            flushed_at_us=self.clock(),
+            message=_FIRST_MESSAGES.get(self.files.generation, "Repository initialized"),
+            metadata={},
+            manifest_files=(),
+            nodes=Nodes.empty(),
+        )
+        self.files.put_snapshot(first)
+        self.files.store.sync()
+        try:
+            self._put_ref(branch_file_key(self.files.generation, MAIN, 0), first.id)
+        except PreconditionFailedError as error:
+            raise ConflictError(
+                "somebody else created a repository here", kind="branch-update-conflict"
+            ) from error
+
+    def fetch(self) -> RepoInfo:
+        return self._fetch_stored().info
+
+    def fetch_config(self) -> Json | None:
+        if MAIN not in self.files.list_refs().branches:
+            raise RepositoryNotFoundError("the repository doesn't exist")
+        try:
+            data = self.files.store.get(CONFIG_YAML).data
+        except ObjectNotFoundError:
+            return None
+        with naming(CONFIG_YAML):
+            return decode_old_config(data)
+
+    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+        """Applies `change` and returns what it made; there is no ops log."""
+        del doing, even_if_read_only  # there is no status
+        require_written(self.files.generation)
+        for _ in tries(self.files.settings):
+            old = self._fetch_stored()
+            new, kind = change(old.info)
+            self.files.store.sync()  # what a ref is about to point to
+            if self._write(old, new, kind):
+                return new
+        raise exhausted(self.files.settings)
+
+    # Reading
+
+    def _fetch_stored(self) -> _Stored:
+        files = self.files
+        found = files.list_refs()
+        if MAIN not in found.branches:
+            raise RepositoryNotFoundError("the repository doesn't exist")
+        newest = [listed[0] for listed in found.branches.values()]
+        keys = [*(file.key for file in newest), *(file.key for file in found.tags.values())]
+        refs = files.pool.map(files.fetch_ref, keys)
+        targets = {key: ref.snapshot for key, ref in zip(keys, refs, strict=True)}
+        branches = {file.name: _Tip(file, targets[file.key]) for file in newest}
+        chain = SnapshotChain(files.fetch_head, targets.values())
+        info = RepoInfo(
+            spec_version=1,
+            tags={name: chain.row_of(targets[file.key]) for name, file in found.tags.items()},
+            branches={name: chain.row_of(tip.snapshot) for name, tip in branches.items()},
+            deleted_tags=tuple(sorted(found.deleted_tags, key=str.encode)),
+            snapshots=chain,
+            status=_ONLINE,
+            metadata={},
+            updates=(),
+        )
+        return _Stored(info, branches)
+
+    # Writing
+
+    def _write(self, old: _Stored, new: RepoInfo, kind: UpdateKind) -> bool:
+        """Whether it was done; if not, somebody else was faster."""
+        generation = self.files.generation
+        match kind:
+            case NewCommit(name, _) | BranchReset(name, _):
+                following = old.branches[name].file.sequence + 1
+                key = branch_file_key(generation, name, following)
+                target = new.snapshots.id(new.branches[name])
+                return self._made(key, target) or (
+                    # By us, and the answer was lost: nobody else knows what we committed.
+                    isinstance(kind, NewCommit) and self.files.fetch_ref(key).snapshot == target
+                )
+            case BranchCreated(name):
+                require_name(name)
+                key = branch_file_key(generation, name, 0)
+                return self._made(key, new.snapshots.id(new.branches[name]))
+            case TagCreated(name):
+                require_name(name)
+                key = tag_file_key(generation, name)
+                return self._made(key, new.snapshots.id(new.tags[name]))
+            case NewDetachedSnapshot():
+                return True  # its file is all there is of it
+            case _:
+                raise _not_there(generation)
+
+    def _made(self, key: str, snapshot: SnapshotId) -> bool:
+        try:
+            self._put_ref(key, snapshot)
+        except PreconditionFailedError:
+            return False
+        return True
+
+    def _put_ref(self, key: str, snapshot: SnapshotId) -> None:
+        is_documented = self.files.generation is Generation.ALPHA1
+        data = encode_alpha1_ref(snapshot, self.clock()) if is_documented else encode_ref(snapshot)
+        self.files.store.put(key, data, when=Absent())
+
+
+def _not_there(generation: Generation) -> FormatError:
+    return FormatError(
+        f"repositories of generation {generation} have no such operation: `frazil migrate` makes"
+        " them ones of version 2",
+        kind="unsupported-spec-version",
+    )
