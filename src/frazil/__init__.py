@@ -53,6 +53,7 @@ __all__ = [
     "FeatureFlag",
     "ForkSession",
     "FormatError",
+    "GCSummary",
     "GcsBearerCredential",
     "GcsCredentials",
     "GcsStaticCredentials",

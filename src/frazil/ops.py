@@ -1,5 +1,5 @@
-"""Entries of the ops log, under the name they have in Icechunk."""
+"""Entries of the ops log and sums of what was deleted, under the names they have in Icechunk."""
 
-from frazil.api import Update, UpdateType
+from frazil.api import GCSummary, Update, UpdateType
 
-__all__ = ["Update", "UpdateType"]
+__all__ = ["GCSummary", "Update", "UpdateType"]

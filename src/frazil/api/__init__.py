@@ -10,6 +10,7 @@ from frazil.api.about import (
     user_agent,
 )
 from frazil.api.attribution import Attribution
+from frazil.api.collected import GCSummary
 from frazil.api.conflicts import (
     BasicConflictSolver,
     Conflict,
@@ -162,6 +163,7 @@ __all__ = [
     "FeatureFlag",
     "ForkSession",
     "FormatError",
+    "GCSummary",
     "GcsBearerCredential",
     "GcsCredentials",
     "GcsStaticCredentials",
