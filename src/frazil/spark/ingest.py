@@ -101,6 +101,7 @@ def ingest(
     source_group: str | None = None,
     idempotency_key: str | None = None,
     storage: Mapping[str, object] | None = None,
+    source_storage: Mapping[str, object] | None = None,
     progress: ProgressOption = None,
 ) -> IngestResult:
     """Writes files and Zarr stores to a group of a repository, as one commit.
@@ -112,7 +113,8 @@ def ingest(
     Args:
         spark: the session whose executors read and write. They must see the sources and the
             repository under the same paths as the driver.
-        sources: paths, patterns and directories. Sources are ordered by the coordinate of
+        sources: paths, patterns and directories, of this machine or in buckets (`s3://...`), and
+            URLs of files on web servers. Sources are ordered by the coordinate of
             `concat_dim`, which must neither overlap nor repeat; as given if there is none.
         repo: the repository to write to, or the path of its folder.
         group: where the arrays go; created when missing.
@@ -141,6 +143,8 @@ def ingest(
         idempotency_key: if a commit in the branch's history was made with the same key,
             nothing is done, and that commit is returned.
         storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
+        source_storage: how the bucket or host of sources that are URLs is reached, likewise.
+            No credentials are needed for what each process finds in its environment.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -154,7 +158,13 @@ def ingest(
     started = perf_counter()
     given = find_rows(spark, sources, format)
     if isinstance(given, DataFrame):
-        _require_for_rows(virtual=virtual, combine=combine, on_error=on_error, variables=variables)
+        _require_for_rows(
+            virtual=virtual,
+            combine=combine != Combine.CONCAT,
+            on_error=on_error != OnError.FAIL,
+            variables=variables is not None,
+            source_storage=bool(source_storage),
+        )
         made = write_rows(
             given,
             repo,
@@ -188,7 +198,7 @@ def ingest(
     done = find_commit(request.repository, branch, request.key)
     if done is not None:
         return _nothing_done(done, started)
-    found = find_sources(given, kind=kind)
+    found = find_sources(given, kind=kind, storage=source_storage)
     note = _note(spark, request, len(found))
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)
@@ -213,15 +223,7 @@ def ingest(
     )
 
 
-def _require_for_rows(
-    *, virtual: bool, combine: str, on_error: str, variables: Iterable[str] | None
-) -> None:
-    given = {
-        "virtual": virtual,
-        "combine": combine != Combine.CONCAT,
-        "on_error": on_error != OnError.FAIL,
-        "variables": variables is not None,
-    }
+def _require_for_rows(**given: bool) -> None:
     if any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
         raise InvalidInputError(f"not for rows: {names}")

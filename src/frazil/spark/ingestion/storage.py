@@ -94,12 +94,13 @@ def _cut(stored: StoredAs, wanted: Wanted) -> StoredAs:
     variable = wanted.variable
     if not stored.is_row or not stored.chunks:
         return stored
+    axis = stored.stacked
     if wanted.exists and variable.chunks is not None:
-        return stored.cut(variable.chunks[0])
-    lengths = np.diff(wanted.starts) if wanted.axis == 0 else np.array([wanted.shape[0]])
+        return stored.cut(variable.chunks[axis])
+    lengths = np.diff(wanted.starts) if wanted.axis == axis else np.array([wanted.shape[axis]])
     common = int(np.gcd.reduce(lengths)) or 1
-    row = variable.dtype.itemsize * math.prod(stored.chunks[1:])
-    most = wanted.chunks.get(variable.dims[0], max(1, DEFAULT_CHUNK_BYTES // max(1, row)))
+    row = variable.dtype.itemsize * math.prod(stored.chunks[axis + 1 :])
+    most = wanted.chunks.get(variable.dims[axis], max(1, DEFAULT_CHUNK_BYTES // max(1, row)))
     most = common if most == WHOLE else most
     return stored.cut(next(n for n in range(min(common, most), 0, -1) if common % n == 0))
 

@@ -58,10 +58,13 @@ def join_characters(dataset: "xr.Dataset") -> "xr.Dataset":
     return dataset.drop_vars(names).assign({name: joined.variables[name] for name in names})
 
 
-def stacked(dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool) -> "xr.Dataset":
+def stacked(
+    dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool, fixed: tuple[str, ...] = ()
+) -> "xr.Dataset":
     """With a first dimension of length one, for each of `dims` that is a scalar coordinate.
 
-    If `always`, also for those that the dataset knows nothing of.
+    If `always`, also for those that the dataset knows nothing of. Variables without a grid, and
+    those that are `fixed`, do not get it.
     """
     for dim in reversed(dims):
         known = dim in dataset.variables and dataset.variables[dim].ndim == 0
@@ -70,7 +73,7 @@ def stacked(dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool) -> "x
         kept = [
             name
             for name, each in dataset.data_vars.items()
-            if each.ndim < 2 and name not in {dim, *_FOLLOWING}
+            if name in fixed or (each.ndim < 2 and name not in {dim, *_FOLLOWING})
         ]
         fields = dataset.drop_vars(kept)
         fields = (fields.set_coords(dim) if known else fields).expand_dims(dim)

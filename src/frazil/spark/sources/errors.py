@@ -30,5 +30,12 @@ def source_errors_as_ours(path: str) -> Iterator[None]:
         raise ObjectNotFoundError(path) from error
     except PermissionError as error:
         raise StorageError(f"cannot read {path!r}: {error.strerror}", kind="io") from error
-    except _DAMAGE as error:
+    except Exception as error:
+        if not isinstance(error, _DAMAGE) and not _is_of_eccodes(error):
+            raise
         raise FormatError(f"cannot be read as an array file: {error}", where=path) from error
+
+
+def _is_of_eccodes(error: Exception) -> bool:
+    """By name: the library is an extra, and slow to load."""
+    return type(error).__module__.partition(".")[0] == "gribapi"

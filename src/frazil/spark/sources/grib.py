@@ -1,32 +1,46 @@
 """GRIB files, read through cfgrib: the messages of one file must make one grid of fields."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 from frazil.errors import InvalidInputError
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.files import mark_of, on_disk
+from frazil.spark.sources.source import Source
 
 if TYPE_CHECKING:
     import xarray as xr
 
+COORDINATES = ("latitude", "longitude")  # in the dimensions of the grid, all or some
+OPTIONS: dict[str, Any] = {"indexpath": "", "errors": "raise"}  # no index is left beside the file
 
-def open_grib(path: str) -> "xr.Dataset":
-    """Lazy; times as numbers. No index is left beside the file."""
+
+def open_grib(source: Source) -> "xr.Dataset":
+    """Lazy; times as numbers."""
     import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    with source_errors_as_ours(path):
-        Path(path).stat()
-        try:
-            return xr.open_dataset(
-                path,
-                engine="cfgrib",
-                backend_kwargs={"indexpath": "", "errors": "raise"},
-                decode_times=False,
-                decode_timedelta=False,
-                chunks=None,
-                cache=False,
-            ).reset_coords()
-        except (ModuleNotFoundError, ImportError) as error:
-            raise InvalidInputError(
-                f"{path}: reading GRIB needs cfgrib: pip install 'frazil[grib]'"
-            ) from error
+    require_cfgrib(source)
+    with ExitStack() as stack, source_errors_as_ours(source.path):
+        mark_of(source)
+        dataset = xr.open_dataset(
+            stack.enter_context(on_disk(source)),
+            engine="cfgrib",
+            backend_kwargs=OPTIONS,
+            decode_times=False,
+            decode_timedelta=False,
+            chunks=None,
+            cache=False,
+        ).reset_coords()
+        dataset.set_close(stack.pop_all().close)
+        return dataset
+
+
+def require_cfgrib(source: Source) -> Any:
+    """The library."""
+    try:
+        import cfgrib  # noqa: PLC0415 -- of the extra `grib`, and slow to load
+    except (ModuleNotFoundError, ImportError, RuntimeError) as error:
+        raise InvalidInputError(
+            f"{source.path}: reading GRIB needs cfgrib: pip install 'frazil[grib]'"
+        ) from error
+    return cfgrib

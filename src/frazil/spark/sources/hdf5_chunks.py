@@ -1,8 +1,6 @@
 """Where the chunks of variables in NetCDF4 and other HDF5 files are, and how they are encoded."""
 
 import json
-from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +8,8 @@ import numpy as np
 from frazil.errors import FormatError, InvalidInputError
 from frazil.references.codecs import codec_documents
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.files import mark_of, readable
+from frazil.spark.sources.source import Source
 from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs, row_chunks
 
 if TYPE_CHECKING:
@@ -18,22 +18,29 @@ if TYPE_CHECKING:
 _COMPRESSORS = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")  # of blosc, by number
 
 
-def hdf5_storage(path: str, names: list[str], *, group: str | None) -> dict[str, Storage]:
+def hdf5_storage(source: Source, names: list[str], *, group: str | None) -> dict[str, Storage]:
     """By variable, how it is stored."""
     import h5py  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    with source_errors_as_ours(path), h5py.File(path, "r") as file:
+    with (
+        source_errors_as_ours(source.path),
+        readable(source) as opened,
+        h5py.File(opened, "r") as file,
+    ):
         within = file[group or "/"]
         return {name: _storage(within[name]) for name in names}
 
 
-def hdf5_chunks(path: str, name: str, chunks: tuple[int, ...], *, group: str | None) -> ChunkTable:
+def hdf5_chunks(
+    source: Source, name: str, chunks: tuple[int, ...], *, group: str | None
+) -> ChunkTable:
     """Raises FormatError for a file that is not as it was described."""
     import h5py  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    with source_errors_as_ours(path), h5py.File(path, "r") as file:
+    path = source.path
+    with source_errors_as_ours(path), readable(source) as opened, h5py.File(opened, "r") as file:
         stored = file[group or "/"][name]
-        modified = ceil(Path(path).stat().st_mtime)
+        modified = mark_of(source).modified_s
         if stored.chunks is None:
             return _in_one_piece(path, stored, chunks, modified)
         if stored.chunks != chunks:

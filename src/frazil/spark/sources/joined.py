@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.sources.find import Source
 from frazil.spark.sources.opening import Opened
+from frazil.spark.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ lengths (NON_NEG). Names and values are padded to multiples of 4 bytes.
 import json
 import mmap
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,9 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.spark.sources.dataset import join_characters
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.files import RemoteFile, mark_of
+from frazil.spark.sources.lazily import Key, lazy_variable
+from frazil.spark.sources.source import Source
 from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs, row_chunks
 
 if TYPE_CHECKING:
@@ -162,27 +165,86 @@ def _placed(variable: Variable, records: int, step: int) -> Variable:
     return Variable(variable.dims, shape, variable.dtype, variable.attrs, variable.begin, step)
 
 
-def read_header(path: str) -> Header:
-    with (
-        source_errors_as_ours(path),
-        Path(path).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
-    ):
-        return parse_header(data)
+def read_header(source: Source) -> Header:
+    with source_errors_as_ours(source.path):
+        if source.remote is not None:
+            with RemoteFile(source.path, source.remote) as remote:
+                return parse_header(_Pieces(remote))
+        with (
+            Path(source.path).open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return parse_header(data)
 
 
-def open_netcdf3(path: str) -> "xr.Dataset":
+class _Pieces:
+    """A file of which only those bytes are read that are looked at."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return self._file.size_bytes
+
+    def __getitem__(self, part: int | slice) -> Any:
+        if isinstance(part, int):
+            return self[part : part + 1][0]
+        start, stop, _ = part.indices(len(self))
+        self._file.seek(start)
+        return self._file.read(max(0, stop - start))
+
+
+def open_netcdf3(source: Source) -> "xr.Dataset":
     """Undecoded; values are read when they are looked at."""
     import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    with source_errors_as_ours(path):
-        header = read_header(path)
-        data: npt.NDArray[np.uint8] = np.memmap(path, mode="r")
-        variables = {
-            name: xr.Variable(each.dims, _values(data, name, each), each.attrs)
-            for name, each in header.variables.items()
-        }
+    with source_errors_as_ours(source.path):
+        header = read_header(source)
+        if source.remote is not None:
+            file = RemoteFile(source.path, source.remote)
+            variables = {
+                name: _remote_variable(file, each) for name, each in header.variables.items()
+            }
+        else:
+            data: npt.NDArray[np.uint8] = np.memmap(source.path, mode="r")
+            variables = {
+                name: xr.Variable(each.dims, _values(data, name, each), each.attrs)
+                for name, each in header.variables.items()
+            }
         return join_characters(xr.Dataset(variables, attrs=header.attrs))
+
+
+def _remote_variable(file: RemoteFile, each: Variable) -> "xr.Variable":
+    native = each.dtype.newbyteorder("=")  # as indexes must be
+
+    def read(key: Key) -> npt.NDArray[Any]:
+        if not each.shape:
+            return _read_rows(file, each, range(1)).reshape(()).astype(native)
+        first = key[0]
+        if isinstance(first, int):
+            return np.asarray(read((slice(first, first + 1), *key[1:]))[0])
+        wanted = range(each.shape[0])[first]
+        low = min(wanted, default=0)
+        rows = _read_rows(file, each, range(low, max(wanted, default=-1) + 1))
+        chosen = rows[[row - low for row in wanted]]
+        return np.asarray(chosen[(slice(None), *key[1:])]).astype(native)
+
+    return lazy_variable(each.dims, each.shape, native, read, each.attrs)
+
+
+def _read_rows(file: RemoteFile, each: Variable, rows: range) -> npt.NDArray[Any]:
+    """Steps along the first dimension, which lie one after the other, or in records."""
+    shape = (len(rows), *each.shape[1:])
+    size = each.dtype.itemsize * prod(each.shape[1:])
+    step = each.stride or size
+    file.seek(each.begin + rows.start * step)
+    if step == size:
+        return np.frombuffer(file.read(len(rows) * size), each.dtype).reshape(shape)
+    parts = []
+    for row in rows:
+        file.seek(each.begin + row * step)
+        parts.append(file.read(size))
+    return np.frombuffer(b"".join(parts), each.dtype).reshape(shape)
 
 
 def _values(data: npt.NDArray[np.uint8], name: str, each: Variable) -> npt.NDArray[Any]:
@@ -199,8 +261,8 @@ def _values(data: npt.NDArray[np.uint8], name: str, each: Variable) -> npt.NDArr
     return values
 
 
-def netcdf3_storage(path: str, names: list[str]) -> dict[str, Storage]:
-    variables = read_header(path).variables
+def netcdf3_storage(source: Source, names: list[str]) -> dict[str, Storage]:
+    variables = read_header(source).variables
     return {name: _storage(variables[name]) for name in names}
 
 
@@ -221,9 +283,10 @@ def _storage(variable: Variable) -> Storage:
     return stored if variable.in_one_piece else stored.cut(1)  # a chunk for each record
 
 
-def netcdf3_chunks(path: str, name: str, chunks: tuple[int, ...]) -> ChunkTable:
-    variable = read_header(path).variables.get(name)
-    modified = ceil(Path(path).stat().st_mtime)
+def netcdf3_chunks(source: Source, name: str, chunks: tuple[int, ...]) -> ChunkTable:
+    path = source.path
+    variable = read_header(source).variables.get(name)
+    modified = mark_of(source).modified_s
     if variable is None:
         raise FormatError(f"there is no variable {name!r} any more", where=path)
     with source_errors_as_ours(path):

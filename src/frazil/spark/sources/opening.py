@@ -12,10 +12,10 @@ import numpy.typing as npt
 from frazil.spark.sources.dataset import describe_dataset, read_slab, stacked
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.find import Source, SourceKind
-from frazil.spark.sources.grib import open_grib
+from frazil.spark.sources.grib import COORDINATES, open_grib
 from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
 from frazil.spark.sources.netcdf3 import open_netcdf3
+from frazil.spark.sources.source import Source, SourceKind
 from frazil.spark.sources.storage import source_storage
 from frazil.spark.sources.tiff import open_tiff
 from frazil.spark.sources.zarr import open_zarr
@@ -30,21 +30,25 @@ type Dims = tuple[str, ...]
 def open_source(source: Source, *, group: str | None = None, dims: Dims = ()) -> "xr.Dataset":
     found = _open(source, group=group)
     with source_errors_as_ours(source.path):
-        return stacked(found, dims, always=source.kind is SourceKind.TIFF)
+        fixed = COORDINATES if source.kind is SourceKind.GRIB else ()
+        made = stacked(found, dims, always=source.kind is SourceKind.TIFF, fixed=fixed)
+        if made is not found:
+            made.set_close(found.close)
+        return made
 
 
 def _open(source: Source, *, group: str | None) -> "xr.Dataset":
     match source.kind:
         case SourceKind.NETCDF:
-            return open_netcdf(source.path, group=group)
+            return open_netcdf(source, group=group)
         case SourceKind.NETCDF3:
-            return open_netcdf3(source.path)
+            return open_netcdf3(source)
         case SourceKind.ZARR:
-            return open_zarr(source.path, group=group)
+            return open_zarr(source, group=group)
         case SourceKind.GRIB:
-            return open_grib(source.path)
+            return open_grib(source)
         case SourceKind.TIFF:
-            return open_tiff(source.path)
+            return open_tiff(source)
         case _:
             assert_never(source.kind)
 
@@ -101,7 +105,7 @@ class DatasetReader:
 def open_reader(source: Source, *, group: str | None = None, dims: Dims = ()) -> Reader:
     again = partial(open_source, source, group=group, dims=dims)
     if source.kind is SourceKind.NETCDF:
-        return NetcdfReader(source.path, group=group, otherwise=again)
+        return NetcdfReader(source, group=group, otherwise=again)
     return DatasetReader(source.path, again())
 
 

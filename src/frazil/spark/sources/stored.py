@@ -13,8 +13,8 @@ class StoredAs:
     """Chunks that a Zarr array can have, if it is made so: equal ones fit into one array.
 
     `is_row` means that the values lie in one piece, in row-major order and as they are: there may
-    be any number of chunks along the first axis, as long as all are full. If it is `stacked`, the
-    first axis is not the source's: it is one step of it.
+    be any number of chunks along the first axis, as long as all are full. The first `stacked` axes
+    are not the source's: it is one step of them.
     """
 
     chunks: tuple[int, ...]
@@ -22,16 +22,17 @@ class StoredAs:
     codecs: str  # JSON, as in zarr.json
     fill: str | None  # JSON; None where the source does not say
     is_row: bool = False
-    stacked: bool = False
+    stacked: int = 0
 
     def cut(self, length: int) -> "StoredAs":
-        """The same in chunks of so many along the first axis."""
-        return replace(self, chunks=(length, *self.chunks[1:]))
+        """The same in chunks of so many along the source's first axis."""
+        before, after = self.chunks[: self.stacked], self.chunks[self.stacked + 1 :]
+        return replace(self, chunks=(*before, length, *after))
 
     def fits(self, other: "StoredAs") -> bool:
         """Whether both can be in one array, in some chunks."""
         if self.is_row and other.is_row and self.chunks and other.chunks:
-            other = other.cut(self.chunks[0])
+            other = other.cut(self.chunks[self.stacked])
         return replace(self, codecs="") == replace(other, codecs="") and self.decodes(other)
 
     def decodes(self, other: "StoredAs") -> bool:

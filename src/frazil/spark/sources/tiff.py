@@ -1,6 +1,6 @@
 """TIFF and GeoTIFF files: one variable, with coordinates where the file tells where it lies."""
 
-from pathlib import Path
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +8,9 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.files import readable
+from frazil.spark.sources.lazily import Key, lazy_variable
+from frazil.spark.sources.source import Source
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -16,31 +19,46 @@ VARIABLE = "band_data"  # as rioxarray calls it
 _DIMS = {"Y": "y", "X": "x", "S": "band", "Z": "z", "T": "time", "C": "channel", "I": "page"}
 
 
-def open_tiff(path: str) -> "xr.Dataset":
-    """The first image of the file, whole."""
+def open_tiff(source: Source) -> "xr.Dataset":
+    """The first image of the file, which is read as a whole when it is looked at."""
     import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    try:
-        import tifffile  # noqa: PLC0415 -- see above
-    except ModuleNotFoundError as error:
-        raise InvalidInputError(f"{path}: reading TIFF needs tifffile") from error
-
-    with source_errors_as_ours(path):
-        Path(path).stat()
-        with tifffile.TiffFile(path) as file:
-            series = file.series[0]
-            values = series.asarray()
-            dims = tuple(
-                _DIMS.get(axis, f"dim_{number}") for number, axis in enumerate(series.axes)
-            )
-            page: Any = series.pages[0]
-            tags = {tag.name: tag.value for tag in page.tags.values()}
-    sizes = dict(zip(dims, values.shape, strict=True))
+    tifffile = require_tifffile(source)
+    with (
+        source_errors_as_ours(source.path),
+        readable(source) as opened,
+        tifffile.TiffFile(opened) as file,
+    ):
+        series = file.series[0]
+        dims = tuple(_DIMS.get(axis, f"dim_{number}") for number, axis in enumerate(series.axes))
+        shape = tuple(int(length) for length in series.shape)
+        dtype = np.dtype(series.dtype)
+        page: Any = series.pages[0]
+        tags = {tag.name: tag.value for tag in page.tags.values()}
+    sizes = dict(zip(dims, shape, strict=True))
     attrs: dict[str, Any] = {}
     if "GDAL_NODATA" in tags:
-        attrs["_FillValue"] = values.dtype.type(str(tags["GDAL_NODATA"]).strip("\0 "))
+        attrs["_FillValue"] = dtype.type(str(tags["GDAL_NODATA"]).strip("\0 "))
+
+    @cache
+    def image() -> npt.NDArray[Any]:
+        with source_errors_as_ours(source.path), readable(source) as opened:
+            return np.asarray(tifffile.imread(opened, series=0))
+
+    def read(key: Key) -> npt.NDArray[Any]:
+        return np.asarray(image()[key])
+
     coords = {name: ((name,), line) for name, line in _coordinates(tags, sizes).items()}
-    return xr.Dataset({VARIABLE: (dims, values, attrs), **coords})
+    return xr.Dataset({VARIABLE: lazy_variable(dims, shape, dtype, read, attrs), **coords})
+
+
+def require_tifffile(source: Source) -> Any:
+    """The library."""
+    try:
+        import tifffile  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+    except ModuleNotFoundError as error:
+        raise InvalidInputError(f"{source.path}: reading TIFF needs tifffile") from error
+    return tifffile
 
 
 def _coordinates(tags: dict[str, Any], sizes: dict[str, int]) -> dict[str, npt.NDArray[np.float64]]:
