@@ -7,7 +7,7 @@ from frazil.format.envelope import FileType
 from frazil.maintenance.verify.history import Entry, SnapshotTask
 from frazil.maintenance.verify.listing import Listing
 from frazil.maintenance.verify.opening import OpenedFile, open_file
-from frazil.maintenance.verify.ops import check_ops_log
+from frazil.maintenance.verify.ops import NOTHING_KNOWN, check_ops_log
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.ref_files import check_chain, check_config_yaml, check_refs
 from frazil.maintenance.verify.repo_info import check_history, check_repo_info
@@ -42,7 +42,7 @@ def _check_version_2(store: ObjectStore, listing: Listing, problems: list[Proble
     problems += found
     config = check_repo_info(opened, problems)
     facts = check_ops_log(store, opened.root, listing, problems)
-    tasks, pruned = check_history(opened.root, problems, parents_rewritten=facts.parents_rewritten)
+    tasks, pruned = check_history(opened.root, facts, problems)
     there = set(listing.names(TRANSACTIONS))
     for log, snapshot in pruned:
         if log not in there:
@@ -83,7 +83,7 @@ def _without_entry(store: ObjectStore, listing: Listing) -> Entry:
     backup = newest_backup(store, listing)
     tasks: list[SnapshotTask] = []
     if backup is not None:
-        tasks, _ = check_history(backup.root, [], parents_rewritten=True)
+        tasks, _ = check_history(backup.root, NOTHING_KNOWN, [])
     known = {task.name for task in tasks}
     others = [name for name in listing.names(SNAPSHOTS) if name not in known]
     tasks += [SnapshotTask(name, needs_log=False) for name in others]

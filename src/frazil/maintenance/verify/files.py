@@ -146,7 +146,8 @@ class SnapshotChecker:
         before = None
         if task.compares_parent and task.parent is not None:
             before = self._nodes_of(task.parent)
-        check_log(opened, Around(None if facts is None else facts.nodes, before), problems)
+        after = None if facts is None else facts.nodes
+        check_log(opened, Around(after, before, amended=task.amended), problems)
 
     def _nodes_of(self, name: str) -> NodeFacts | None:
         """Of the parent; what is wrong with it is said where it is looked at itself."""

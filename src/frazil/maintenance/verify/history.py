@@ -28,6 +28,7 @@ class SnapshotTask:
     info: ListedInfo | None = None
     compares_parent: bool = False  # whether the log says all that changed since the parent
     needs_log: bool = True
+    amended: bool = False  # or perhaps: its log may list a node as new and as updated
 
 
 @dataclass(frozen=True, slots=True, eq=False)

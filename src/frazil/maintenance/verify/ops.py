@@ -9,17 +9,26 @@ from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType
 from frazil.format.schemas import UPDATE_KINDS
+from frazil.ids import format_ids
 from frazil.maintenance.verify.listing import Listing
 from frazil.maintenance.verify.opening import open_file
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.objectstore.protocol import ObjectStore
 
 _REWRITES_PARENTS = (2, 14)  # RepoMigrated, ExpirationRan
+_COMMIT_AMENDED = 11
 
 
 @dataclass(frozen=True, slots=True)
 class OpsFacts:
-    parents_rewritten: bool  # or perhaps: whether logs tell what changed since the listed parents
+    """`parents_rewritten`: logs may not tell what changed since the parents that are listed."""
+
+    parents_rewritten: bool
+    amended: frozenset[str]  # names of snapshots
+    complete: bool  # whether the log was read to its end
+
+
+NOTHING_KNOWN = OpsFacts(parents_rewritten=True, amended=frozenset(), complete=False)
 
 
 def check_ops_log(
@@ -27,21 +36,28 @@ def check_ops_log(
 ) -> OpsFacts:
     """From the repo info on, page after page."""
     key, rewritten = REPO_INFO, False
-    seen = set[str]()
+    seen, amended = set[str](), set[str]()
     while True:
         rewritten |= _check_page(key, root, listing, problems)
+        amended.update(_amended(root))
         name = root.string("repo_before_updates").item(0)
         if not name:
-            return OpsFacts(rewritten)
+            return OpsFacts(rewritten, frozenset(amended), complete=True)
         text = name.decode("utf-8", "replace")
         if text in seen:
             problems.append(problem("ops-log-cycle", key, f"it goes on in {text}, again"))
-            return OpsFacts(parents_rewritten=True)
+            break
         seen.add(text)
         found = _open_page(store, text, key, problems)
         if found is None:
-            return OpsFacts(parents_rewritten=True)
+            break
         key, root = OVERWRITTEN + text, found
+    return OpsFacts(parents_rewritten=True, amended=frozenset(amended), complete=False)
+
+
+def _amended(root: Table) -> list[str]:
+    updates = root.tables("latest_updates").rows.union("update_type")
+    return format_ids(updates.variants[_COMMIT_AMENDED].struct("new_snap_id").values)
 
 
 def _open_page(

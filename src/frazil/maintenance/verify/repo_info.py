@@ -13,6 +13,7 @@ from frazil.ids import format_base32, format_ids
 from frazil.maintenance.verify.config import check_config
 from frazil.maintenance.verify.history import ListedInfo, SnapshotTask, rows_in_cycles
 from frazil.maintenance.verify.opening import OpenedFile
+from frazil.maintenance.verify.ops import OpsFacts
 from frazil.maintenance.verify.orders import (
     descents,
     first_descent,
@@ -112,7 +113,7 @@ def _config(root: Table, problems: list[Problem]) -> Json | None:
 
 
 def check_history(
-    root: Table, problems: list[Problem], *, parents_rewritten: bool
+    root: Table, facts: OpsFacts, problems: list[Problem]
 ) -> tuple[list[SnapshotTask], list[tuple[str, str]]]:
     """Snapshots to look at, oldest first; and logs of expired ones, with who needs them."""
     table = root.tables("snapshots").rows
@@ -143,7 +144,8 @@ def check_history(
                 name=names[row],
                 parent=names[parent] if parent >= 0 else None,
                 info=infos[row],
-                compares_parent=not parents_rewritten and not bool(has_pruned[row]),
+                compares_parent=not facts.parents_rewritten and not bool(has_pruned[row]),
+                amended=names[row] in facts.amended or not facts.complete,
             ),
         )
     return list(tasks.values()), needed

@@ -29,6 +29,7 @@ class Around:
 
     after: NodeFacts | None
     before: NodeFacts | None
+    amended: bool = False  # whether the commit, or what it was amended to, was made in steps
 
 
 def check_log(opened: OpenedFile, around: Around, problems: list[Problem]) -> None:
@@ -41,29 +42,38 @@ def check_log(opened: OpenedFile, around: Around, problems: list[Problem]) -> No
             text = "it lists changes of a repository that is new"
             problems.append(problem("log-initial-not-empty", key, text))
         return
-    problems += _check_lists(key, lists)
+    problems += _check_lists(key, lists, amended=around.amended)
     problems += _check_chunks(key, chunks, around)
     if opened.spec_version == 1 and len(moves):
         problems.append(problem("log-moves-version", key, f"{len(moves)} moves"))
     problems += _check_moves(key, moves, around)
     if around.after is not None:
-        problems += _check_nodes(key, lists, moves, around.after, around.before)
+        lasting = _lasting(lists) if around.amended else lists
+        problems += _check_nodes(key, lasting, moves, around.after, around.before)
 
 
-def _check_lists(key: str, lists: dict[str, Keys]) -> list[Problem]:
+def _lasting(lists: dict[str, Keys]) -> dict[str, Keys]:
+    """Without nodes that one step of an amended commit made and another deleted."""
+    gone = np.concatenate([lists["deleted_groups"], lists["deleted_arrays"]])
+    new = np.concatenate([lists["new_groups"], lists["new_arrays"]])
+    fleeting = np.intersect1d(new, gone)
+    return {name: np.setdiff1d(ids, fleeting) for name, ids in lists.items()}
+
+
+def _check_lists(key: str, lists: dict[str, Keys], *, amended: bool) -> list[Problem]:
     problems = []
     for name, ids in lists.items():
         for row in descents(ids)[:1].tolist():
             text = f"`{name}` has {_node(ids[row])} after {_node(ids[row - 1])}"
             problems.append(problem("log-nodes-unsorted", key, text))
     for names in _OF_KIND.values():
-        # A node created or deleted and updated, too, is what amending may leave (the specification
-        # says so itself); what is both new and deleted is nothing's history.
-        both = np.concatenate([np.unique(lists[name]) for name in names])
         for name in names:
             for row in repeats(lists[name])[:1].tolist():
                 text = f"`{name}` has {_node(lists[name][row])} twice"
                 problems.append(problem("log-node-repeated", key, text))
+        if amended:  # leaves nodes that are new and updated, even new and deleted
+            continue
+        both = np.concatenate([np.unique(lists[name]) for name in names])
         for row in repeats(both)[:1].tolist():
             places = [name for name in names if both[row] in lists[name]]
             text = f"{_node(both[row])} is in {' and '.join(f'`{name}`' for name in places)}"
