@@ -83,6 +83,7 @@ def write(
     append_dim: str | None = None,
     order: Mapping[str, str] | None = None,
     unordered: bool = False,
+    tolerance: Mapping[str, float] | None = None,
     positions: Iterable[str] = (),
     dtypes: Mapping[str, str] | None = None,
     fill: Mapping[str, Json] | None = None,
@@ -116,6 +117,9 @@ def write(
         append_dim: the dimension that grows; the first by default.
         order: `ascending` (the default) or `descending`, of new coordinates.
         unordered: whether new coordinate values may break the order of a coordinate.
+        tolerance: by dimension, how far off a coordinate value that is there a row may be, and
+            belongs to the nearest; in seconds for times. By default rows have the values that
+            reading gives, in the type of their column.
         positions: new dimensions without coordinate: their columns say the position.
         dtypes: of new arrays, where not that of the column.
         fill: fill values of new arrays, by column: what NULL is stored as.
@@ -147,6 +151,7 @@ def write(
         dims=_names(dims),
         append_dim=append_dim,
         unordered=unordered,
+        tolerance=dict(tolerance or {}),
         new=NewArrays(
             chunks=dict(chunks or {}),
             order=dict(order or {}),

@@ -18,11 +18,13 @@ import pyarrow.compute as pc
 
 from frazil.errors import InvalidInputError
 from frazil.spark.cf import Decoding, Plain, Scaled, Time
+from frazil.spark.writing.snapping import Snapping
 
 type Column = npt.NDArray[Any]
 type Mask = npt.NDArray[np.bool_]
 
 _DAY_US = 86_400_000_000
+_ROUNDING = 1e-3  # of a step of a scaled coordinate
 _OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
 
 
@@ -34,6 +36,7 @@ class StoredColumn:
     dtype: np.dtype[Any]
     decoding: Decoding
     narrows: bool = False  # whether the caller asked for floats of fewer bits
+    snapping: Snapping | None = None  # of a coordinate that is there
 
     @property
     def work_dtype(self) -> np.dtype[Any]:
@@ -71,9 +74,39 @@ def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
         raise InvalidInputError(
             f"dimension {spec.name!r} is NULL in {column.null_count} rows: they have no place"
         )
-    stored = encode_column(spec, column)
+    stored = _snapped(spec, column) if spec.snapping else _exact(spec, column)
     if stored.dtype.kind in _OWN_NULL and np.isnan(stored).any():
         raise InvalidInputError(f"dimension {spec.name!r} has NaN: such a row has no place")
+    return stored
+
+
+def _snapped(spec: StoredColumn, column: pa.Array) -> Column:
+    """Values that are there as they are stored there, the others as they would be."""
+    if spec.snapping is None:
+        return _exact(spec, column)
+    there, found = spec.snapping.find(_logical(spec, column))
+    if there.all():
+        return found
+    stored = np.empty(len(column), dtype=spec.work_dtype)
+    stored[there] = found
+    stored[~there] = _exact(spec, column.filter(pa.array(~there)))
+    return stored
+
+
+def _exact(spec: StoredColumn, column: pa.Array) -> Column:
+    """A coordinate is never rounded to another: that would move a row."""
+    stored = encode_column(spec, column)
+    if isinstance(spec.decoding, Scaled) and spec.dtype.kind in "iu":
+        values = _logical(spec, column)
+        said = values.astype(np.float64)
+        off = np.abs(stored * spec.decoding.scale + spec.decoding.offset - said)
+        noise = np.finfo(values.dtype).eps * np.abs(said) if values.dtype.kind == "f" else 0.0
+        wrong = np.flatnonzero(off > _ROUNDING * abs(spec.decoding.scale) + noise)
+        if len(wrong):
+            raise InvalidInputError(
+                f"column {spec.name!r}: {said[wrong[0]]} lies between two values that its array"
+                f" can hold, which are {abs(spec.decoding.scale)} apart"
+            )
     return stored
 
 

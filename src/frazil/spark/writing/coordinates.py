@@ -120,7 +120,7 @@ def _require_growth(known: KnownDimension, there: Column, fresh: Column, growth:
     if len(fresh) and not growth.grows:
         raise InvalidInputError(
             f"{known.name} is {text_of(known.column, fresh[0])} in a row, which is outside the"
-            f" grid: {_count(len(fresh), 'value')} of the rows not in the coordinate"
+            f" grid; values of the rows that are not in the coordinate: {len(fresh)}"
         )
     if len(there) and not growth.touches:
         raise InvalidInputError(
@@ -145,7 +145,3 @@ def _require_order(known: KnownDimension, fresh: Column) -> None:
             f" {text_of(known.column, last)}: it would no longer be in order"
             " (option `unordered` allows it)"
         )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun} is" if number == 1 else f"{number} {noun}s are"

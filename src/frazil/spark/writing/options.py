@@ -44,6 +44,7 @@ OPTIONS = {
     "chunks": "JSON object of dimension names: chunk length, -1 for all of it",
     "appendDim": "the dimension that grows, by default the first",
     "order": "JSON object of new dimensions: ascending or descending",
+    "tolerance": "JSON object of dimensions: how far off a coordinate value a row may be",
     "unordered": "true: new coordinate values may break the order of a coordinate",
     "positions": "new dimensions without coordinate, written like `dims`",
     "dtypes": "JSON object of columns: dtype of a new array",
@@ -92,6 +93,7 @@ class WriteOptions:
     dims: tuple[str, ...] | None = None
     append_dim: str | None = None
     unordered: bool = False
+    tolerance: Mapping[str, float] = field(default_factory=dict)  # seconds for times
     new: NewArrays = field(default_factory=NewArrays)
     group_attrs: Mapping[str, Json] = field(default_factory=dict)
     arrays: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -224,7 +226,8 @@ def _object_of(*kinds: type) -> Callable[[str, str], dict[str, Any]]:
             kinds
             and not all(isinstance(v, kinds) and not isinstance(v, bool) for v in value.values())
         ):
-            names = " or ".join(_JSON_NAMES[kind] for kind in kinds)
+            named = [kind for kind in kinds if kind is not int or float not in kinds]
+            names = " or ".join(_JSON_NAMES[kind] for kind in named)
             raise InvalidInputError(
                 f"option {option!r} is {text}, expected a JSON object"
                 + (f" of {names}s" if kinds else "")
@@ -245,7 +248,7 @@ def _codecs(option: str, text: str) -> Any:
     return value
 
 
-_JSON_NAMES = {int: "integer", str: "text", dict: "object"}
+_JSON_NAMES = {int: "integer", float: "number", str: "text", dict: "object"}
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "group": _group,
     "branch": _text,
@@ -256,6 +259,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "appendDim": _text,
     "order": _object_of(str),
     "unordered": _boolean,
+    "tolerance": _object_of(int, float),
     "positions": _names,
     "dtypes": _object_of(str),
     "fill": _object_of(),
@@ -276,6 +280,7 @@ _ATTRIBUTES = {
     "dims": "dims",
     "appendDim": "append_dim",
     "unordered": "unordered",
+    "tolerance": "tolerance",
     "groupAttrs": "group_attrs",
     "arrays": "arrays",
     "message": "message",

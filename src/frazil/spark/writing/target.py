@@ -15,7 +15,14 @@ from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.writing.columns import Column, StoredColumn
 from frazil.spark.writing.coordinates import Growth, KnownDimension, require_distinct
 from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions
-from frazil.spark.writing.types import new_array, require_fitting, stored_column
+from frazil.spark.writing.snapping import require_tolerances
+from frazil.spark.writing.types import (
+    new_array,
+    require_fitting,
+    require_near,
+    snapped_column,
+    stored_column,
+)
 
 _GROWTH = {
     WriteMode.APPEND: Growth(grows=True, touches=False),
@@ -75,6 +82,10 @@ def plan_target(
             f"group {options.group!r} has no arrays, and mode 'region' makes none"
         )
     _require_columns(schema, options)
+    if options.tolerance and options.mode in {WriteMode.CREATE, WriteMode.OVERWRITE}:
+        raise InvalidInputError(
+            f"a tolerance is for coordinates that are there, which mode {str(options.mode)!r} makes"
+        )
     if there is not None and exists and options.mode is not WriteMode.OVERWRITE:
         return _existing_target(there, coordinates, schema, options)
     replaced = tuple(sorted(there.arrays)) if there is not None else ()
@@ -117,6 +128,7 @@ def _existing_target(
     options: WriteOptions,
 ) -> Target:
     dims = _existing_dims(there, schema, options)
+    require_tolerances(options.tolerance, dims)
     append_dim = _append_dim(options, dims)
     growth = replace(_GROWTH[options.mode], unordered=options.unordered)
     names = [name for name in schema.names if name not in dims]
@@ -126,7 +138,10 @@ def _existing_target(
     for variable in variables:
         _require_chunks(variable.array, options.new.chunks)
     dimensions = tuple(
-        _existing_dimension(there, schema, name, variables, coordinates) for name in dims
+        _existing_dimension(
+            there, schema, name, variables, coordinates, tolerance=options.tolerance.get(name)
+        )
+        for name in dims
     )
     return Target(
         group=options.group,
@@ -249,6 +264,8 @@ def _existing_dimension(
     name: str,
     variables: Sequence[VariableTarget],
     coordinates: Mapping[str, Column],
+    *,
+    tolerance: float | None,
 ) -> KnownDimension:
     array = there.arrays.get(name)
     sizes = {v.array.shape[v.array.dims.index(name)] for v in variables}
@@ -258,13 +275,16 @@ def _existing_dimension(
         raise InvalidInputError(f"the arrays do not agree on the length of {name!r}: {sizes}")
     if array is None or not array.is_coordinate:
         _require_position(schema, name)
+        if tolerance is not None:
+            raise InvalidInputError(f"a tolerance for {name!r}, which has no coordinate")
         position = new_array(name, LongType(), is_coordinate=True)
         return KnownDimension(
             name=name, column=stored_column(position), has_coordinate=False,
             values=np.zeros(0, dtype=np.int64), size=sizes.pop(), is_new=False,
         )  # fmt: skip
-    require_fitting(array, schema[name].dataType)
-    column = stored_column(array)
+    kind = schema[name].dataType
+    require_fitting(array, kind) if tolerance is None else require_near(array, kind)
+    column = snapped_column(array, kind, coordinates[name], tolerance)
     values = coordinates[name].astype(column.work_dtype)
     known = KnownDimension(
         name=name, column=column, has_coordinate=True, values=values, size=sizes.pop(),

@@ -14,9 +14,11 @@ booleans get none.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -41,6 +43,7 @@ from frazil.spark.cf import Time, plan_decoding
 from frazil.spark.description import ArrayDescription
 from frazil.spark.schema import ColumnPlan, spark_type
 from frazil.spark.writing.columns import StoredColumn
+from frazil.spark.writing.snapping import plan_snapping
 
 TIME_UNITS = "microseconds since 1970-01-01"
 DATE_UNITS = "days since 1970-01-01"
@@ -100,6 +103,24 @@ def stored_column(array: ArrayDescription, *, narrows: bool = False) -> StoredCo
     return StoredColumn(
         name=array.name, dtype=array.dtype, decoding=plan_decoding(array), narrows=narrows
     )
+
+
+def snapped_column(
+    array: ArrayDescription, kind: DataType, values: npt.NDArray[Any], tolerance: float | None
+) -> StoredColumn:
+    """Of a coordinate that is there and has these values, stored."""
+    column = stored_column(array)
+    wanted = np.dtype(_NUMBERS.get(type(kind), "float64"))
+    stored = values.astype(column.work_dtype)
+    snapping = plan_snapping(array.name, column.decoding, stored, wanted, tolerance)
+    return replace(column, snapping=snapping)
+
+
+def require_near(array: ArrayDescription, kind: DataType) -> None:
+    """Of a coordinate with a tolerance: any number will do for a number."""
+    is_number = array.dtype.kind in "iuf" and not isinstance(plan_decoding(array), Time)
+    if not is_number or type(kind) not in _NUMBERS or isinstance(kind, BooleanType):
+        require_fitting(array, kind)
 
 
 def require_fitting(array: ArrayDescription, kind: DataType) -> None:
