@@ -33,7 +33,7 @@ class AdministeredRepository(Displayed):
         return repository_view(
             storage=self._storage,
             config=self._engine.config,
-            spec_version=self._engine.spec_version,
+            generation=self._engine.generation,
         )
 
     @property
@@ -51,7 +51,13 @@ class AdministeredRepository(Displayed):
 
     @property
     def spec_version(self) -> SpecVersion:
+        """What there is in the format: before version 1 there was less still, see `generation`."""
         return SpecVersion(self._engine.spec_version)
+
+    @property
+    def generation(self) -> str:
+        """Which state of the format it is in: "V1", "V2", or one from before, such as "A2e"."""
+        return str(self._engine.generation)
 
     # Configuration
 

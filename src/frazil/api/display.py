@@ -2,14 +2,16 @@
 
 from frazil.format.config import RepositoryConfig
 from frazil.format.display import View, fields_of
+from frazil.format.generation import CURRENT, Generation
 
 
-def repository_view(*, storage: object, config: RepositoryConfig, spec_version: int) -> View:
+def repository_view(*, storage: object, config: RepositoryConfig, generation: Generation) -> View:
     """Of the configuration only what differs from the defaults."""
     whole = fields_of(config)
     given = [(name, value) for name, value in whole.fields if value is not None]
+    known = f"v{generation.spec_version}" if generation in CURRENT else str(generation)
     return View(
-        f"frazil.Repository (v{spec_version})",
+        f"frazil.Repository ({known})",
         [("storage", repr(storage)), ("config", View(whole.title, given) if given else "defaults")],
     )
 

@@ -25,16 +25,21 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        spec_version: SpecVersion | int | None = None,
+        spec_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
-        """A new repository, with one empty snapshot on branch `main`."""
+        """A new repository, with one empty snapshot on branch `main`.
+
+        `spec_version` may also be "alpha2" or "alpha1", the states of the format that were written
+        down before there was a version 1. They need a store that can create an object if there is
+        none, and nothing more.
+        """
         require_room(storage)
         made = engine.Repository.create(
             attributed(storage.store, attribution),
             config,
-            spec_version=require_spec_version(spec_version),
+            generation=require_spec_version(spec_version),
             check_clean_root=check_clean_root,
             access=access_of(authorize_virtual_chunk_access, storage),
         )
@@ -46,7 +51,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        spec_version: SpecVersion | int | None = None,
+        spec_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
@@ -96,7 +101,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        create_version: SpecVersion | int | None = None,
+        create_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
@@ -117,7 +122,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        create_version: SpecVersion | int | None = None,
+        create_version: SpecVersion | int | str | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:

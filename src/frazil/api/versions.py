@@ -4,6 +4,7 @@ from datetime import datetime
 
 from frazil.api.values import SpecVersion
 from frazil.clock import from_datetime
+from frazil.format.generation import Generation
 from frazil.ids import SnapshotId
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
 
@@ -31,12 +32,16 @@ def require_version(
             raise ValueError("Must provide one of branch, tag, or snapshot_id")
 
 
-def require_spec_version(version: SpecVersion | int | None) -> int:
+def require_spec_version(version: SpecVersion | int | str | None) -> Generation:
     """Of a repository to be created: the newest unless said otherwise."""
     match version:
         case None | SpecVersion.v2:
-            return 2
+            return Generation.V2
         case SpecVersion.v1:
-            return 1
+            return Generation.V1
+        case "alpha2":
+            return Generation.A2E
+        case "alpha1":
+            return Generation.ALPHA1
         case _:
             raise ValueError(f"Unsupported version {version}")

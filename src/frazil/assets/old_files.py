@@ -4,25 +4,30 @@ What those generations left out is made up for here: files that do not say what 
 first snapshots under another name, histories that only the refs tell, logs that were never kept.
 """
 
-from collections.abc import Mapping, Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from frazil.assets.caches import Caches
 from frazil.assets.compared_log import compared_log
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import manifest_key, snapshot_key, transaction_key
+from frazil.assets.old_layout import require_written
 from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
 from frazil.errors import ObjectNotFoundError
 from frazil.format.alpha.manifest import decode_old_manifest
+from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot
 from frazil.format.alpha.ref_file import OldRef, decode_old_ref
 from frazil.format.alpha.snapshot import BARE, OldSnapshot, decode_old_snapshot
 from frazil.format.alpha.txlog import decode_old_log
+from frazil.format.alpha.zarr_packing import as_stored
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_sets import ChunkSet
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node, NodeNames, Snapshot, SnapshotHead
+from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
@@ -42,6 +47,7 @@ class OldFiles(Files):
         self._lost = dict[SnapshotId, SnapshotHead]()  # first snapshots without a file
         self._ndims = dict[ManifestId, dict[NodeId, int]]()
         self._noted = set[SnapshotId]()
+        self._newest_history: tuple[SnapshotId, tuple[SnapshotHead, ...]] | None = None
         self._reflog: dict[SnapshotId, tuple[SnapshotId | None, int]] | None = None
 
     # Refs
@@ -156,6 +162,52 @@ class OldFiles(Files):
         with naming(key):
             found = decode_old_manifest(self.store.get(key).data, manifest)
         return found.resolved(self._ndims.get(manifest, {}))
+
+    # Writing
+
+    def as_stored(self, user_data: bytes) -> bytes:
+        return as_stored(user_data, self.generation)
+
+    def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
+        """A number of 32 bits, at random: nobody can ask others for the next one."""
+        while True:
+            new = NodeId(bytes(4) + secrets.token_bytes(4))
+            if not is_taken(new):
+                return new
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        require_written(self.generation)
+        history = self._history_of(snapshot.parent_id)
+        data = encode_old_snapshot(snapshot, history, self.generation)
+        self.store.put(snapshot_key(snapshot.id), data)
+        self._newest_history = snapshot.id, (snapshot.head, *history)
+        found = decode_old_snapshot(data, snapshot.id).snapshot
+        self.caches.snapshots.remember(snapshot.id, found)
+
+    def _history_of(self, parent: SnapshotId | None) -> tuple[SnapshotHead, ...]:
+        """The parent and its ancestors."""
+        if parent is None:
+            return ()
+        known = self._newest_history
+        if known is not None and known[0] == parent:
+            return known[1]
+        found = self.fetch_old_snapshot(parent)
+        return (replace(found.snapshot.head, id=found.own_id), *found.history)
+
+    def put_manifest(self, manifest: Manifest) -> ManifestFile:
+        require_written(self.generation)
+        data = encode_old_manifest(manifest, self.generation)
+        self.store.put(manifest_key(manifest.id), data)
+        self.caches.manifests.remember(manifest.id, manifest)
+        return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
+
+    def put_log(self, log: TransactionLog) -> None:
+        """Nowhere: it is made up when somebody asks for it."""
+
+    def put_log_stream(
+        self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
+    ) -> None:
+        """Nowhere, as above."""
 
     # Logs
 

@@ -76,4 +76,4 @@ _LONG: Final = frozenset(
     }
 )
 CURRENT: Final = frozenset({Generation.V1, Generation.V2})
-WRITTEN: Final = CURRENT
+WRITTEN: Final = CURRENT | {Generation.ALPHA1, Generation.A2E}

@@ -10,6 +10,8 @@ from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
 
+import numpy as np
+
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
 from frazil.format.txlog import Move
@@ -136,6 +138,13 @@ class ChangeSet:
             if node.id == node_id:
                 return node.path
         return None
+
+    def has_id(self, node_id: NodeId) -> bool:
+        """Whether any node has it, or had it in the base."""
+        if node_id in self.created:
+            return True
+        wanted = np.frombuffer(node_id.raw, dtype=np.uint8)
+        return bool((self.base.table.struct("id").values == wanted).all(axis=1).any())
 
     def known_nodes(self) -> dict[NodeId, Node]:
         """By id, every node that was changed, as it is now, and those that were looked at."""

@@ -20,7 +20,7 @@ from frazil.errors import (
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.snapshot import ArrayData, Node, Snapshot
-from frazil.ids import NodeId, SnapshotId
+from frazil.ids import SnapshotId
 from frazil.paths import ROOT, NodePath
 from frazil.repo.amend import amend, flush
 from frazil.repo.changes import ChangeSet
@@ -82,6 +82,7 @@ class Session(SessionChunks):
         """Creates the node, or gives it other metadata; equal bytes change nothing."""
         version = self.files.settings.spec_version
         found = parse_node_metadata(user_data, only_regular=version < 2)
+        user_data = self.files.as_stored(user_data)
         with self._editing() as changes:
             old = changes.find_node(path)
             if old is not None and old.user_data == user_data:
@@ -99,7 +100,7 @@ class Session(SessionChunks):
             if old is not None and (old.array is None) != (array is None):
                 kind = "a group" if old.array is None else "an array"
                 raise AlreadyExistsError(f"there is {kind} at `{path}` already: delete it first")
-            node_id = NodeId.random() if old is None else old.id
+            node_id = self.files.new_node_id(changes.has_id) if old is None else old.id
             changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
 
     def set_node_if_absent(self, path: NodePath, user_data: bytes) -> bool:
