@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
+from frazil.assets.layout import manifest_key
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFile, Node
@@ -133,6 +134,7 @@ def _purge_once(repository: Repository, plan: PathPurgePlan, message: str) -> di
         for name in plan.branches
         if (snapshot := _commit(repository, name, plan, message)) is not None
     }
+    files.store.delete(manifest_key(each) for each in plan.shared_manifests)
     files.store.delete(keys_of(FileKind.MANIFEST, plan.manifests))
     files.store.delete(keys_of(FileKind.CHUNK, plan.chunks))
     return commits

@@ -1,0 +1,272 @@
+"""Small chunk objects in packs, and out of them again."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from frazil.assets.layout import CHUNKS
+from frazil.errors import InvalidInputError, NodeNotFoundError, ObjectNotFoundError, ReadOnlyError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import Inline, Native
+from frazil.format.repo_info import Availability, RepoStatus
+from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
+from frazil.maintenance.unpack import plan_unpack, unpack
+from frazil.objectstore.memory import MemoryStore
+from frazil.paths import NodePath
+from frazil.repo.rebase import Rebasing
+from frazil.repo.repository import Repository
+from frazil.repo.solver import Policy
+from frazil.repo.version import Branch
+from tests.unit.maintenance.contents import contents_of, keys
+from tests.unit.spec.written import GROUP, array_metadata, split_every
+
+LARGE, SMALL, TINY = map(NodePath, ("/large", "/small", "/tiny"))
+
+
+@pytest.fixture(params=[1, 2])
+def repository(request: pytest.FixtureRequest) -> Repository:
+    """Forty chunks of 100 bytes, two of 50, one of 30, and one that is large."""
+    repository = Repository.create(MemoryStore(), split_every(8), spec_version=request.param)
+    session = repository.writable_session("main")
+    session.set_node(NodePath("/"), GROUP)
+    for path, shape in ((LARGE, (8, 6)), (SMALL, (4,)), (TINY, ())):
+        session.set_node(path, array_metadata(shape, (1,) * len(shape)))
+    for number in range(40):
+        session.set_chunk(LARGE, divmod(number, 6), bytes([number]) * 100)
+    for number in range(2):
+        session.set_chunk(SMALL, (number,), bytes([100 + number]) * 50)
+    session.set_chunk(SMALL, (3,), b"x" * 5000)
+    session.set_chunk(TINY, (), b"t" * 30)
+    session.commit("chunks")
+    return repository
+
+
+def planned(repository: Repository, *paths: NodePath) -> PackPlan:
+    return plan_pack(
+        repository, "main", paths or (NodePath("/"),), small_bytes=200, pack_bytes=1000
+    )
+
+
+def packed(repository: Repository, *paths: NodePath) -> PackResult:
+    return pack(repository, planned(repository, *paths))
+
+
+def payload(repository: Repository, path: NodePath, *index: int) -> Native:
+    found = repository.readonly_session(Branch("main")).chunk_payload(path, index)
+    assert isinstance(found, Native)
+    return found
+
+
+def test_an_array_that_fills_packs_has_its_own_and_the_others_share(
+    repository: Repository,
+) -> None:
+    before = contents_of(repository)
+    plan = planned(repository)
+    done = pack(repository, plan)
+    assert (plan.packs, len(plan.chunks), plan.bytes) == (5, 43, 4130)
+    assert np.bincount(plan.pack).tolist() == [3, 10, 10, 10, 10]
+    assert (done.chunks, done.packs, done.bytes, done.references) == (43, 5, 4130, 43)
+    assert contents_of(repository) == before
+    one, two = payload(repository, SMALL, 0), payload(repository, TINY)
+    assert one.chunk_id == two.chunk_id
+    assert (one.offset, two.offset, two.length) == (0, 100, 30)
+
+
+def test_neighbours_in_the_grid_are_neighbours_in_a_pack(repository: Repository) -> None:
+    packed(repository)
+    places = [payload(repository, LARGE, *divmod(number, 6)) for number in range(10)]
+    assert {each.chunk_id for each in places} == {places[0].chunk_id}
+    assert [each.offset for each in places] == list(range(0, 1000, 100))
+
+
+def test_large_chunks_stay_where_they_are(repository: Repository) -> None:
+    before = payload(repository, SMALL, 3)
+    packed(repository)
+    assert payload(repository, SMALL, 3) == before
+
+
+def test_packing_twice_does_nothing_more(repository: Repository) -> None:
+    packed(repository)
+    tip, stored = repository.lookup_branch("main"), keys(repository.store, "")
+    again = packed(repository)
+    assert (again.snapshot, again.chunks, again.packs) == (None, 0, 0)
+    assert repository.lookup_branch("main") == tip
+    assert keys(repository.store, "") == stored
+
+
+def test_a_chunk_that_is_alone_is_not_copied(repository: Repository) -> None:
+    assert planned(repository, TINY).packs == 0
+
+
+def test_only_arrays_below_the_paths_are_packed(repository: Repository) -> None:
+    before = payload(repository, LARGE, 0, 0)
+    done = packed(repository, SMALL, TINY)
+    assert (done.chunks, done.packs, done.manifests) == (3, 1, 2)
+    assert payload(repository, LARGE, 0, 0) == before
+
+
+def test_a_path_that_is_not_there_is_an_error(repository: Repository) -> None:
+    with pytest.raises(NodeNotFoundError, match="/nothing"):
+        planned(repository, NodePath("/nothing"))
+
+
+def test_packs_too_small_for_two_chunks_are_refused(repository: Repository) -> None:
+    with pytest.raises(InvalidInputError, match="twice"):
+        plan_pack(repository, "main", small_bytes=100, pack_bytes=199)
+
+
+def test_the_commit_says_that_nothing_changed(repository: Repository) -> None:
+    before = repository.lookup_branch("main")
+    done = packed(repository)
+    assert done.snapshot is not None
+    found = repository.diff(before, done.snapshot)
+    assert (found.updated_chunks, len(found.updated_arrays)) == ({}, 0)
+    assert repository.lookup_snapshot(done.snapshot).metadata == {"frazil": {"packed": 43}}
+
+
+def test_a_chunk_with_several_references_is_stored_once(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    shared = payload(repository, LARGE, 0, 0)
+    session.set_chunk_refs(SMALL, ChunkRefs.from_payloads([[2]], [shared]))
+    session.commit("shared")
+    before, done = contents_of(repository), packed(repository)
+    assert (done.chunks, done.references) == (43, 44)
+    assert payload(repository, SMALL, 2) == payload(repository, LARGE, 0, 0)
+    assert contents_of(repository) == before
+
+
+def test_virtual_and_inline_chunks_are_not_touched(repository: Repository) -> None:
+    session = repository.writable_session("main")
+    session.set_chunk(SMALL, (2,), b"inline")
+    virtual = ChunkRefs.virtual([[7, 5]], ["s3://bucket/file"], 10, 20)
+    session.set_chunk_refs(LARGE, virtual)
+    session.commit("others")
+    before = contents_of(repository)
+    packed(repository)
+    assert contents_of(repository) == before
+    reading = repository.readonly_session(Branch("main"))
+    assert reading.chunk_payload(SMALL, (2,)) == Inline(b"inline")
+    assert reading.chunk_payload(LARGE, (7, 5)) == virtual.payload(0)
+
+
+def test_what_others_committed_meanwhile_is_kept(repository: Repository) -> None:
+    plan = planned(repository)
+    session = repository.writable_session("main")
+    session.set_chunk(LARGE, (0, 0), b"n" * 77)
+    session.delete_chunk(LARGE, (0, 1))
+    session.delete_node(SMALL)
+    session.commit("meanwhile")
+    before = contents_of(repository)
+    done = pack(repository, plan)
+    assert done.snapshot == repository.lookup_branch("main")
+    assert contents_of(repository) == before
+    assert payload(repository, LARGE, 0, 2).offset > 0
+
+
+def test_nothing_is_committed_if_all_chunks_are_gone_meanwhile(repository: Repository) -> None:
+    plan = planned(repository)
+    session = repository.writable_session("main")
+    for path in (LARGE, SMALL, TINY):
+        session.delete_node(path)
+    tip = session.commit("gone")
+    assert pack(repository, plan).snapshot is None
+    assert repository.lookup_branch("main") == tip
+
+
+def test_a_session_that_began_before_rebases_over_it_without_a_conflict(
+    repository: Repository,
+) -> None:
+    session = repository.writable_session("main")
+    session.set_chunk(LARGE, (0, 0), b"n" * 77)
+    packed(repository)
+    session.commit("after", rebasing=Rebasing(Policy()))
+    reading = repository.readonly_session(Branch("main"))
+    assert reading.fetch_chunk(LARGE, (0, 0)) == b"n" * 77
+    assert reading.fetch_chunk(LARGE, (0, 1)) == bytes([1]) * 100
+    assert payload(repository, LARGE, 0, 1).offset == 100
+
+
+def test_a_writer_who_never_stops_loses_nothing_while_chunks_are_packed_and_unpacked(
+    repository: Repository,
+) -> None:
+    stop, written = threading.Event(), list[int]()
+
+    def keep_writing() -> None:
+        number = 0
+        while not stop.is_set() and number < 200:
+            session = repository.writable_session("main")
+            session.set_chunk(LARGE, (number % 8, 5), number.to_bytes(50))
+            session.commit(f"write {number}", rebasing=Rebasing(Policy()))
+            written.append(number)
+            number += 1
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    try:
+        while len(written) < 30 and writer.is_alive():
+            packed(repository)
+            unpack(repository, plan_unpack(repository, "main"))
+    finally:
+        stop.set()
+        writer.join()
+    packed(repository)
+    reading = repository.readonly_session(Branch("main"))
+    for row in range(8):
+        newest = max(number for number in written if number % 8 == row)
+        assert reading.fetch_chunk(LARGE, (row, 5)) == newest.to_bytes(50)
+    assert reading.fetch_chunk(LARGE, (6, 3)) == bytes([39]) * 100
+    commits = sum(
+        record.message.startswith("write") for record in repository.ancestry(Branch("main"))
+    )
+    assert commits == len(written)
+
+
+def test_unpacking_gives_each_chunk_an_object_again(repository: Repository) -> None:
+    before = contents_of(repository)
+    packed(repository)
+    stored = keys(repository.store, CHUNKS)
+    plan = plan_unpack(repository, "main")
+    done = unpack(repository, plan)
+    assert (done.chunks, done.packs, done.bytes, done.references) == (43, 5, 4130, 43)
+    assert len(keys(repository.store, CHUNKS) - stored) == 43
+    assert contents_of(repository) == before
+    assert unpack(repository, plan_unpack(repository, "main")).snapshot is None
+
+
+def test_only_some_paths_are_unpacked(repository: Repository) -> None:
+    packed(repository)
+    done = unpack(repository, plan_unpack(repository, "main", (TINY,)))
+    assert (done.chunks, done.packs) == (1, 1)
+    assert payload(repository, TINY).offset == 0
+    assert payload(repository, SMALL, 1).offset == 50
+
+
+def test_chunks_are_packed_piece_by_piece(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents_of(repository)
+    plan = planned(repository)
+    monkeypatch.setattr("frazil.maintenance.pack.pack_waves.__defaults__", (1500,))
+    monkeypatch.setattr("frazil.maintenance.unpack._waves.__defaults__", (150,))
+    pack(repository, plan)
+    assert contents_of(repository) == before
+    unpack(repository, plan_unpack(repository, "main"))
+    assert contents_of(repository) == before
+
+
+def test_a_chunk_that_is_missing_is_an_error_and_nothing_is_committed(
+    repository: Repository,
+) -> None:
+    plan, tip = planned(repository), repository.lookup_branch("main")
+    repository.store.delete([f"{CHUNKS}{payload(repository, LARGE, 0, 0).chunk_id}"])
+    with pytest.raises(ObjectNotFoundError):
+        pack(repository, plan)
+    assert repository.lookup_branch("main") == tip
+
+
+@pytest.mark.parametrize("repository", [2], indirect=True)  # version 1 has no status
+def test_a_read_only_repository_is_not_packed(repository: Repository) -> None:
+    repository.set_status(RepoStatus(Availability.READ_ONLY, 0, "closed"))
+    with pytest.raises(ReadOnlyError):
+        planned(repository)
