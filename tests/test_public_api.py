@@ -36,7 +36,8 @@ OUR_PARAMETERS = {
 # store methods.
 OURS = {
     "Repository": {
-        "engine", "generation", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
+        "generation",
+        "engine", "revert", "revert_async", "cherry_pick", "cherry_pick_async", "merge",
         "merge_async", "squash", "squash_async", "virtual_chunks", "virtual_chunks_async",
         "virtual_containers", "clone_to", "clone_to_async", "export_bundle", "export_bundle_async",
         "import_bundle", "import_bundle_async", "open_bundle", "open_bundle_async",
