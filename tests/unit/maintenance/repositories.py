@@ -1,77 +1,72 @@
-"""Repositories to copy and to migrate: two branches, tags, every kind of chunk."""
+"""Small repositories to maintain."""
 
-import json
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import zarr
 
-from frazil.api import Repository, Storage
-from frazil.objectstore.local import LocalStore
-from frazil.objectstore.protocol import ObjectStore
-
-type Seen = dict[str, Any]
-
-
-def opened(store: ObjectStore | Path) -> Repository:
-    return Repository.open(Storage(LocalStore(store) if isinstance(store, Path) else store))
+import frazil
+from frazil.clock import to_datetime
+from frazil.objectstore.memory import MemoryStore
+from frazil.repo import repository as engine
 
 
-def commit(repo: Repository, branch: str, i: int) -> str:
-    """Native chunks, inline ones, a group, and a change of what was there."""
-    session = repo.writable_session(branch)
-    options: dict[str, Any] = {"dtype": "f8", "compressors": None}
-    native = zarr.create_array(
-        session.store, name=f"g{i}/native", shape=(40, 30), chunks=(20, 30), **options
+@dataclass(slots=True)
+class Ticking:
+    """A clock that gains a second whenever somebody looks."""
+
+    now_us: int = field(
+        default_factory=lambda: int(datetime(2024, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
     )
-    native[...] = np.arange(1200).reshape(40, 30) + i
-    inline = zarr.create_array(session.store, name=f"h/i{i}", shape=(3,), chunks=(1,), **options)
-    inline[:2] = i
-    if i > 0:
-        zarr.open_array(session.store, path="g0/native")[0] = -i
-    return session.commit(f"commit {i} ✓", metadata={"i": [i, None, "é"]})
+
+    def __call__(self) -> int:
+        self.now_us += 1_000_000
+        return self.now_us
+
+    @property
+    def now(self) -> datetime:
+        return to_datetime(self.now_us)
 
 
-def made(store: ObjectStore, *, spec_version: int = 2) -> Repository:
-    repo = Repository.create(Storage(store), spec_version=spec_version)
-    for i in range(3):
-        commit(repo, "main", i)
-    for tag in ("v1", "gone"):
-        repo.create_tag(tag, repo.lookup_branch("main"))
-    repo.delete_tag("gone")
-    repo.create_branch("dev", repo.lookup_branch("main"))
-    commit(repo, "dev", 3)
-    return repo
+@dataclass(slots=True)
+class Kept:
+    """A repository in memory, whose times are those of its own clock."""
 
+    version: int = 2
+    clock: Ticking = field(default_factory=Ticking)
+    store: MemoryStore = field(init=False)
+    repository: frazil.Repository = field(init=False)
 
-def seen(repo: Any, *, ids: bool = True) -> Seen:
-    """All that a user can see of branches and tags: history, and every array of every version."""
-    found: Seen = {}
-    for kind in ("branch", "tag"):
-        names = repo.list_branches() if kind == "branch" else repo.list_tags()
-        for name in sorted(names):
-            history = list(repo.ancestry(**{kind: name}))
-            found[f"{kind} {name}"] = [
-                (
-                    info.id if ids else None,
-                    info.message,
-                    info.written_at,
-                    json.dumps(info.metadata, sort_keys=True),
-                    contents(repo, info.id),
-                )
-                for info in history
-            ]
-    return found
+    def __post_init__(self) -> None:
+        self.store = MemoryStore(clock=self.clock)
+        config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
+        made = engine.Repository.create(
+            self.store, config, spec_version=self.version, clock=self.clock
+        )
+        self.repository = frazil.Repository(made, frazil.in_memory_storage())
 
+    def commit(self, message: str, *, branch: str = "main", array: str = "a", at: int = 0) -> str:
+        """One chunk of one array is written."""
+        session = self.repository.writable_session(branch)
+        root = zarr.open_group(session.store, mode="a")
+        if array not in root:
+            root.create_array(array, shape=(8,), chunks=(1,), dtype="i4", fill_value=-1)
+        zarr.open_array(session.store, path=array)[at] = len(message)
+        return session.commit(message)
 
-def contents(repo: Any, snapshot_id: str) -> dict[str, Any]:
-    store = repo.readonly_session(snapshot_id=snapshot_id).store
-    try:
-        root = zarr.open_group(store, mode="r")
-    except FileNotFoundError:
-        return {}
-    return {
-        path: np.asarray(node[...]).tolist() if isinstance(node, zarr.Array) else dict(node.attrs)
-        for path, node in root.members(max_depth=None)
-    }
+    def messages(self, branch: str = "main") -> list[str]:
+        """From the tip on, without the first snapshot."""
+        return [each.message for each in self.repository.ancestry(branch=branch)][:-1]
+
+    def keys(self, prefix: str) -> set[str]:
+        return {info.key for info in self.store.list(prefix)}
+
+    def read(self, branch: str = "main", array: str = "a") -> list[int]:
+        store = self.repository.readonly_session(branch).store
+        values: list[int] = np.asarray(zarr.open_array(store, path=array, mode="r")[:]).tolist()
+        return values
+
+    def later(self, **difference: float) -> datetime:
+        self.clock.now_us += int(timedelta(**difference).total_seconds() * 1_000_000)
+        return self.clock.now
