@@ -28,6 +28,7 @@ WORKLOADS = {
     "many_arrays": ("create", "create_with_zarr", "look", "change"),
     "raw_chunks": ("write", "read"),
     "rebase": ("far", "cold"),
+    "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
     "import_time": ("import",),
 }
 PROMISES = {

@@ -1,0 +1,52 @@
+"""Maintenance of a repository of 2,000 snapshots and 2,000,000 references."""
+
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+
+from benchmarks.maintained_repository import make
+from benchmarks.storages import storage
+from benchmarks.timing import Stopwatch
+
+
+def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    """Not measured, and always by frazil."""
+    del engine, stopwatch
+    make(root)
+
+
+def stats(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.open(storage(engine, root))
+    with stopwatch("chunk_storage_stats"):
+        assert repo.chunk_storage_stats().native_bytes > 0
+
+
+def dry_run(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.open(storage(engine, root))
+    with stopwatch("garbage_collect, dry run"):
+        assert repo.garbage_collect(_later(), dry_run=True).chunks_deleted > 0
+
+
+def collect(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    copy = root.with_name("collected")
+    shutil.copytree(root, copy)
+    repo = engine.Repository.open(storage(engine, copy))
+    with stopwatch("garbage_collect"):
+        assert repo.garbage_collect(_later()).chunks_deleted > 0
+    shutil.rmtree(copy)
+
+
+def expire(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.open(storage(engine, root))
+    with stopwatch("expire_snapshots"):
+        assert len(repo.expire_snapshots(_later())) > 0
+    with stopwatch("garbage_collect, after expiring"):
+        assert repo.garbage_collect(_later()).snapshots_deleted > 0
+
+
+def _later() -> datetime:
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
+STAGES = {"build": build, "stats": stats, "dry_run": dry_run, "collect": collect, "expire": expire}
