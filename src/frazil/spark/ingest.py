@@ -30,7 +30,7 @@ from frazil.spark.ingestion.request import (
     parse_mode,
 )
 from frazil.spark.ingestion.rows import find_rows, write_rows
-from frazil.spark.ingestion.run import Written, counted, write_sources
+from frazil.spark.ingestion.run import Written, counted, forget, write_sources
 from frazil.spark.ingestion.skipping import (
     OnError,
     SkippedSource,
@@ -71,6 +71,7 @@ class IngestResult:
     chunks: int  # stored
     bytes: int  # of them, after compression
     virtual_chunks: int = 0  # referred to
+    reused_chunks: int = 0  # of `chunks`, those that an earlier run stored, which failed
     skipped: tuple[SkippedSource, ...] = ()
     seconds: float
     committed: bool
@@ -102,6 +103,7 @@ def ingest(
     idempotency_key: str | None = None,
     storage: Mapping[str, object] | None = None,
     source_storage: Mapping[str, object] | None = None,
+    resume: bool = True,
     progress: ProgressOption = None,
 ) -> IngestResult:
     """Writes files and Zarr stores to a group of a repository, as one commit.
@@ -145,6 +147,8 @@ def ingest(
         storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
         source_storage: how the bucket or host of sources that are URLs is reached, likewise.
             No credentials are needed for what each process finds in its environment.
+        resume: go on where an earlier run failed: what it has stored of sources that have not
+            changed since is not stored again.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
 
@@ -193,6 +197,7 @@ def ingest(
         variables=None if variables is None else tuple(variables),
         source_group=source_group,
         key=idempotency_key,
+        resume=resume,
     )
     kind = parse_kind(format)
     done = find_commit(request.repository, branch, request.key)
@@ -209,6 +214,7 @@ def ingest(
         committed = commit_once(
             request.repository, session, note, text, branch=branch, metadata=metadata
         )
+    forget(request, written)
     if not committed.made:  # perhaps by a copy of this very job
         return _nothing_done(committed.snapshot_id, started)
     return IngestResult(
@@ -217,6 +223,7 @@ def ingest(
         chunks=written.chunks,
         bytes=written.size_bytes,
         virtual_chunks=written.virtual_chunks,
+        reused_chunks=written.reused_chunks,
         skipped=gone,
         seconds=perf_counter() - started,
         committed=True,
@@ -274,6 +281,7 @@ def _describe(
         only=request.variables,
         group=request.source_group,
         storage=request.virtual,
+        mark=request.resume,
     )
     good: dict[Source, SourceDescription] = {}
     bad: list[tuple[Source, IcechunkError]] = []

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.errors import IcechunkError
+from frazil.ids import ChunkId
 from frazil.spark.ingestion.failures import carrying_errors, errors_carried
 from frazil.spark.ingestion.references import COLUMNS, decode_refs, encode_refs
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
@@ -29,6 +30,8 @@ _RESULTS = pa.schema(
     [
         ("array", pa.int32()),
         ("raw_bytes", pa.int64()),
+        ("record", pa.binary()),
+        ("reused", pa.int32()),
         *((name, pa.binary()) for name in COLUMNS),
     ]
 )
@@ -42,9 +45,12 @@ def describe_sources(
     only: tuple[str, ...] | None,
     group: str | None,
     storage: bool,
+    mark: bool,
 ) -> list[SourceDescription | IcechunkError]:
     """In the order of `sources`. Errors name the source, and come instead of its description."""
-    describe = partial(_described, concat_dim=concat_dims, only=only, group=group, storage=storage)
+    describe = partial(
+        _described, concat_dim=concat_dims, only=only, group=group, storage=storage, mark=mark
+    )
     if len(sources) <= LOCAL_DESCRIPTIONS:
         return [describe(source) for source in sources]
     partitions = min(len(sources), max(parallelism(spark), len(sources) // FILES_PER_TASK))
@@ -78,6 +84,8 @@ def run_job(spark: SparkSession, job: IngestJob, counter: Counter) -> list[TaskR
             row["array"],
             decode_refs(row, len(job.plan.layout.arrays[row["array"]].dims)),
             row["raw_bytes"],
+            ChunkId(row["record"]) if row["record"] else None,
+            reused=bool(row["reused"]),
         )
         for row in table.to_pylist()
     ]
@@ -126,12 +134,19 @@ def _run_batches(
     tame_gc()
     with carrying_errors():
         for number in _numbers(batches):
-            results = list(run_partition(job, number))
-            rows: list[dict[str, Any]] = [
-                {"array": r.array, "raw_bytes": r.raw_bytes, **encode_refs(r.refs)} for r in results
-            ]
+            results = run_partition(job, number)
             counter.add(sum(r.raw_bytes for r in results))
-            yield pa.RecordBatch.from_pylist(rows, schema=_RESULTS)
+            yield pa.RecordBatch.from_pylist([*map(_row, results)], schema=_RESULTS)
+
+
+def _row(result: TaskResult) -> dict[str, Any]:
+    return {
+        "array": result.array,
+        "raw_bytes": result.raw_bytes,
+        "record": b"" if result.record is None else result.record.raw,
+        "reused": int(result.reused),
+        **encode_refs(result.refs),
+    }
 
 
 def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:

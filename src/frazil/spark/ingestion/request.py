@@ -34,6 +34,7 @@ class Request:
     variables: tuple[str, ...] | None
     source_group: str | None
     key: str | None
+    resume: bool  # where an earlier run failed
 
     def __post_init__(self) -> None:
         if self.mode is IngestMode.APPEND and not self.dims:

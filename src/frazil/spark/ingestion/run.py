@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.strings import Strings
+from frazil.ids import ChunkId
 from frazil.references.locations import locate
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
@@ -15,6 +16,7 @@ from frazil.spark.ingestion.grid import join_grid
 from frazil.spark.ingestion.jobs import parallelism, run_job
 from frazil.spark.ingestion.layout import Layout, plan_layout
 from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
+from frazil.spark.ingestion.records import Records
 from frazil.spark.ingestion.request import Request
 from frazil.spark.ingestion.target import (
     create_arrays,
@@ -24,8 +26,8 @@ from frazil.spark.ingestion.target import (
     resize_arrays,
     write_coordinates,
 )
-from frazil.spark.ingestion.tasks import IngestJob
-from frazil.spark.ingestion.virtual import VirtualJob
+from frazil.spark.ingestion.tasks import IngestJob, TaskResult
+from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
 from frazil.spark.progress import JobProgress, ProgressCallback, create_counter, watched
 from frazil.spark.sources import Source, SourceDescription, SourceKind
@@ -44,6 +46,14 @@ class Written:
     chunks: int  # stored by us
     size_bytes: int
     virtual_chunks: int
+    reused_chunks: int = 0  # of `chunks`: an earlier run stored them
+    records: tuple[ChunkId, ...] = ()  # that tell of them
+
+
+@dataclass(frozen=True, slots=True)
+class _Virtual:
+    chunks: int  # that are referred to
+    records: tuple[ChunkId, ...] = ()
 
 
 def write_sources(
@@ -68,8 +78,12 @@ def write_sources(
         documents=documents,
         writer=session.chunk_writer(),
         base=request.repository.readonly_session(Exactly(session.snapshot_id)),
+        records=_records_of(request),
+        marks={source.path: description.mark for source, description in described.items()},
     )
-    virtual = _write_virtual(spark, request, session, job, tell) if request.virtual else 0
+    virtual = _Virtual(0)
+    if request.virtual:
+        virtual = _write_virtual(spark, request, session, job, tell)
     counter = create_counter(spark)
     doing = f"Writing {counted(job.plan.chunks(), 'chunk')}"
     with watched(counter, doing, job.plan.size_bytes(), tell):
@@ -82,8 +96,28 @@ def write_sources(
         files=len(described),
         chunks=sum(chunks for chunks, _ in counts),
         size_bytes=sum(size for _, size in counts),
-        virtual_chunks=virtual,
+        virtual_chunks=virtual.chunks,
+        reused_chunks=sum(len(result.refs) for result in results if result.reused),
+        records=(*virtual.records, *_records(results)),
     )
+
+
+def forget(request: Request, written: Written) -> None:
+    """After the commit: what is on record need not be found any more."""
+    records = _records_of(request)
+    if records is not None:
+        records.delete(written.records)
+
+
+def _records_of(request: Request) -> Records | None:
+    if not request.resume:
+        return None
+    scope = repr((request.branch, str(request.mode), request.key))
+    return Records(request.repository.store, scope)
+
+
+def _records(results: Sequence[TaskResult]) -> list[ChunkId]:
+    return [result.record for result in results if result.record is not None]
 
 
 def counted(number: int, noun: str) -> str:
@@ -130,23 +164,25 @@ def _write_virtual(
     session: Session,
     copied: IngestJob,
     tell: ProgressCallback,
-) -> int:
-    """Number of chunks that are referred to."""
+) -> _Virtual:
     layout = copied.plan.layout
     targets = plan_targets(session, request.group, layout)
     if not targets:
-        return 0
+        return _Virtual(0)
     job = VirtualJob(
         layout=layout,
         sources=copied.sources,
         source_group=request.source_group,
         targets=targets,
         base=copied.base,
+        records=copied.records,
+        marks=copied.marks,
     )
     counter = create_counter(spark)
     tell(JobProgress(f"Referring to chunks of {counted(len(job.sources), 'file')}", 0, 0))
     written = run_virtual(spark, job, counter, parallelism(spark))
-    return attach(spark, session, request.group, job, written)
+    chunks = attach(spark, session, request.group, job, written)
+    return _Virtual(chunks, tuple(record_names(job)))
 
 
 def _require_containers(session: Session, sources: Sequence[Source]) -> None:

@@ -3,8 +3,9 @@
 Chunk data never leaves the executor; references do.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
 from typing import Any, assert_never
 
 import numpy as np
@@ -12,12 +13,14 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.ids import ChunkId
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.layout import TargetArray
 from frazil.spark.ingestion.plan import (
     BaseRead,
+    Box,
     IngestPlan,
     Read,
     SourceRead,
@@ -26,9 +29,10 @@ from frazil.spark.ingestion.plan import (
     region,
     region_bytes,
 )
+from frazil.spark.ingestion.records import Records, stores_chunks
 from frazil.spark.ingestion.times import convert
 from frazil.spark.sources import Opened, opened
-from frazil.spark.sources.joined import AnySource, read_any
+from frazil.spark.sources.joined import AnySource, pieces_of, read_any
 from frazil.zarrstore.arrays import read_region
 from frazil.zarrstore.encoding import encode_region
 
@@ -45,6 +49,8 @@ class IngestJob:
     documents: tuple[bytes, ...]  # zarr.json of each array of the plan
     writer: ChunkWriter
     base: Session  # read-only, what is appended to
+    records: Records | None  # of what was stored
+    marks: Mapping[str, str]  # by path, which version of a source this is about
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,21 +58,63 @@ class TaskResult:
     array: int
     refs: ChunkRefs
     raw_bytes: int
+    record: ChunkId | None = None  # that tells of it
+    reused: bool = False  # an earlier run stored it
 
 
-def run_partition(job: IngestJob, partition: int) -> Iterator[TaskResult]:
-    """Results of the partition's tasks. What they refer to is durable once all are taken."""
+def run_partition(job: IngestJob, partition: int) -> list[TaskResult]:
+    """Results of the partition's tasks. What they refer to is durable, and on record."""
     with opened(group=job.source_group, dims=job.dims) as files:
-        for task in job.plan.tasks_of(partition):
-            yield run_task(job, task, files)
+        results = [run_task(job, task, files) for task in job.plan.tasks_of(partition)]
     job.writer.sync()
+    if job.records is not None:
+        for result in results:
+            if result.record is not None and not result.reused:
+                job.records.put_refs(result.record, result.refs)
+    return results
 
 
 def run_task(job: IngestJob, task: Task, files: Opened) -> TaskResult:
+    """What an earlier run stored is not stored again."""
     array = job.plan.layout.arrays[task.array]
+    record = None if job.records is None else job.records.name(*_identity(job, task))
+    size = region_bytes(array, task)
+    if job.records is not None and record is not None:
+        known = job.records.find_refs(record, len(array.dims))
+        if known is not None:
+            return TaskResult(task.array, known, size, record, reused=True)
     block = _read_block(job, task, files)
     refs = store_region(job.documents[task.array], job.writer, region(array, task), block)
-    return TaskResult(task.array, refs, region_bytes(array, task))
+    return TaskResult(task.array, refs, size, record if stores_chunks(refs) else None)
+
+
+def _identity(job: IngestJob, task: Task) -> Iterable[object]:
+    """What decides about the bytes of the task's chunks."""
+    array = job.plan.layout.arrays[task.array]
+    document = json.loads(job.documents[task.array])
+    yield job.group.child(array.name).text
+    yield [document[key] for key in ("data_type", "chunk_grid", "codecs", "fill_value")]
+    yield job.writer.inline_threshold_bytes
+    yield [*map(list, (task.lo, task.hi)), _plain(region(array, task))]
+    yield [job.source_group, job.dims]
+    for read in plan_reads(job.plan.layout, task):
+        match read:
+            case SourceRead(number, selection, into):
+                conversion = array.conversions.get(number)
+                versions = [
+                    (piece.source.path, job.marks[piece.source.path])
+                    for piece in pieces_of(job.sources[number])
+                ]
+                converted = None if conversion is None else astuple(conversion)
+                yield [versions, _plain(selection), _plain(into), converted]
+            case BaseRead(selection, into):
+                yield [str(job.base.snapshot_id), _plain(selection), _plain(into)]
+            case _:
+                assert_never(read)
+
+
+def _plain(box: Box) -> list[list[int]]:
+    return [[int(part.start), int(part.stop)] for part in box]
 
 
 def store_region(

@@ -9,7 +9,7 @@
 A block is a row of an Arrow table; its columns hold the references as bytes, as in references.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,16 @@ from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest
 from frazil.format.payloads import RefKind
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node
-from frazil.ids import ManifestId
+from frazil.ids import ChunkId, ManifestId
 from frazil.references.locations import locate
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.lookup import refs_in
 from frazil.repo.session import Session
 from frazil.spark.ingestion.layout import Layout, TargetArray
-from frazil.spark.sources.joined import AnySource, pieces_of
+from frazil.spark.ingestion.records import Records
+from frazil.spark.ingestion.tables import WantedChunks, decode_tables, encode_tables
+from frazil.spark.sources.joined import AnySource, Piece, pieces_of
+from frazil.spark.sources.source import Source
 from frazil.spark.sources.storage import source_chunks
 from frazil.spark.sources.stored import ChunkTable
 
@@ -78,6 +81,8 @@ class VirtualJob:
     source_group: str | None
     targets: tuple[VirtualTarget, ...]
     base: Session  # read-only; its files are where manifests go
+    records: Records | None  # of what was found in sources
+    marks: Mapping[str, str]  # by path, which version of a source this is about
 
     def target(self, array: int) -> VirtualTarget:
         return next(target for target in self.targets if target.array == array)
@@ -138,24 +143,64 @@ def appended_cells(
 
 def refer(job: VirtualJob, number: int) -> Iterator[Block]:
     """All references to one source of the layout, cut by cells."""
-    for target in job.targets:
-        array = job.layout.arrays[target.array]
-        if array.stored is None or (array.axis is None and number != 0):
-            continue
-        for piece in pieces_of(job.sources[number]):
-            if any(dim not in array.dims and start for dim, start in piece.starts.items()):
-                continue  # the same as in another piece
-            table = source_chunks(
-                piece.source,
-                array.name,
-                array.chunks,
-                group=job.source_group,
-                stacked=array.stored.stacked,
-            )
+    for piece in pieces_of(job.sources[number]):
+        targets = _targets_of(job, number, piece)
+        wanted = [_wanted(job.layout.arrays[target.array]) for target in targets]
+        for target, table in zip(targets, _tables(job, piece.source, wanted), strict=True):
+            array = job.layout.arrays[target.array]
             starts = dict(piece.starts)
             if array.axis is not None:
                 starts[array.dims[array.axis]] = int(job.layout.starts[number])
             yield from _blocks(target, _placed(array, table, starts), table)
+
+
+def record_names(job: VirtualJob) -> Iterator[ChunkId]:
+    """Of all records that executors may have made."""
+    for number, source in enumerate(job.sources):
+        for piece in pieces_of(source):
+            arrays = [job.layout.arrays[each.array] for each in _targets_of(job, number, piece)]
+            name = _record_name(job, piece.source, [_wanted(array) for array in arrays])
+            if name is not None:
+                yield name
+
+
+def _targets_of(job: VirtualJob, number: int, piece: Piece) -> list[VirtualTarget]:
+    """Arrays to which a piece of the source of that number contributes."""
+    found = []
+    for target in job.targets:
+        array = job.layout.arrays[target.array]
+        elsewhere = any(dim not in array.dims and start for dim, start in piece.starts.items())
+        if not elsewhere and (array.axis is not None or number == 0):
+            found.append(target)
+    return found
+
+
+def _wanted(array: TargetArray) -> WantedChunks:
+    return WantedChunks(array.name, array.chunks, array.stored.stacked if array.stored else 0)
+
+
+def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> list[ChunkTable]:
+    """As an earlier run has found them, if it left a record."""
+    name = _record_name(job, source, wanted)
+    if job.records is not None and name is not None:
+        known = decode_tables(job.records.find(name), wanted)
+        if known is not None:
+            return known
+    found = [
+        source_chunks(source, one.name, one.chunks, group=job.source_group, stacked=one.stacked)
+        for one in wanted
+    ]
+    if job.records is not None and name is not None:
+        job.records.put(name, encode_tables(found))
+    return found
+
+
+def _record_name(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> ChunkId | None:
+    """None if nothing is written down: the header of a file at hand is read as soon."""
+    if job.records is None or source.remote is None or not wanted:
+        return None
+    asked = [(one.name, one.chunks, one.stacked) for one in wanted]
+    return job.records.name("virtual", source.path, job.marks[source.path], job.source_group, asked)
 
 
 def write_cell(job: VirtualJob, array: int, cell: int, blocks: Sequence[Block]) -> dict[str, Any]:

@@ -41,9 +41,12 @@ class VariableDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceDescription:
+    """`mark` changes when the source does; empty where nobody asked."""
+
     path: str
     attrs: Attributes
     variables: Mapping[str, VariableDescription]
+    mark: str = ""
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Buffer, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -74,10 +74,17 @@ def open_readable(source: Source) -> Readable:
 
 
 @contextmanager
+def fetched(source: Source) -> Iterator[Source]:
+    """The source with a copy, for several who want a path."""
+    with on_disk(source) as path:
+        yield replace(source, copy=path)
+
+
+@contextmanager
 def on_disk(source: Source) -> Iterator[str]:
     """A path; of a remote source that of a copy, which goes away in the end."""
-    if source.remote is None:
-        yield source.path
+    if source.remote is None or source.copy is not None:
+        yield source.copy or source.path
         return
     with tempfile.TemporaryDirectory(prefix="frazil-ingest-") as folder:
         copy = Path(folder, "source")

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from frazil.spark.sources.dataset import describe_dataset, read_slab, stacked
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.files import fetched
 from frazil.spark.sources.grib import COORDINATES, open_grib
+from frazil.spark.sources.marks import source_mark
 from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
 from frazil.spark.sources.netcdf3 import open_netcdf3
 from frazil.spark.sources.source import Source, SourceKind
@@ -60,9 +62,19 @@ def describe_source(
     only: Iterable[str] | None = None,
     group: str | None = None,
     storage: bool = False,
+    mark: bool = False,
 ) -> SourceDescription:
-    """With `storage`, also how the variables are stored."""
+    """With `storage`, also how the variables are stored; with `mark`, which version it is of."""
+    if mark:  # before it is read: what changes meanwhile is another version
+        version = source_mark(source)
+        found = describe_source(
+            source, concat_dim=concat_dim, only=only, group=group, storage=storage
+        )
+        return replace(found, mark=version)
     dims = _dims(concat_dim)
+    if storage and source.kind is SourceKind.GRIB and source.copy is None:
+        with fetched(source) as nearby:
+            return describe_source(nearby, concat_dim=dims, only=only, group=group, storage=storage)
     with (
         open_source(source, group=group, dims=dims) as dataset,
         source_errors_as_ours(source.path),

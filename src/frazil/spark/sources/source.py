@@ -32,3 +32,4 @@ class Source:
     kind: SourceKind
     path: str
     remote: Remote | None = field(default=None, repr=False, compare=False)
+    copy: str | None = field(default=None, repr=False, compare=False)  # on disk, for a while
