@@ -21,7 +21,7 @@ from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.files import NeededFiles, missing_files, needed_files
 from frazil.maintenance.copying.joining import join
-from frazil.maintenance.copying.origin import Origin, Versions, read_origin
+from frazil.maintenance.copying.origin import Entry, Origin, Versions, read_origin
 from frazil.maintenance.copying.refs import with_rows
 from frazil.maintenance.copying.transfer import compare_contents, transfer
 from frazil.maintenance.id_sets import IdSet
@@ -93,18 +93,22 @@ def plan_clone(
     refs: Sequence[str] | None = None,
     basis: Sequence[SnapshotId] = (),
     joining: bool = False,
+    entry: Entry | None = None,
     progress: Progress | None = None,
 ) -> ClonePlan:
     """Reads both sides, and writes nothing.
 
     What the snapshots `basis` are made of is left out: whoever gets the copy has it. With `joining`
-    the target may have commits of its own; else that is a ConflictError.
+    the target may have commits of its own; else that is a ConflictError. `entry` is another entry
+    point for the same snapshots.
     Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError.
     """
     if not target.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     files = _files_of(repository, Overlay(repository.store, target))
     origin = read_origin(repository, refs, files)
+    if entry is not None:
+        origin = replace(origin, entry=entry)
     found = None if joining and Repository.exists(target) else origin.entry.find(target)
     needed = needed_files(files, origin.info, progress=progress)
     if basis:

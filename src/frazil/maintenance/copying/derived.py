@@ -7,6 +7,7 @@ Names follow from what is made (names.py): a second run writes the same files ag
 chunks that are new.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -16,8 +17,6 @@ from frazil.assets.files import Files
 from frazil.assets.settings import Settings
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.columns import StructColumn, VectorColumn
-from frazil.format.config import RepositoryConfig
-from frazil.format.config_codec import encode_config
 from frazil.format.nodes import id_column
 from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
@@ -57,11 +56,8 @@ class DerivedPlan:
     spec_version: int
     chunks: Listing  # to be copied
     needed_chunks: int
+    entry: Entry
     found: Versions
-
-    @property
-    def entry(self) -> Entry:
-        return RepoFile(self.made, encode_repo_info(self.made))
 
     @property
     def objects(self) -> int:
@@ -80,13 +76,16 @@ def plan_derived(
     info: RepoInfo,
     rules: Rules,
     *,
-    config: RepositoryConfig | None = None,
+    finished: Callable[[RepoInfo], RepoInfo] = lambda made: made,
+    entry_of: Callable[[RepoInfo], Entry] | None = None,
     progress: Progress | None = None,
 ) -> DerivedPlan:
-    """`info` is what is copied, in order. Raises ConflictError, ObjectNotFoundError."""
-    made = renamed(info, rules.names)
-    if config is not None:
-        made = replace(made, config=encode_config(config))
+    """`info` is what is copied, in order; `finished` completes what that is under its new names.
+
+    The copy is of version 2 unless `entry_of` makes another entry point.
+    Raises ConflictError, ObjectNotFoundError.
+    """
+    made = finished(renamed(info, rules.names))
     survey = Survey()
     files = repository.files
     for row in range(len(info.snapshots)):
@@ -95,7 +94,7 @@ def plan_derived(
     chunks = chunks_to_copy(files, survey, rules, progress=progress)
     needed = NeededFiles({kind: IdSet.empty() for kind in FileKind} | {FileKind.CHUNK: chunks})
     inventories = StoredInventory(repository.store), StoredInventory(target)
-    entry = RepoFile(made, b"")
+    entry = RepoFile(made, encode_repo_info(made)) if entry_of is None else entry_of(made)
     return DerivedPlan(
         repository=repository,
         target=target,
@@ -103,14 +102,21 @@ def plan_derived(
         made=made,
         rules=rules,
         survey=survey,
-        spec_version=2,
+        spec_version=made.spec_version,
         chunks=next(iter(missing_files(needed, *inventories))),
         needed_chunks=len(chunks),
+        entry=entry,
         found=entry.find(target),
     )
 
 
-def derive(plan: DerivedPlan, *, progress: Progress | None = None) -> CloneResult:
+def derive(
+    plan: DerivedPlan,
+    *,
+    check: Callable[[DerivedPlan], None] | None = None,
+    progress: Progress | None = None,
+) -> CloneResult:
+    """`check` looks at what is there before anybody can see it."""
     started = perf_counter()
     source = plan.repository.files
     done = transfer(
@@ -120,6 +126,8 @@ def derive(plan: DerivedPlan, *, progress: Progress | None = None) -> CloneResul
     manifests = write_manifests(source, target, plan, progress=progress)
     write_history(source, target, plan, manifests, progress=progress)
     plan.target.sync()
+    if check is not None:
+        check(plan)
     updated = plan.entry.publish(plan.target, plan.found)
     return CloneResult(
         snapshots=len(plan.made.snapshots),

@@ -31,6 +31,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
+from frazil.format.generation import CURRENT, Generation
 from frazil.format.ref_file import decode_ref, encode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.ids import SnapshotId
@@ -66,13 +67,18 @@ class Origin:
 
 def read_origin(repository: Repository, refs: Sequence[str] | None, files: Files) -> Origin:
     """`files` are where its snapshots are. Raises RefNotFoundError for refs that are not there."""
-    match repository.spec_version:
-        case 2:
-            return _read_repo_file(repository, refs)
-        case 1:
-            return _read_ref_files(repository, refs, files)
-        case _:
-            raise InvalidInputError("only repositories of versions 1 and 2 are copied: migrate it")
+    require_current(repository.generation)
+    if repository.spec_version == 1:
+        return _read_ref_files(repository, refs, files)
+    return _read_repo_file(repository, refs)
+
+
+def require_current(generation: Generation) -> None:
+    if generation not in CURRENT:
+        raise InvalidInputError(
+            f"the repository is of generation {generation}, which is not copied as it is:"
+            " `frazil migrate` makes one of version 2, here or elsewhere"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,13 @@ from frazil.assets.layout import CHUNKS
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
+from frazil.format.config_codec import encode_config
 from frazil.format.payloads import RefKind
-from frazil.format.repo_info import RepoInfo
 from frazil.format.storage_config import LocalStoreConfig, VirtualChunkContainer
 from frazil.ids import INITIAL_SNAPSHOT, format_ids
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames
+from frazil.maintenance.copying.origin import require_current
 from frazil.maintenance.copying.refs import choose_refs
 from frazil.maintenance.copying.rewriting import Rules, below
 from frazil.maintenance.migrate.listing import in_order
@@ -55,10 +56,17 @@ def plan_partial(
         wants=below(paths or [ROOT]),
         refs=elsewhere(place.url_prefix) if place is not None else lambda refs: refs,
     )
+    require_current(repository.generation)
+    config = _config(repository, place)
+    stored = None if config is None else encode_config(config)
     plan = plan_derived(
-        repository, target, _version_2(info), rules, config=_config(repository, place),
+        repository,
+        target,
+        info,
+        rules,
+        finished=lambda made: replace(made, spec_version=2, config=stored),
         progress=progress,
-    )  # fmt: skip
+    )
     _require_nodes(repository, plan, paths)
     return plan
 
@@ -93,10 +101,6 @@ def elsewhere(prefix: str) -> Callable[[ChunkRefs], ChunkRefs]:
         return ChunkRefs.concat([refs.take(np.flatnonzero(~native)), virtual])
 
     return change
-
-
-def _version_2(info: RepoInfo) -> RepoInfo:
-    return info if info.spec_version == 2 else replace(info, spec_version=2)
 
 
 def _config(repository: Repository, place: VirtualChunkContainer | None) -> RepositoryConfig | None:

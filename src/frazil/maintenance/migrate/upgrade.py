@@ -28,8 +28,9 @@ from frazil.errors import (
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import RepoInfo, encode_repo_info
+from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import SnapshotHead
 from frazil.ids import SnapshotId
 from frazil.maintenance.migrate.listing import listed_info, with_history
@@ -54,7 +55,7 @@ class UpgradePlan:
 
 def plan_upgrade(repository: Repository, *, prefetch: int = PREFETCHED) -> UpgradePlan:
     """Reads refs and the heads of all snapshots. Raises SessionStateError, ReadOnlyError."""
-    require_version_1(repository.spec_version)
+    require_version_1(repository)
     if not repository.store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     heads, files = _fetch_heads(repository, prefetch), repository.files
@@ -76,6 +77,7 @@ def upgrade(plan: UpgradePlan) -> Repository:
     """The same repository, of version 2. Files of version 1 are still there."""
     store, config = plan.repository.store, plan.repository.config
     data = encode_repo_info(plan.info, level=(config.compression and config.compression.level) or 3)
+    _require_alike(decode_repo_info(data), plan.info)
     try:
         store.put(REPO_INFO, data, when=Absent())
     except PreconditionFailedError as error:
@@ -116,10 +118,11 @@ def finish(store: ObjectStore, keys: tuple[str, ...]) -> int:
     return len(keys)
 
 
-def require_version_1(spec_version: int) -> None:
-    if spec_version != 1:
+def require_version_1(repository: Repository) -> None:
+    if repository.generation is not Generation.V1:
+        version = "2.0" if repository.spec_version == 2 else repository.generation
         raise SessionStateError(
-            f"invalid repository version ({spec_version}.0), this function can only migrate"
+            f"invalid repository version ({version}), this function can only migrate"
             " repositories that use version 1.0 of the specification, to repositories with spec"
             " version 2.0",
             kind="invalid-repository-migration",

@@ -1,0 +1,165 @@
+"""From the generations before version 1: metadata is written anew, chunks stay where they can.
+
+In place, new files stand beside the old ones, under names of their own (copying/names.py), and the
+old repository is there until `confirm`. Elsewhere they keep their names. Chunks whose names were
+longer, up to A2a, are copied to the names they have now.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from frazil.assets.layout import (
+    CHUNKS,
+    CONFIG_YAML,
+    MANIFESTS,
+    REFS,
+    SNAPSHOTS,
+    TRANSACTIONS,
+    manifest_key,
+    ref_of_key,
+    snapshot_key,
+    tag_key,
+    transaction_key,
+)
+from frazil.assets.old_layout import OldLayout
+from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.config_codec import encode_config
+from frazil.format.config_yaml import encode_config_yaml
+from frazil.format.ref_file import decode_ref
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
+from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
+from frazil.maintenance.copying.names import DerivedNames, Names, SameNames
+from frazil.maintenance.copying.origin import RefFiles, exists
+from frazil.maintenance.copying.refs import log_ids
+from frazil.maintenance.copying.rewriting import Rules
+from frazil.maintenance.inventory import kind_of
+from frazil.maintenance.migrate.journal import read_journal
+from frazil.maintenance.migrate.listing import in_order, listed_info
+from frazil.maintenance.reachable import Progress
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.repository import Repository
+
+_OLD_FOLDERS = ("r/", "s/", "m/", "c/", "t/", "a/", "attributes/")
+_SHARED_FOLDERS = (REFS, SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS)
+
+
+def plan_rewriting(
+    repository: Repository,
+    target: ObjectStore | None,
+    *,
+    to: int,
+    progress: Progress | None = None,
+) -> DerivedPlan:
+    """To another store, or in place. Raises InvalidInputError where both cannot stand together."""
+    place = inner_store(repository.store) if target is None else target
+    if target is None and to == 1:
+        _require_room_for_version_1(place)
+    info = in_order(repository.repo_info())
+    names = _names(repository, info, place) if target is None else SameNames()
+    config = _config(repository)
+    deleted = _deleted_tags(repository.store, info, names)
+
+    def finished(made: RepoInfo) -> RepoInfo:
+        if to == 1:
+            return replace(made, spec_version=1)
+        return listed_info(made, deleted, config=config, now_us=repository.clock())
+
+    def ref_files(made: RepoInfo) -> RefFiles:
+        text = None if config is None else encode_config_yaml(config)
+        return RefFiles(repository.store, made, text)
+
+    return plan_derived(
+        repository,
+        place,
+        info,
+        Rules(names=names),
+        finished=finished,
+        entry_of=ref_files if to == 1 else None,
+        progress=progress,
+    )
+
+
+def old_files(plan: DerivedPlan) -> Iterator[str]:
+    """What is there of the older generation, and of no use to the new one.
+
+    On a second try the files of the first stand beside them. So what the first try has noted down
+    counts, and of what came later that which can be nothing else.
+    """
+    store = inner_store(plan.repository.store)
+    journal = read_journal(store)
+    later = {snapshot_key(plan.info.snapshots.id(row)) for row in range(len(plan.info.snapshots))}
+    later |= {transaction_key(SnapshotId(raw)) for raw in log_ids(plan.info)}
+    later |= {manifest_key(manifest) for manifest in plan.survey.manifests}
+    for info in store.list():
+        key = info.key
+        if key.startswith(CHUNKS) and kind_of(key) is not None:
+            continue  # where it would be today
+        if plan.spec_version == 1 and ref_of_key(key) is not None:
+            continue  # of an earlier try
+        if journal is None:
+            is_old = key.startswith((*_OLD_FOLDERS, *_SHARED_FOLDERS)) or key == CONFIG_YAML
+        else:
+            is_old = key in journal.keys or key in later or key.startswith((*_OLD_FOLDERS, REFS))
+        if is_old:
+            yield key
+
+
+def inner_store(store: ObjectStore) -> ObjectStore:
+    """With the names that files really have."""
+    return store.inner if isinstance(store, OldLayout) else store
+
+
+def _names(repository: Repository, info: RepoInfo, store: ObjectStore) -> Names:
+    """The first snapshot gets the name it has in every repository, unless an old file has it."""
+    roots = [row for row in range(len(info.snapshots)) if info.snapshots.parent(row) < 0]
+    first = info.snapshots.id(roots[0]) if len(roots) == 1 else None
+    if first is not None and len(repository.files.fetch_snapshot(first).nodes):
+        first = None
+    taken = _is_old(store)
+    purpose = f"migrated from {repository.generation}"
+    return DerivedNames(purpose, first=first, root=None if taken else INITIAL_SNAPSHOT)
+
+
+def _is_old(store: ObjectStore) -> bool:
+    """Whether the file of the first snapshot's name is there, and not of an earlier try."""
+    key, journal = snapshot_key(INITIAL_SNAPSHOT), read_journal(store)
+    return exists(store, key) if journal is None else key in journal.keys
+
+
+def _config(repository: Repository) -> Json | None:
+    stored = Repository.fetch_config(inner_store(repository.store))
+    return None if stored is None else encode_config(stored)
+
+
+def _deleted_tags(store: ObjectStore, info: RepoInfo, names: Names) -> dict[str, SnapshotId]:
+    found: dict[str, SnapshotId] = {}
+    for name in info.deleted_tags:
+        try:
+            old = decode_ref(store.get(tag_key(name)).data)
+        except ObjectNotFoundError:
+            old = info.snapshots.id(info.branches["main"])
+        found[name] = names.snapshot(old)
+    return found
+
+
+def _require_room_for_version_1(store: ObjectStore) -> None:
+    journal = read_journal(store)
+    clashing = [
+        info.key
+        for info in (*store.list(REFS), *store.list(CONFIG_YAML))
+        if (info.key == CONFIG_YAML or ref_of_key(info.key) is not None)
+        and (journal is None or info.key in journal.keys)
+    ]
+    if clashing:
+        raise InvalidInputError(
+            f"{clashing[0]!r} would be replaced, and the old repository with it: migrate to"
+            " version 2, or to another place"
+        )
+    strange = [info.key for info in store.list(REFS) if ":" in info.key.split("/")[1][:7]]
+    if strange:
+        raise InvalidInputError(
+            f"clients of version 1 stumble over {strange[0]!r}, which has to stay until the"
+            " migration is confirmed: migrate to version 2, or to another place"
+        )
