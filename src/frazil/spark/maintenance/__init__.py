@@ -1,0 +1,1 @@
+"""Maintenance whose reading, writing and deleting is done by executors."""

@@ -1,0 +1,27 @@
+"""The files of a repository on an executor."""
+
+from dataclasses import dataclass, replace
+
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.assets.virtual.access import VirtualAccess
+from frazil.maintenance.quiet_files import quietened
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.repository import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class FilesElsewhere:
+    """What it takes to read and write them; picklable. Virtual chunks cannot be read with it."""
+
+    store: ObjectStore
+    settings: Settings
+
+    @classmethod
+    def of(cls, repository: Repository) -> "FilesElsewhere":
+        # Credentials for virtual chunks stay on the driver.
+        settings = replace(repository.files.settings, virtual=VirtualAccess())
+        return cls(repository.store, settings)
+
+    def open(self) -> Files:
+        return quietened(Files(self.store, self.settings))
