@@ -41,6 +41,7 @@ OURS = {
         "merge_async", "squash", "squash_async", "virtual_chunks", "virtual_chunks_async",
         "virtual_containers", "clone_to", "clone_to_async", "export_bundle", "export_bundle_async",
         "import_bundle", "import_bundle_async", "open_bundle", "open_bundle_async",
+        "migrate", "migrate_async", "confirm_migration", "confirm_migration_async",
         "pack", "pack_async", "unpack", "unpack_async", "purge_path",
         "purge_path_async", "purge_messages", "purge_messages_async",
         "stats", "stats_async",

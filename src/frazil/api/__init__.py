@@ -38,7 +38,7 @@ from frazil.api.credentials import (
 )
 from frazil.api.inspection import AncestryGraph
 from frazil.api.kinds import CommitMethod, ErrorKind
-from frazil.api.moving import upgrade_icechunk_repository
+from frazil.api.migrating import upgrade_icechunk_repository
 from frazil.api.repository import Repository
 from frazil.api.session import ForkSession, IcechunkStore, Session
 from frazil.api.storage import Storage

@@ -1,10 +1,10 @@
-"""Repositories brought to another format or another place."""
+"""Repositories copied to another place."""
 
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import Self
 
 from frazil.api.access import GivenAccess, access_of
 from frazil.api.administration import AdministeredRepository
@@ -16,7 +16,6 @@ from frazil.maintenance.copying import bundle
 from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
 from frazil.maintenance.copying.derived import DerivedPlan, derive
 from frazil.maintenance.copying.partial import plan_partial
-from frazil.maintenance.migrate import upgrade as engine
 from frazil.maintenance.reachable import Progress
 from frazil.objectstore.archive import ArchiveStore
 from frazil.paths import NodePath
@@ -235,38 +234,3 @@ def _derived(plan: DerivedPlan, done: CloneResult | None) -> CopySummary:
         updated=done is not None and done.updated,
         seconds=0.0 if done is None else done.seconds,
     )
-
-
-def upgrade_icechunk_repository[R: AdministeredRepository](
-    repo: R,
-    *,
-    dry_run: bool,
-    delete_unused_v1_files: bool = True,
-    prefetch_concurrency: int | None = None,
-) -> R:
-    """The repository in version 2 of the format, from version 1, in place.
-
-    Nobody else should use it meanwhile. `repo` cannot be used afterwards, but for a dry run. The
-    configuration is the one that the repository has saved. Without `delete_unused_v1_files` the
-    refs of version 1 stay, for clients that only know these; see `frazil migrate`.
-    """
-    width = engine.PREFETCHED if prefetch_concurrency is None else prefetch_concurrency
-    plan = engine.plan_upgrade(repo.engine, prefetch=width)
-    if dry_run:
-        return type(repo)(repo.engine.reopened(), repo.storage, repo.attribution)
-    upgraded = engine.upgrade(plan)
-    if delete_unused_v1_files:
-        engine.finish(upgraded.store, engine.plan_finish(upgraded.store))
-    made = type(repo)(upgraded, repo.storage, repo.attribution)
-    repo._engine = _Invalidated()  # type: ignore[assignment]  # noqa: SLF001 -- nobody goes on with it
-    return made
-
-
-class _Invalidated:
-    """In place of the engine of a repository that has become another."""
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise RuntimeError(
-            "This repository has been invalidated by upgrade_icechunk_repository()."
-            " Use the new Repository object returned by that function instead."
-        )

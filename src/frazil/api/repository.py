@@ -9,6 +9,7 @@ from typing import Any
 
 from frazil.api.collecting import CollectedRepository
 from frazil.api.conflicts import ConflictSolver
+from frazil.api.migrating import MigratedRepository
 from frazil.api.moving import MovedRepository
 from frazil.api.opening import OpenedRepository
 from frazil.api.rewriting import RewritingRepository
@@ -24,7 +25,9 @@ from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 
-class Repository(OpenedRepository, CollectedRepository, RewritingRepository, MovedRepository):
+class Repository(
+    OpenedRepository, CollectedRepository, RewritingRepository, MovedRepository, MigratedRepository
+):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 
     Every method that reads or writes storage has a twin named `..._async`, which does the same on
