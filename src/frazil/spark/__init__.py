@@ -7,6 +7,11 @@ from frazil.spark import lazily as __lazily__
 
 if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.ingest import IngestResult, ingest
+    from frazil.spark.maintenance.pack import PackResult, pack
+    from frazil.spark.maintenance.rewrite_manifests import (
+        RewriteManifestsResult,
+        rewrite_manifests,
+    )
     from frazil.spark.pipelines.blocks_plan import Block, Output
     from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
     from frazil.spark.pipelines.export import ExportResult, export
@@ -31,9 +36,11 @@ __all__ = [
     "JobProgress",
     "MapBlocksResult",
     "Output",
+    "PackResult",
     "ReadPlan",
     "RechunkResult",
     "ReduceResult",
+    "RewriteManifestsResult",
     "SqlPlan",
     "WriteResult",
     "clone",
@@ -42,6 +49,7 @@ __all__ = [
     "export",
     "ingest",
     "map_blocks",
+    "pack",
     "plan_read",
     "plan_sql",
     "read",
@@ -51,6 +59,7 @@ __all__ = [
     "rechunk",
     "reduce",
     "register",
+    "rewrite_manifests",
     "session",
     "sql",
     "write",

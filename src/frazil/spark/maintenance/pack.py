@@ -56,7 +56,7 @@ _SHOWN = "pack long, object string, chunks long, bytes long"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackOnSparkResult:
+class PackResult:
     """The numbers are those of the local action; `written` has a row for each pack.
 
     `snapshot` is None if there was nothing to do.
@@ -83,7 +83,7 @@ def pack(
     metadata: Mapping[str, Any] | None = None,
     storage: StorageOptions | None = None,
     progress: ProgressOption = None,
-) -> PackOnSparkResult:
+) -> PackResult:
     """Puts small chunk objects of the branch's tip together, by one commit.
 
     Args:
@@ -120,7 +120,7 @@ def pack(
                 names = _write_packs(spark, repository, plan, counter)
                 written = _write_manifests(spark, repository, plan, placed(plan, names))
     done = commit_packs(repository, plan, names, message, metadata, written=written)
-    return PackOnSparkResult(
+    return PackResult(
         snapshot=None if done.snapshot is None else str(done.snapshot),
         chunks=done.chunks,
         packs=done.packs,
