@@ -87,7 +87,7 @@ def number(value: Any, what: str, *, bits: int = 64) -> int:
 
 
 def plain(value: Any, what: str) -> Json:
-    """A JSON value."""
+    """A JSON value, the names in its objects sorted: some were written in any order."""
     try:
         return _plain(value, what)
     except RecursionError as error:
@@ -106,10 +106,10 @@ def _plain(value: Any, what: str) -> Json:
     match value:
         case None | bool() | int() | float() | str():
             return value
-        case tuple():
+        case tuple() | list():
             return [_plain(each, what) for each in value]
         case dict() if all(isinstance(name, str) for name in value):
-            return {name: _plain(each, what) for name, each in value.items()}
+            return {name: _plain(value[name], what) for name in sorted(value)}
         case _:
             raise FormatError(f"{what} is not JSON: it has {shown(value)}")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.alpha.unpacking import named
 from frazil.format.alpha.zarr_metadata import WHOLE, array_document, zarr_json
 from frazil.format.generation import Generation
 
@@ -56,7 +57,7 @@ def node_parts(user_data: bytes, generation: Generation) -> tuple[Any, Any]:
     """The attributes and, of an array, the metadata."""
     document = json.loads(user_data)
     attributes = document.get("attributes")
-    kept = None if attributes is None else {"Inline": attributes}
+    kept = None if attributes is None else {"Inline": named(attributes, "attributes")}
     is_group = document.get("node_type") == "group"
     return kept, None if is_group else array_parts(document, generation)
 
