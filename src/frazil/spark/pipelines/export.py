@@ -208,7 +208,7 @@ def _export_parquet(
         snapshot=str(job.session.snapshot_id),
         storage=storage,
     )
-    mode = "overwrite" if job.overwrite else "errorifexists"
+    mode = "overwrite" if job.overwrite else "error"  # the name that Connect knows, too
     with errors_carried():
         frame.write.mode(mode).parquet(job.target)
     if not local:
