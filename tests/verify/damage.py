@@ -92,6 +92,7 @@ def healthy(spec_version: int = 2) -> MemoryStore:
     session.set_chunk(A, (1,), b"again!" * 20)
     session.set_chunk(A, (2,), b"again!" * 20)
     session.commit("last", {"a": 1, "b": 2})
+    repository.save_config()
     tip = repository.lookup_branch("main")
     for tag in ("t1", "t2", "t3", "t4"):
         repository.create_tag(tag, tip)

@@ -158,6 +158,24 @@ def in_a_circle(rows: Numbers) -> Numbers:
     return rows
 
 
+def snapshots_reversed(root: Table) -> Table:
+    """In the other order, with all that points to them."""
+    count = len(root.tables(SHUFFLED).rows)
+
+    def turned(name: str) -> Change:
+        def change(table: Table) -> Table:
+            old = table.scalar(name).values
+            rows = np.where(old.astype(np.int64) < 0, -1, count - 1 - old.astype(np.int64))
+            return table.replace(**{name: ScalarColumn.of(rows.astype(old.dtype))})
+
+        return change
+
+    root = with_rows(root, SHUFFLED, lambda rows: reversed_rows(turned("parent_offset")(rows)))
+    for refs in ("branches", "tags"):
+        root = with_rows(root, refs, turned("snapshot_index"))
+    return root
+
+
 def out_of_range(rows: Numbers) -> Numbers:
     rows[0] = 1000
     return rows
@@ -570,7 +588,7 @@ ENTRY = [
     Damage("an ops log that is not newest first", "ops-log-order", repo_info(updated_at_once)),
     Damage("an ops log without entries", "ops-log-empty", unknown_update),
     Damage("a backup under another name", "backup-name", put(f"{OVERWRITTEN}copy-of-repo", b"x")),
-    Damage("snapshots in reverse", "snapshots-unsorted", repo_info(reversed_in(SHUFFLED))),
+    Damage("snapshots in reverse", "snapshots-unsorted", repo_info(snapshots_reversed)),
     Damage("a snapshot listed twice", "snapshot-duplicate", repo_info(repeated_in(SHUFFLED))),
     Damage("a parent that is not listed", "parent-dangling", repo_info(parents(out_of_range))),
     Damage("parents in a circle", "parent-cycle", repo_info(parents(in_a_circle))),

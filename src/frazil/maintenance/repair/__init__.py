@@ -1,0 +1,1 @@
+"""What verification found, put right where that takes no guessing."""
