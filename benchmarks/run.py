@@ -29,6 +29,7 @@ WORKLOADS = {
     "raw_chunks": ("write", "read"),
     "rebase": ("far", "cold"),
     "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
+    "rewriting": ("build", "rewrite", "read_small", "pack", "read_packed"),
     "import_time": ("import",),
 }
 PROMISES = {
