@@ -25,7 +25,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Counting, ReadOnly
-from tests.unit.maintenance.repositories import commit, made, opened, seen
+from tests.unit.maintenance.moved import commit, made, opened, seen
 
 
 def by_reference(path: Path, **options: Any) -> icechunk.Repository:
