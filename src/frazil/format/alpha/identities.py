@@ -61,14 +61,11 @@ def object_ids(values: Sequence[Any], what: str) -> npt.NDArray[np.uint8]:
     """Many at once, (n, 12)."""
     if not values:
         return np.zeros((0, ObjectId.size), dtype=np.uint8)
-    if isinstance(values[0], str):
-        try:
-            joined = "".join(values).encode("ascii")
-        except (TypeError, UnicodeEncodeError) as error:
-            raise FormatError(f"{what} is not an id") from error
-        width = len(values[0])
-        if width in {LONG_WIDTH, WIDTH} and all(len(each) == width for each in values):
-            return _parse_rows(joined, width, what)[:, : ObjectId.size]
+    if all(isinstance(each, str) for each in values):
+        width, joined = len(values[0]), "".join(values)
+        is_even = all(len(each) == width for each in values)
+        if is_even and width in {LONG_WIDTH, WIDTH} and joined.isascii():
+            return _parse_rows(joined.encode(), width, what)[:, : ObjectId.size]
     raw = b"".join([object_id(each, what) for each in values])
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, ObjectId.size)
 

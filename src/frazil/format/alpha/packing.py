@@ -4,22 +4,23 @@ Numbers take their smallest form, structs are arrays, and single precision is us
 says so: in fill values, and nowhere else.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]  # the package has no type information
+import numpy as np
 
 from frazil.errors import InvalidInputError
-from frazil.format.alpha.identities import id_text, node_number
+from frazil.format.alpha.identities import LONG_SIZE, id_text, node_number
 from frazil.format.alpha.times import format_time
 from frazil.format.alpha.zarr_packing import node_parts
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, Node
-from frazil.format.payloads import Inline, Native, Payload, Virtual
+from frazil.format.payloads import Inline, Payload, RefKind, Virtual
 from frazil.format.snapshot import Snapshot, SnapshotHead
-from frazil.ids import ManifestId, SnapshotId
+from frazil.ids import ManifestId, SnapshotId, format_ids
 
 _SINGLE = {"Float16", "Float32", "Complex64"}
 _MAX_HISTORY = 2**16 - 1  # entries: that many can be counted
@@ -142,8 +143,16 @@ def _manifests(array: ArrayData, generation: Generation) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _payloads(refs: ChunkRefs, generation: Generation) -> Iterable[dict[str, Any]]:
-    return (_payload(refs.payload(row), generation) for row in range(len(refs)))
+def _payloads(refs: ChunkRefs, generation: Generation) -> Iterator[dict[str, Any]]:
+    ids = refs.chunk_id
+    if generation is Generation.ALPHA1:
+        ids = np.pad(ids, ((0, 0), (0, LONG_SIZE - ids.shape[1])))
+    places = zip(format_ids(ids), refs.offset.tolist(), refs.length.tolist(), strict=True)
+    for row, (kind, place) in enumerate(zip(refs.kind.tolist(), places, strict=True)):
+        if kind == RefKind.NATIVE:
+            yield {"Ref": place}
+        else:
+            yield _payload(refs.payload(row), generation)
 
 
 def _payload(found: Payload, generation: Generation) -> dict[str, Any]:
@@ -151,8 +160,6 @@ def _payload(found: Payload, generation: Generation) -> dict[str, Any]:
     match found:
         case Inline(data):
             return {"Inline": bytes(data)}
-        case Native(chunk_id, offset, length):
-            return {"Ref": (id_text(chunk_id.raw, long=is_first), offset, length)}
         case Virtual(location, offset, length, None):
             place = location if is_first else {"Absolute": location}
             return {"Virtual": (place, offset, length)}
