@@ -16,6 +16,7 @@ from frazil.api.rewriting import RewritingRepository
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.updates import Update, entries
 from frazil.api.values import Diff, ManifestFileInfo, SnapshotInfo
+from frazil.api.verifying import VerifiedRepository
 from frazil.api.versions import require_version
 from frazil.ids import SnapshotId
 from frazil.repo import history
@@ -26,7 +27,12 @@ from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 
 class Repository(
-    OpenedRepository, CollectedRepository, RewritingRepository, MovedRepository, MigratedRepository
+    OpenedRepository,
+    CollectedRepository,
+    RewritingRepository,
+    MovedRepository,
+    MigratedRepository,
+    VerifiedRepository,
 ):
     """Versions of one Zarr hierarchy. Made by `create`, `open` or `open_or_create`.
 

@@ -6,6 +6,7 @@
         2       the command line is wrong
         3       somebody else changed the repository first: look, then run it again
         4       what is wanted contradicts what is on the branch; nothing was changed
+        5       the repository has problems: `frazil verify` lists them
        70       a bug in frazil
       130       interrupted
 
@@ -25,12 +26,14 @@ from frazil.cli import (
     diff,
     dump,
     export,
+    import_bundle,
     import_kerchunk,
     ingest,
     init,
     log,
     ls,
     merge,
+    migrate,
     ops,
     pack,
     purge,
@@ -42,6 +45,7 @@ from frazil.cli import (
     squash,
     tag,
     unpack,
+    verify,
 )
 from frazil.cli.failure import describe
 
@@ -53,6 +57,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     rechunk.rechunk,
     export.export,
     clone.clone,
+    import_bundle.import_,
+    migrate.migrate,
     sql.sql,
     log.log,
     ls.ls,
@@ -68,6 +74,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     pack.pack,
     unpack.unpack,
     purge.purge,
+    verify.verify,
 )
 
 app = typer.Typer(
@@ -78,7 +85,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: rich alone would double the time to show it
 )
 for command in COMMANDS:
-    app.command()(command)
+    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
 app.add_typer(branch.app, name="branch")
 app.add_typer(tag.app, name="tag")
 

@@ -1,0 +1,125 @@
+"""Repositories looked over, and put right. frazil's own, not in Icechunk."""
+
+import asyncio
+from collections.abc import Callable
+
+from frazil.api.access import GivenAccess, access_of
+from frazil.api.storage import Storage
+from frazil.assets.files import Files
+from frazil.assets.settings import Settings
+from frazil.errors import IcechunkError
+from frazil.format.config import RepositoryConfig
+from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.repair.run import RepairResult, repair
+from frazil.maintenance.verify.chunks import ChunkChecks
+from frazil.maintenance.verify.report import VerifyReport
+from frazil.maintenance.verify.run import verify
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo import repository as engine
+from frazil.zarrstore.decoding import chunk_problem
+
+type Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+class VerifiedRepository:
+    """The part of Repository that looks for what is wrong with it."""
+
+    _engine: engine.Repository
+
+    def verify(
+        self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
+    ) -> VerifyReport:
+        """Everything that is wrong with the files of the repository, worst first.
+
+        `decode` reads and decodes every chunk, `virtual` asks for the objects of virtual chunks,
+        as far as access to them was given. Nothing is written.
+        """
+        checks = _checks(quiet_files(self._engine), decode=decode, virtual=virtual)
+        return verify(self._engine.store, chunks=checks, progress=progress)
+
+    async def verify_async(
+        self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
+    ) -> VerifyReport:
+        return await asyncio.to_thread(
+            self.verify, decode=decode, virtual=virtual, progress=progress
+        )
+
+    def repair(self, *, dry_run: bool = False, progress: Progress | None = None) -> RepairResult:
+        """Puts right what takes no guessing, and says what is left.
+
+        What a step replaces is kept under `overwritten/damaged.`. Open the repository again after
+        it: what this object remembers may be what was replaced.
+        """
+        return repair(self._engine.store, dry_run=dry_run, progress=progress)
+
+    async def repair_async(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> RepairResult:
+        return await asyncio.to_thread(self.repair, dry_run=dry_run, progress=progress)
+
+    # What does not even open
+
+    @staticmethod
+    def verify_storage(
+        storage: Storage,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        *,
+        decode: bool = False,
+        virtual: bool = False,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        """As `verify`, of whatever is there: a repository that cannot be opened, or a part of one.
+
+        If there is nothing of a repository at all, that is the problem.
+        """
+        access = access_of(authorize_virtual_chunk_access, storage)
+        try:
+            files = quiet_files(engine.Repository.open(storage.store, access=access))
+        except IcechunkError:
+            files = _unopened(storage.store)
+        checks = _checks(files, decode=decode, virtual=virtual)
+        return verify(storage.store, chunks=checks, progress=progress)
+
+    @staticmethod
+    async def verify_storage_async(
+        storage: Storage,
+        authorize_virtual_chunk_access: GivenAccess = None,
+        *,
+        decode: bool = False,
+        virtual: bool = False,
+        progress: Progress | None = None,
+    ) -> VerifyReport:
+        return await asyncio.to_thread(
+            VerifiedRepository.verify_storage,
+            storage,
+            authorize_virtual_chunk_access,
+            decode=decode,
+            virtual=virtual,
+            progress=progress,
+        )
+
+    @staticmethod
+    def repair_storage(
+        storage: Storage, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> RepairResult:
+        """As `repair`, of what need not open."""
+        return repair(storage.store, dry_run=dry_run, progress=progress)
+
+    @staticmethod
+    async def repair_storage_async(
+        storage: Storage, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> RepairResult:
+        return await asyncio.to_thread(
+            VerifiedRepository.repair_storage, storage, dry_run=dry_run, progress=progress
+        )
+
+
+def _unopened(store: ObjectStore) -> Files:
+    return Files(store, Settings.of(RepositoryConfig()))
+
+
+def _checks(files: Files, *, decode: bool, virtual: bool) -> ChunkChecks | None:
+    if not decode and not virtual:
+        return None
+    return ChunkChecks(files, virtual=virtual, decode=chunk_problem if decode else None)

@@ -1,0 +1,40 @@
+"""`frazil verify`: what is wrong with a repository, and its repair."""
+
+from typing import Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, DryRun, Repo, Yes
+
+PROBLEMS = 5  # exit code
+
+
+def verify(
+    repo: Repo,
+    *,
+    decode: Annotated[bool, typer.Option(help="Read and decode every chunk, too.")] = False,
+    virtual: Annotated[
+        bool, typer.Option(help="Ask for the objects of virtual chunks on local disks, too.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option(help="Put right what takes no guessing; old files are kept.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check every file of a repository; it need not even open. Exits with 5 if there are errors."""
+    from frazil.cli.output import print_json
+    from frazil.cli.views import problems as views
+
+    report, result = (
+        views.repaired(repo, dry_run=dry_run, consent=yes)
+        if repair
+        else (views.verified(repo, decode=decode, virtual=virtual), None)
+    )
+    if as_json:
+        print_json(views.as_json(report, result, dry_run=dry_run))
+    else:
+        views.print_text(report, result, dry_run=dry_run)
+    if not report.ok:
+        raise typer.Exit(PROBLEMS)

@@ -1,0 +1,122 @@
+"""Problems of a repository as commands show them."""
+
+import sys
+from typing import Any
+
+from frazil.api.access import GivenAccess
+from frazil.api.repository import Repository
+from frazil.api.storage import Storage
+from frazil.cli.consent import require_consent
+from frazil.cli.repositories import store_at
+from frazil.errors import IcechunkError
+from frazil.format.storage_config import LocalStoreConfig
+from frazil.maintenance.repair.run import RepairResult
+from frazil.maintenance.verify.kinds import Severity
+from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.report import VerifyReport
+
+
+def verified(location: str, *, decode: bool, virtual: bool) -> VerifyReport:
+    storage = Storage(store_at(location))
+    access = _local_access(storage) if virtual or decode else None
+    return Repository.verify_storage(
+        storage, access, decode=decode, virtual=virtual, progress=_progress()
+    )
+
+
+def _local_access(storage: Storage) -> GivenAccess:
+    """To containers on local disks, which need no credentials."""
+    try:
+        config = Repository.fetch_config(storage)
+    except IcechunkError:
+        return None
+    containers = {} if config is None else config.virtual_chunk_containers or {}
+    return {
+        container.url_prefix: None
+        for container in containers.values()
+        if isinstance(container.store, LocalStoreConfig)
+    }
+
+
+def repaired(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyReport, RepairResult]:
+    """What is left after the repair, or would be."""
+    storage = Storage(store_at(location))
+    planned = Repository.repair_storage(storage, dry_run=True, progress=_progress())
+    if dry_run or not planned.steps:
+        return planned.after if planned.steps else planned.before, planned
+    require_consent(f"Replace {len(planned.steps)} files of {location}?", given=consent)
+    done = Repository.repair_storage(storage)
+    return done.after, done
+
+
+def as_json(report: VerifyReport, result: RepairResult | None, *, dry_run: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "ok": report.ok,
+        "spec_version": report.spec_version,
+        "snapshots": report.snapshots,
+        "manifests": report.manifests,
+        "chunk_refs": {
+            "native": report.refs.native,
+            "inline": report.refs.inline,
+            "virtual": report.refs.virtual,
+        },
+        "files": report.files,
+        "bytes": report.total_bytes,
+        "unreferenced": {
+            folder.rstrip("/"): {"files": each.files, "bytes": each.bytes}
+            for folder, each in report.unreferenced.items()
+        },
+        "problems": [_problem_as_json(each) for each in report.problems],
+    }
+    if result is not None:
+        shown["dry_run"] = dry_run
+        shown["repairs"] = [
+            {"file": step.key, "kinds": list(step.kinds), "text": step.text}
+            for step in result.steps
+        ]
+        shown["kept"] = list(result.kept)
+    return shown
+
+
+def _problem_as_json(each: Problem) -> dict[str, Any]:
+    chunk = each.place.chunk
+    return {
+        "severity": str(each.severity),
+        "kind": each.kind,
+        "file": each.place.file,
+        "node": each.place.node,
+        "chunk": None if chunk is None else list(chunk),
+        "text": each.text,
+        "count": each.count,
+        "repairable": each.repairable,
+    }
+
+
+def print_text(report: VerifyReport, result: RepairResult | None, *, dry_run: bool) -> None:
+    if result is not None:
+        for step in result.steps:
+            print(f"{'would repair' if dry_run else 'repaired'}: {step}")
+        for key in result.kept:
+            print(f"kept: {key}")
+    for each in report.problems:
+        print(each)
+    refs = report.refs
+    print(
+        f"{report.snapshots} snapshots, {report.manifests} manifests, {refs.refs} chunk refs"
+        f" ({refs.native} native, {refs.inline} inline, {refs.virtual} virtual)"
+    )
+    found = {severity: len(report.of(severity)) for severity in Severity}
+    named = [f"{count} {severity}s" for severity, count in found.items() if count]
+    print(", ".join(named) or "nothing is wrong")
+
+
+def _progress() -> Any:
+    """Told at a terminal, on one line of standard error."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(doing: str, done: int, total: int) -> None:
+        amount = f" {done} of {total}" if total else ""
+        print(f"\r{doing}{amount}\033[K", end="", file=sys.stderr, flush=True)
+
+    return tell
