@@ -13,6 +13,7 @@ from frazil.format.envelope import decode_envelope, decode_header
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestRef
 from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance.pack import pack, plan_pack
 from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
 from frazil.maintenance.purge.path import plan_purge_path, purge_path
 from frazil.objectstore.memory import MemoryStore
@@ -151,6 +152,21 @@ def test_chunks_that_other_arrays_use_stay(repository: Repository) -> None:
     purge_path(repository, plan)
     reading = repository.readonly_session(Branch("other"))
     assert reading.fetch_chunk(OPEN, (5,)) == SECRET * 5
+
+
+def test_chunks_in_packs_that_others_use_are_blanked(repository: Repository) -> None:
+    pack(repository, plan_pack(repository, "other", small_bytes=100, pack_bytes=1000))
+    plan = plan_purge_path(repository, HIDDEN)
+    assert (len(plan.blanked), plan.blanked.bytes) == (1, 5 * len(SECRET))
+    assert (len(plan.chunks), plan.chunk_bytes) == (2, 16 * len(SECRET))
+    assert "shared-chunks" not in {each.kind for each in plan.remaining}
+    before = {each.key: each.size_bytes for each in repository.store.list(CHUNKS)}
+    purge_path(repository, plan)
+    assert not {key for key in found_in(repository.store, SECRET) if key.startswith(CHUNKS)}
+    for each in repository.store.list(CHUNKS):
+        assert each.size_bytes == before[each.key]
+    opened = Repository.open(repository.store)
+    assert opened.readonly_session(Branch("other")).fetch_chunk(OPEN, (0,)) == b"open" * 10
 
 
 def test_arrays_that_share_a_manifest_part_with_it(repository: Repository) -> None:

@@ -5,18 +5,19 @@ from dataclasses import dataclass, field
 from itertools import batched
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, NodeId
-from frazil.maintenance.chunk_parts import Parts
-from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.chunk_parts import Parts, id_keys
+from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.purge.history import Traces, stored_ids
 from frazil.maintenance.purge.remaining import SHOWN, Remaining
 
-_AT_ONCE = 16  # manifests in memory
+_AT_ONCE = 8  # manifests in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +25,8 @@ class Contents:
     manifests: IdSet  # that nothing else uses
     shared_manifests: tuple[ManifestId, ...]  # that hold chunks of other arrays too
     chunks: IdSet  # objects that nothing else uses
-    chunk_bytes: int
+    chunk_bytes: int  # in these, and blanked in others
+    blanked: Parts  # of objects that others use too, for other parts
     remaining: tuple[Remaining, ...]
 
 
@@ -40,16 +42,20 @@ def find_contents(files: Files, traces: Traces) -> Contents:
             shared.append(manifest.id)
     only = used.ids()[~kept.contains(used.ids())]
     orphans = list(_orphans(files, found, IdSet.union([used, kept]))) if traces.removed else []
-    doomed, stay = _not_kept(files, found, kept)
+    doomed, others = _not_kept(files, found, kept)
+    inside = found.parts_in(IdSet.of(others.chunk_id))
+    is_shared = overlapping(inside, others)
+    blanked = inside.take(np.flatnonzero(~is_shared))
     remaining = [*found.virtual_files()]
-    if stay:
-        text = f"{stay} chunk objects are used by other arrays too, and stay"
+    if is_shared.any():
+        text = f"{int(is_shared.sum())} chunks are those of other arrays too, and stay"
         remaining.append(Remaining("shared-chunks", "chunks/", text))
     return Contents(
         manifests=IdSet.of(np.concatenate([only, _ids(orphans)])),
         shared_manifests=tuple(shared),
         chunks=doomed,
-        chunk_bytes=found.bytes_in(doomed),
+        chunk_bytes=found.parts_in(doomed).bytes + blanked.bytes,
+        blanked=blanked,
         remaining=tuple(remaining),
     )
 
@@ -75,11 +81,12 @@ class _Found:
     def chunk_ids(self) -> IdSet:
         return IdSet.of(Parts.concat(self.parts).chunk_id)
 
-    def bytes_in(self, chunks: IdSet) -> int:
+    def parts_in(self, chunks: IdSet) -> Parts:
+        """Of these objects, each once, by object and place in it."""
         parts = Parts.concat(self.parts)
         parts = parts.take(np.flatnonzero(chunks.contains(parts.chunk_id)))
         first = np.unique(parts.keys, return_index=True)[1]
-        return parts.take(first.astype(np.int64)).bytes
+        return parts.take(first.astype(np.int64))
 
     def virtual_files(self) -> Iterator[Remaining]:
         places = sorted(self.locations)
@@ -90,20 +97,31 @@ class _Found:
             yield Remaining("virtual-file", "...", text)
 
 
-def _not_kept(files: Files, found: _Found, kept: IdSet) -> tuple[IdSet, int]:
-    """Chunk objects that no other array uses, and how many are used by others."""
+def overlapping(parts: Parts, others: Parts) -> npt.NDArray[np.bool_]:
+    """Whether each of the parts shares a byte with one of the others."""
+    found = np.zeros(len(parts), dtype=np.bool_)
+    keys, other_keys = id_keys(parts.chunk_id), id_keys(others.chunk_id)
+    for key in np.unique(other_keys):
+        rows, theirs = np.flatnonzero(keys == key), others.take(np.flatnonzero(other_keys == key))
+        start, stop = parts.offset[rows], parts.offset[rows] + parts.length[rows]
+        for first, length in zip(theirs.offset, theirs.length, strict=True):
+            found[rows] |= (start < first + length) & (stop > first)
+    return found
+
+
+def _not_kept(files: Files, found: _Found, kept: IdSet) -> tuple[IdSet, Parts]:
+    """Chunk objects that no other array uses, and what others use of the rest, each part once."""
     wanted = found.chunk_ids()
-    if not len(wanted):
-        return wanted, 0
-    others = GrowingIdSet()
-    ids = wanted.ids()
-    for manifest in _manifests(files, kept):
+    others: list[Parts] = []
+    for manifest in _manifests(files, kept) if len(wanted) else ():
         for node_id, refs in manifest.arrays.items():
             if node_id not in found.gone:
                 parts = Parts.native(refs)
-                others.add(parts.chunk_id[wanted.contains(parts.chunk_id)])
-    used = others.done().contains(ids)
-    return IdSet.of(ids[~used]), int(used.sum())
+                others.append(parts.take(np.flatnonzero(wanted.contains(parts.chunk_id))))
+    used = Parts.concat(others)
+    used = used.take(np.unique(used.keys, return_index=True)[1].astype(np.int64))
+    ids = wanted.ids()
+    return IdSet.of(ids[~IdSet.of(used.chunk_id).contains(ids)]), used
 
 
 def _orphans(files: Files, found: _Found, known: IdSet) -> Iterator[ManifestId]:
@@ -121,6 +139,6 @@ def _manifests(files: Files, ids: IdSet) -> Iterator[Manifest]:
         yield from files.pool.map(files.fetch_manifest, some)
 
 
-def _ids(manifests: Sequence[ManifestId]) -> "np.typing.NDArray[np.uint8]":
+def _ids(manifests: Sequence[ManifestId]) -> npt.NDArray[np.uint8]:
     raw = b"".join(each.raw for each in manifests)
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, ManifestId.size)

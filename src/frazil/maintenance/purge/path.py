@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
-from frazil.assets.layout import manifest_key
+from frazil.assets.layout import chunk_key, manifest_key
 from frazil.errors import ConflictError, InvalidInputError
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFile, Node
 from frazil.format.txlog import TransactionLog
-from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.inventory import FileKind, keys_of
 from frazil.maintenance.purge.contents import find_contents
 from frazil.maintenance.purge.history import Traces, find_traces, stored_ids
@@ -54,7 +55,8 @@ class PathPurgePlan:
     shared_manifests: tuple[ManifestId, ...]  # written anew, without what is gone
     manifests: npt.NDArray[np.uint8]  # (n, 12), deleted
     chunks: npt.NDArray[np.uint8]  # (n, 12), deleted
-    chunk_bytes: int
+    blanked: Parts  # of chunk objects that other arrays use too
+    chunk_bytes: int  # deleted and blanked
     remaining: tuple[Remaining, ...]
 
     @property
@@ -98,6 +100,7 @@ def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
         shared_manifests=contents.shared_manifests,
         manifests=contents.manifests.ids(),
         chunks=contents.chunks.ids(),
+        blanked=contents.blanked,
         chunk_bytes=contents.chunk_bytes,
         remaining=(*mentions, ELSEWHERE) if traces.snapshots else tuple(mentions),
     )
@@ -137,7 +140,22 @@ def _purge_once(repository: Repository, plan: PathPurgePlan, message: str) -> di
     files.store.delete(manifest_key(each) for each in plan.shared_manifests)
     files.store.delete(keys_of(FileKind.MANIFEST, plan.manifests))
     files.store.delete(keys_of(FileKind.CHUNK, plan.chunks))
+    _blank(files, plan.blanked)
     return commits
+
+
+def _blank(files: Files, parts: Parts) -> None:
+    """Zeros in place of parts of packs: what else is in them stays where it is."""
+    keys = id_keys(parts.chunk_id)
+    for key in np.unique(keys):
+        rows = np.flatnonzero(keys == key)
+        name = chunk_key(ChunkId(parts.chunk_id[rows[0]].tobytes()))
+        data = bytearray(files.store.get(name).data)
+        for start, length in zip(parts.offset[rows], parts.length[rows], strict=True):
+            stop = min(int(start + length), len(data))
+            data[int(start) : stop] = bytes(max(0, stop - int(start)))
+        files.store.put(name, data)
+    files.store.sync()
 
 
 def _snapshots_to_write(files: Files, plan: PathPurgePlan) -> Sequence[SnapshotId]:
