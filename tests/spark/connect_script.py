@@ -1,33 +1,37 @@
-"""What a client of Spark Connect can do; run by test_connect.py, which starts the server with it.
+"""What a client of Spark Connect can do; run by test_connect.py, which starts the server.
 
 Prints one line of JSON: what was found.
 """
 
 import json
 import sys
+import traceback
 import warnings
+from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from frazil.spark import plan_sql, read, read_chunks, read_table, register, sql
+from tests.spark.connect_jobs import JOBS
 
 
-def main(path: str) -> None:
+def main(url: str, path: str, folder: str) -> None:
     warnings.simplefilter("ignore")
-    builder = SparkSession.builder.remote("local[2]")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.session.timeZone": "UTC",
-    }
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    found: dict[str, object] = {"connect": type(spark).__module__}
+    spark = SparkSession.builder.remote(url).getOrCreate()
+    found = {"connect": type(spark).__module__, **look(spark, path)}
+    for job in JOBS:
+        try:
+            found[job.__name__] = job(spark, path, Path(folder) / job.__name__)
+        except Exception:  # noqa: BLE001 -- the others are to be tried as well
+            found[job.__name__] = traceback.format_exc()
+    print(json.dumps(found), flush=True)  # noqa: T201 -- what the test reads
+    spark.stop()
+
+
+def look(spark: SparkSession, path: str) -> dict[str, Any]:
+    """Every way to read."""
+    found: dict[str, Any] = {}
     unregistered = spark.read.format("icechunk").options(variables="t2m").load(path)
     found["rows"] = unregistered.where("lat >= 50").count()
     register(spark)
@@ -48,9 +52,8 @@ def main(path: str) -> None:
         spark.read.format("icechunk").option("tabel", "refs").load(path).collect()
     except Exception as error:  # noqa: BLE001 -- of Connect's own kind
         found["mistake"] = "did you mean 'table'" in str(error)
-    print(json.dumps(found), flush=True)  # noqa: T201 -- what the test reads
-    spark.stop()
+    return found
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

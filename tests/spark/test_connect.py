@@ -1,46 +1,66 @@
-"""Spark Connect: the same reads, through a server that is started once."""
+"""Spark Connect: all that is done without it, through a server that is started once."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import zarr
 
-from frazil.spark.java import find_java
-from tests.spark.repositories import make_weather
+from frazil.api.repository import Repository
+from frazil.api.storage_functions import local_filesystem_storage
+from tests.spark.connect_server import client_environment, connect_server
+from tests.spark.repositories import SHAPE, make_weather
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix, pytest.mark.timeout(1200)]
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra `connect`")
 
-ROOT = Path(__file__).parents[2]
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("connect")
 
 
-def test_a_client_of_connect_reads_all_that_others_read(tmp_path: Path) -> None:
-    repository = make_weather(tmp_path / "weather")
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Any]:
+    """What the script found, which takes a while."""
+    repository = make_weather(folder / "weather")
     repository.create_tag("v1", repository.lookup_branch("main"))
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(find_java(os.environ).home),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-    }
-    environment.pop("SPARK_REMOTE", None)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.spark.connect_script", str(tmp_path / "weather")],
-        capture_output=True,
-        text=True,
-        timeout=550,
-        check=False,
-        cwd=tmp_path,  # Spark leaves things where it is started
-        env=environment,
-    )
+    script = [sys.executable, "-m", "tests.spark.connect_script"]
+    settings = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+    with connect_server("local[2]", folder / "server", settings) as url:
+        done = subprocess.run(
+            [*script, url, str(folder / "weather"), str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=1100,
+            check=False,
+            cwd=folder,
+            env=client_environment(),
+        )
     assert done.returncode == 0, done.stderr[-3000:]
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def array(path: Path, name: str) -> Any:
+    repository = Repository.open(local_filesystem_storage(str(path)))
+    return zarr.open_array(repository.readonly_session("main").store, path=name, mode="r")[...]
+
+
+def commits(path: Path) -> int:
+    """Without the first, which every repository has."""
+    repository = Repository.open(local_filesystem_storage(str(path)))
+    return len(list(repository.ancestry(branch="main"))) - 1
+
+
+def test_a_client_of_connect_reads_all_that_others_read(found: dict[str, Any]) -> None:
     band = 5 * 36
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    expected = {
         "connect": "pyspark.sql.connect.session",
         "rows": 48 * band,
         "planned": 3,
@@ -52,3 +72,43 @@ def test_a_client_of_connect_reads_all_that_others_read(tmp_path: Path) -> None:
         "view": 48,
         "mistake": True,
     }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_a_client_of_connect_writes(found: dict[str, Any], folder: Path) -> None:
+    rows = [[t, t + 0.5] for t in range(6)]
+    assert found["rows_by_spark"] == 12
+    assert array(folder / "rows_by_spark", "v").tolist() == rows
+    assert commits(folder / "rows_by_spark") == 1
+    assert found["rows_by_frazil"] == [True, False]
+    assert array(folder / "rows_by_frazil", "v").tolist() == rows
+    assert found["rows_that_do_not_fit"] == "duplicate-rows"
+    assert commits(folder / "rows_that_do_not_fit") == 0
+    assert found["chunk_rows"] == np.prod(SHAPE)
+    np.testing.assert_array_equal(
+        array(folder / "chunk_rows", "t2m"), array(folder / "weather", "t2m")
+    )
+
+
+def test_a_client_of_connect_streams_both_ways(found: dict[str, Any], folder: Path) -> None:
+    assert found["stream_of_rows"] == [6, 12]
+    assert array(folder / "stream_of_rows", "v").tolist() == [[t, t + 0.5] for t in range(6)]
+    assert commits(folder / "stream_of_rows") == 2
+    assert found["stream_of_commits"] == [np.prod(SHAPE), "insert"]
+
+
+def test_a_client_of_connect_has_all_pipelines(found: dict[str, Any], folder: Path) -> None:
+    weather = array(folder / "weather", "t2m")
+    assert found["files"] == [True, False]
+    assert array(folder / "files", "t").tolist() == [hour * 1.5 for hour in range(24)]
+    assert found["rechunked"] is True
+    np.testing.assert_array_equal(array(folder / "rechunked", "t2m"), weather)
+    assert found["reduced"] == [True, weather[0].size]
+    means = np.nanmean(weather, axis=0, dtype="f8")
+    np.testing.assert_allclose(array(folder / "reduced", "means/t2m"), means, rtol=1e-6)
+    assert found["mapped"] is True
+    np.testing.assert_array_equal(array(folder / "mapped", "twice"), weather * 2)
+    assert found["exported"] == [2 * 48 + 3, True, 1]
+    assert found["cloned"] == weather.size
+    assert found["a_failing_function"] is True
+    assert commits(folder / "a_failing_function") == 1  # which was there before

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.cluster.driver import PYTHONPATH, Driver, Drivers
+from tests.spark.cluster.driver import Driver, Drivers
 from tests.spark.cluster.files import make_files
 from tests.spark.cluster.standalone import HOSTS, StandaloneCluster, start_cluster
+from tests.spark.connect_server import PYTHONPATH
 
 EXECUTORS = {
     "spark.cores.max": str(len(HOSTS)),

@@ -20,8 +20,6 @@ from frazil.spark.session import session
 from tests.spark.cluster.gates import POLL_S, Gate
 from tests.spark.cluster.processes import kill_tree
 
-ROOT = Path(__file__).parents[3]
-PYTHONPATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])  # of every process
 ANSWER_S = 500.0  # a busy machine has been seen to take half of it
 STOP_S = 20.0
 

@@ -18,15 +18,14 @@ from itertools import count
 from pathlib import Path
 
 import psutil
-import pyspark
 
 from frazil.spark.java import find_java
 from tests.servers.process import HOST, ServerProcess, start
 from tests.spark.cluster.processes import GONE_S, kill_tree, tree_of
+from tests.spark.connect_server import SPARK_CLASS
 
 HOSTS = (HOST, "localhost")
 CORES = 1  # of each worker, so that no application has both its executors on one
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true"
 _MASTER_URL = re.compile(r"Starting Spark master at (spark://\S+)")
 

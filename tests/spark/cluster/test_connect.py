@@ -1,8 +1,6 @@
 """Spark Connect: a server that has a cluster, and a client that has neither Java nor executors."""
 
 import json
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from frazil.spark.java import find_java
-from tests.servers.process import HOST, free_ports, start
 from tests.spark.cluster import work
 from tests.spark.cluster.conftest import EXECUTORS
-from tests.spark.cluster.driver import PYTHONPATH, Drivers
+from tests.spark.cluster.driver import Drivers
 from tests.spark.cluster.outcomes import assert_ingested, assert_written, create
-from tests.spark.cluster.standalone import SPARK_CLASS, StandaloneCluster
+from tests.spark.cluster.standalone import StandaloneCluster
+from tests.spark.connect_server import client_environment, connect_server
 
 pytest.importorskip("grpc", reason="Spark Connect needs the extra `connect`")
 
@@ -26,36 +23,8 @@ pytestmark = pytest.mark.spark
 @pytest.fixture
 def server_url(cluster: StandaloneCluster, drivers: Drivers, tmp_path: Path) -> Iterator[str]:
     drivers.stop()  # its executors would be in the way
-    (port,) = free_ports(1)
-    settings = {
-        **EXECUTORS,
-        "spark.connect.grpc.binding.address": HOST,
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.host": HOST,
-        "spark.driver.bindAddress": HOST,
-        "spark.ui.enabled": "false",
-        "spark.default.parallelism": "2",
-    }
-    command = [
-        *(str(SPARK_CLASS), "org.apache.spark.deploy.SparkSubmit", "--master", cluster.url),
-        *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
-        *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
-        "spark-internal",
-    ]
-    environment = {
-        "JAVA_HOME": str(find_java(os.environ).home),
-        "SPARK_LOCAL_IP": HOST,
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": PYTHONPATH,
-    }
-    server = start(
-        command,
-        environment=environment,
-        folder=tmp_path / "server",
-        ready=lambda: socket.create_connection((HOST, port), 1).close(),
-    )
-    yield f"sc://{HOST}:{port}"
-    server.stop()
+    with connect_server(cluster.url, tmp_path / "server", EXECUTORS) as url:
+        yield url
 
 
 def test_a_client_of_connect_writes_reads_and_ingests_on_a_cluster(
@@ -70,7 +39,7 @@ def test_a_client_of_connect_writes_reads_and_ingests_on_a_cluster(
         timeout=400,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        env=client_environment(),
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert json.loads(done.stdout.splitlines()[-1]) == {
