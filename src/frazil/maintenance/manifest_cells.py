@@ -41,10 +41,10 @@ class RewriteJob:
 
         Of two for a chunk the one in the first manifest counts, as for readers.
         """
-        fitting = [refs for refs in found[::-1] if refs.ndim == len(self.grid)]
+        fitting = [refs for refs in found if refs.ndim == len(self.grid)]
         if not fitting:
             return []
-        refs = (fitting[0] if len(fitting) == 1 else ChunkRefs.concat(fitting)).within(self.grid)
+        refs = _first_wins(fitting).within(self.grid)
         counts = _counts(self.grid, self.cell)
         if (self.first, self.stop) != (0, prod(counts)):
             numbers = _numbers(refs.index // np.array(self.cell, dtype=np.uint32), counts)
@@ -103,6 +103,13 @@ def waves(jobs: Sequence[RewriteJob], most: int) -> Iterator[list[RewriteJob]]:
         held += job.refs
     if wave:
         yield wave
+
+
+def _first_wins(parts: list[ChunkRefs]) -> ChunkRefs:
+    if len(parts) == 1:
+        return parts[0]
+    refs = ChunkRefs.concat(parts)  # in order already, as a rule, and then nothing is sorted
+    return refs if len(refs) == sum(map(len, parts)) else ChunkRefs.concat(parts[::-1])
 
 
 type _Inside = list[tuple[ManifestRef, tuple[int, ...], tuple[int, ...]]]

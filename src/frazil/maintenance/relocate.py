@@ -26,7 +26,7 @@ from frazil.repo.rebase import Rebasing, commit_rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy
 
-REFS_AT_ONCE = 1_000_000  # in memory
+REFS_AT_ONCE = 300_000  # in memory
 
 type NewManifests = Mapping[ManifestId, ManifestFile | None]
 """By old manifest the one in its place; None if nothing moved in it."""

@@ -34,7 +34,7 @@ from frazil.repo.split_rules import cell_sizes
 
 type CommitMethod = Literal["new_commit", "amend"]
 
-REFS_AT_ONCE = 1_000_000  # in memory, a few times over
+REFS_AT_ONCE = 300_000  # in memory, a few times over
 _RESERVED = "__icechunk"
 _UNSPLIT = ManifestSplittingConfig(
     split_sizes=((SplitPathMatches(".*"), ((SplitAnyDimension(), 2**32 - 1),)),)
