@@ -272,11 +272,8 @@ def test_changes_of_the_same_chunk_are_found_without_a_log(
     with pytest.raises(ConflictError) as caught:
         other.commit("other", {}, rebasing=Rebasing(Policy(), 3))
     assert "1 conflicts" in str(caught.value)
-    found = Repository.open(
-        repository.store.inner
-    ).diff(  # type: ignore[attr-defined]  # a view
-        *reversed([record.id for record in repository.ancestry(Branch("main"))][:2])
-    )
+    newer, older = [record.id for record in repository.ancestry(Branch("main"))][:2]
+    found = Repository.open(place).diff(older, newer)
     assert {str(path): index.tolist() for path, index in found.updated_chunks.items()} == {
         "/a": [[0]]
     }
