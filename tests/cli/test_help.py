@@ -12,6 +12,7 @@ COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "op
 COMMANDS += ["rechunk", "export", "clone"]
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
+COMMANDS += ["verify"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 

@@ -23,7 +23,7 @@ def verify(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check every file of a repository; it need not even open. Exits with 5 if there are errors."""
+    """Check every file of a repository, even of one that does not open. Exits with 5 on errors."""
     from frazil.cli.output import print_json
     from frazil.cli.views import problems as views
 
@@ -36,5 +36,6 @@ def verify(
         print_json(views.as_json(report, result, dry_run=dry_run))
     else:
         views.print_text(report, result, dry_run=dry_run)
-    if not report.ok:
+    still = report if result is None or not dry_run else result.before
+    if not still.ok:
         raise typer.Exit(PROBLEMS)

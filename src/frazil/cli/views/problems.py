@@ -42,8 +42,10 @@ def repaired(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyRepo
     """What is left after the repair, or would be."""
     storage = Storage(store_at(location))
     planned = Repository.repair_storage(storage, dry_run=True, progress=_progress())
-    if dry_run or not planned.steps:
-        return planned.after if planned.steps else planned.before, planned
+    if not planned.steps:
+        return planned.before, planned
+    if dry_run:
+        return planned.after, planned
     require_consent(f"Replace {len(planned.steps)} files of {location}?", given=consent)
     done = Repository.repair_storage(storage)
     return done.after, done
@@ -106,8 +108,11 @@ def print_text(report: VerifyReport, result: RepairResult | None, *, dry_run: bo
         f" ({refs.native} native, {refs.inline} inline, {refs.virtual} virtual)"
     )
     found = {severity: len(report.of(severity)) for severity in Severity}
-    named = [f"{count} {severity}s" for severity, count in found.items() if count]
-    print(", ".join(named) or "nothing is wrong")
+    named = [
+        f"{count} {severity}{'s' * (count != 1)}" for severity, count in found.items() if count
+    ]
+    good = "nothing would be left" if result is not None and dry_run else "nothing is wrong"
+    print(", ".join(named) or good)
 
 
 def _progress() -> Any:
