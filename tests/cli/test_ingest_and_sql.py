@@ -127,6 +127,14 @@ def test_ingest_wants_chunk_lengths_by_name(empty: Path, files: list[Path], chun
     assert "is not NAME=LENGTH" in answer.err
 
 
+@pytest.mark.parametrize("given", ["region", "secret_access_key=hush", "sasToken=hush"])
+def test_ingest_takes_no_secrets_from_the_command_line(empty: Path, given: str) -> None:
+    answer = frazil("ingest", "s3://bucket/a.nc", empty, "--source-storage", given)
+    assert answer.code == 2
+    assert "--source-storage" in answer.err
+    assert "hush" not in answer.err
+
+
 def test_ingest_needs_a_source(empty: Path) -> None:
     assert frazil("ingest", empty).code == 2
 

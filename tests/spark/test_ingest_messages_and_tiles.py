@@ -172,10 +172,12 @@ def test_later_messages_are_appended(spark: SparkSession, tmp_path: Path) -> Non
     repo = repository(tmp_path)
     options: dict[str, Any] = {"concat_dim": "step", "virtual": True, "progress": False}
 
+    later = [tmp_path / "06.grib2", tmp_path / "12.grib2"]
     ingest(spark, tmp_path / "00.grib2", repo, **options)
-    result = ingest(
-        spark, [tmp_path / "06.grib2", tmp_path / "12.grib2"], repo, mode="append", **options
-    )
+    with pytest.raises(InvalidInputError, match="'t2m' consists of GRIB messages"):
+        ingest(spark, later, repo, concat_dim="step", mode="append", progress=False)
+
+    result = ingest(spark, later, repo, mode="append", **options)
 
     assert result.virtual_chunks == 2
     want = [messages_in(tmp_path / f"{step:02d}.grib2")[0] for step in (0, 6, 12)]

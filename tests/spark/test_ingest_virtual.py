@@ -12,9 +12,11 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import InvalidInputError
+from frazil.format.payloads import RefKind
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
 from frazil.spark.ingest import ingest
+from frazil.spark.progress import JobProgress
 from tests.spark.test_ingest import concatenated, stored, tip, write_day
 
 pytestmark = pytest.mark.spark
@@ -212,3 +214,64 @@ def test_files_that_begin_inside_a_chunk_cannot_be_virtual(
 
     with pytest.raises(InvalidInputError, match=r"1\.nc.*'t' cannot be virtual.*chunk of 4"):
         ingest(spark, tmp_path / "*.nc", repo, concat_dim="time", virtual=True, progress=False)
+
+
+@pytest.mark.parametrize("virtual", [False, True], ids=["copied", "virtual"])
+def test_what_is_appended_may_begin_inside_a_virtual_chunk(
+    spark: SparkSession, tmp_path: Path, *, virtual: bool
+) -> None:
+    """Which is then copied, with what follows; a small array may be copied where it must."""
+    names = [tmp_path / f"{day}.nc" for day in range(3)]
+    for day, name in enumerate(names):
+        grid(day, hours=6, chunk=4, zlib=True, shuffle=True).to_netcdf(name, engine="h5netcdf")
+    repo = repository(tmp_path, split=1)
+    options: dict[str, Any] = {"concat_dim": "time", "progress": False}
+    first = ingest(spark, names[0], repo, virtual=True, **options)
+
+    result = ingest(spark, names[1:], repo, mode="append", virtual=virtual, **options)
+
+    xr.testing.assert_identical(stored(repo), concatenated(names))
+    assert first.virtual_chunks == 2 * 2
+    assert result.virtual_chunks == 0
+    kinds = [
+        int(kind)
+        for refs in repo.readonly_session("main").engine.chunk_refs(NodePath("/t"))
+        for kind in refs.kind
+    ]
+    assert kinds.count(RefKind.VIRTUAL) == 2  # those of the first four hours
+
+
+def test_virtual_chunks_that_nobody_may_read_cannot_be_appended_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    names = [tmp_path / f"{day}.nc" for day in range(2)]
+    for day, name in enumerate(names):
+        grid(day, hours=6, chunk=4).to_netcdf(name, engine="h5netcdf")
+    allowed = repository(tmp_path)
+    ingest(spark, names[0], allowed, concat_dim="time", virtual=True, progress=False)
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path / "repo")))
+    before = tip(repo)
+
+    with pytest.raises(InvalidInputError, match="authorize the virtual chunk container"):
+        ingest(spark, names[1], repo, mode="append", concat_dim="time", progress=False)
+
+    assert tip(repo) == before
+
+
+def test_progress_of_references_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    for day in range(3):
+        grid(day).to_netcdf(tmp_path / f"{day}.nc", engine="h5netcdf")
+    told: list[JobProgress] = []
+
+    ingest(
+        spark,
+        tmp_path / "*.nc",
+        repository(tmp_path),
+        concat_dim="time",
+        virtual=True,
+        progress=told.append,
+    )
+
+    about = [each for each in told if each.doing == "Referring to chunks of 3 files"]
+    assert about[0].total_bytes == 3 * 8 * 6 * 5 * 4
+    assert about[-1].finished

@@ -25,11 +25,33 @@ def _parse_chunks(texts: list[str]) -> dict[str, int]:
     return chunks
 
 
+def _parse_storage(texts: list[str]) -> dict[str, object]:
+    """`region=eu-west-1`, one in each option."""
+    from frazil.spark.storage_options import is_secret
+
+    found = dict[str, object]()
+    for text in texts:
+        name, given, value = text.partition("=")
+        if not given:
+            raise typer.BadParameter(
+                f"{text!r} is not NAME=VALUE, as in region=eu-west-1", param_hint="--source-storage"
+            )
+        if is_secret(name):
+            raise typer.BadParameter(
+                f"{name!r} is a secret, which others could see in the list of processes:"
+                " leave it to the environment",
+                param_hint="--source-storage",
+            )
+        found[name.strip()] = value
+    return found
+
+
 def ingest(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="NetCDF, HDF5, Zarr, GRIB, TIFF, Parquet: files, directories, quoted patterns."
+            help="NetCDF, HDF5, Zarr, GRIB, TIFF, Parquet: files, directories, quoted patterns;"
+            " also in buckets (s3://...) and on web servers."
         ),
     ],
     repo: Repo,
@@ -71,10 +93,22 @@ def ingest(
     idempotency_key: Annotated[
         str | None, typer.Option(help="A repeated run with the same key commits nothing.")
     ] = None,
+    source_storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="How the bucket of the sources is reached (region, endpoint_url, anonymous, ...);"
+            " may be repeated. Credentials are taken from the environment.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option(help="Go on where an earlier run failed, or store all again.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Write files into a repository, as one commit."""
     lengths = _parse_chunks(chunks or [])
+    reached = _parse_storage(source_storage or [])
 
     from frazil.cli.output import silence_logs
     from frazil.cli.repositories import open_repository
@@ -88,7 +122,7 @@ def ingest(
     # Before Spark starts: a typing error should not take long.
     repository.lookup_branch(branch)
     if format != PARQUET and not all(name.endswith(".parquet") for name in sources):
-        find_sources(sources, kind=parse_kind(format))
+        find_sources(sources, kind=parse_kind(format), storage=reached)
     silence_logs()
     result = run_ingest(
         session(app_name="frazil ingest"),
@@ -106,6 +140,8 @@ def ingest(
         message=message,
         variables=variables,
         idempotency_key=idempotency_key,
+        source_storage=reached,
+        resume=resume,
     )
     _report(result, branch, as_json=as_json)
 
@@ -122,6 +158,8 @@ def _report(result: "IngestResult", branch: str, *, as_json: bool) -> None:
         print(f"nothing to do: {result.snapshot_id} has this key already")
         return
     virtual = f", {result.virtual_chunks} virtual chunks" if result.virtual_chunks else ""
+    if result.reused_chunks:
+        virtual += f", {result.reused_chunks} chunks of an earlier run"
     print(
         f"committed {result.snapshot_id} to {branch}: {result.files} files,"
         f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB{virtual} in {result.seconds:.1f} s"

@@ -45,6 +45,13 @@ def is_storage_option(name: str) -> bool:
     return name.lower().startswith(PREFIX)
 
 
+def is_secret(name: str) -> bool:
+    """Whether what goes by this name, without prefix, is for nobody else to see."""
+    return _plain(name).removeprefix("secret") in {
+        form for known in _SECRETS for form in (_plain(known), _plain(known).removeprefix("secret"))
+    }
+
+
 def storage_options_in(options: Mapping[str, str]) -> dict[str, str]:
     """Those of `options` that are about storage, with their prefix."""
     return {name: text for name, text in options.items() if is_storage_option(name)}

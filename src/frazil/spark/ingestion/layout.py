@@ -25,7 +25,7 @@ from frazil.spark.ingestion.checks import (
 )
 from frazil.spark.ingestion.chunks import coordinate_chunks, require_known_dims, target_chunks
 from frazil.spark.ingestion.order import concatenate_coordinate, order_sources
-from frazil.spark.ingestion.storage import Wanted, choose_storage
+from frazil.spark.ingestion.storage import Wanted, choose_storage, require_encodable
 from frazil.spark.ingestion.times import TimeConversion
 from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
 from frazil.spark.sources.stored import StoredAs
@@ -148,6 +148,7 @@ def _target(
     if stored is not None:
         grid = stored.chunks
     elif existing is not None:
+        require_encodable(variable)
         grid = variable.chunks or tuple(max(1, size) for size in variable.shape)
     elif variable.is_dimension_coordinate:
         grid = coordinate_chunks(shape[0], grows=axis is not None)

@@ -29,7 +29,7 @@ from frazil.spark.ingestion.target import (
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult
 from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
-from frazil.spark.progress import JobProgress, ProgressCallback, create_counter, watched
+from frazil.spark.progress import ProgressCallback, create_counter, watched
 from frazil.spark.sources import Source, SourceDescription, SourceKind
 from frazil.spark.sources.joined import AnySource
 
@@ -179,8 +179,9 @@ def _write_virtual(
         marks=copied.marks,
     )
     counter = create_counter(spark)
-    tell(JobProgress(f"Referring to chunks of {counted(len(job.sources), 'file')}", 0, 0))
-    written = run_virtual(spark, job, counter, parallelism(spark))
+    doing = f"Referring to chunks of {counted(len(job.sources), 'file')}"
+    with watched(counter, doing, job.size_bytes(), tell):
+        written = run_virtual(spark, job, counter, parallelism(spark))
     chunks = attach(spark, session, request.group, job, written)
     return _Virtual(chunks, tuple(record_names(job)))
 

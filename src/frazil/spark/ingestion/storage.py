@@ -1,5 +1,6 @@
 """Whether the chunks of the sources can be those of an array, and in which chunks. Pure."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.chunks import DEFAULT_CHUNK_BYTES, WHOLE
 from frazil.spark.sources.description import SourceDescription, VariableDescription
 from frazil.spark.sources.stored import StoredAs
+from frazil.zarrstore.grib import NAME as GRIB
 
 COPIED_BYTES = 1 << 20  # an array of no more is copied if it cannot be virtual
 
@@ -49,6 +51,19 @@ def choose_storage(wanted: Wanted, ordered: Sequence[SourceDescription]) -> Stor
             raise
         return None
     return stored
+
+
+def require_encodable(variable: VariableDescription) -> None:
+    """Raises InvalidInputError for an array whose chunks only others can make."""
+    stored = variable.storage
+    if isinstance(stored, StoredAs) and GRIB in {
+        each["name"] for each in json.loads(stored.codecs)
+    }:
+        raise InvalidInputError(
+            f"variable {variable.name!r} consists of GRIB messages, to which values cannot be"
+            " added: append to it with virtual=True",
+            kind="bad-metadata",
+        )
 
 
 def _common(variable: VariableDescription, sources: Sequence[SourceDescription]) -> StoredAs:

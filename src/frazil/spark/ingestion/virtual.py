@@ -11,6 +11,7 @@ A block is a row of an Arrow table; its columns hold the references as bytes, as
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,21 @@ class VirtualJob:
     base: Session  # read-only; its files are where manifests go
     records: Records | None  # of what was found in sources
     marks: Mapping[str, str]  # by path, which version of a source this is about
+
+    def size_bytes(self) -> int:
+        """Of all values that are referred to, as if nothing were compressed."""
+        arrays = [self.layout.arrays[target.array] for target in self.targets]
+        total = 0
+        for array in arrays:
+            lengths = list(array.shape)
+            if array.axis is not None:
+                lengths[array.axis] -= self.layout.base_length
+            total += prod(lengths) * array.dtype.itemsize
+        return total
+
+    def chunk_bytes(self, array: int) -> int:
+        found = self.layout.arrays[array]
+        return prod(found.chunks) * found.dtype.itemsize
 
     def target(self, array: int) -> VirtualTarget:
         return next(target for target in self.targets if target.array == array)

@@ -163,8 +163,13 @@ def _refer_batches(
             if partition == 0:
                 yield from _batched(row for target in job.targets for row in _nothing(target))
             for number in range(partition, len(job.sources), partitions):
-                yield from _batched(block.to_row() for block in refer(job, number))
-                counter.add(1)
+                yield from _batched(_rows(job, counter, number))
+
+
+def _rows(job: VirtualJob, counter: Counter, number: int) -> Iterator[dict[str, Any]]:
+    for block in refer(job, number):
+        counter.add(len(block.index) * job.chunk_bytes(block.array))
+        yield block.to_row()
 
 
 def _nothing(target: VirtualTarget) -> list[dict[str, Any]]:
