@@ -35,8 +35,10 @@ __all__ = [
     "SnapshotInfos",
     "Update",
     "decode_log_page",
+    "decode_refs",
     "decode_repo_info",
     "encode_repo_info",
+    "sorted_snapshots",
 ]
 
 _MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
@@ -231,13 +233,13 @@ def _without(refs: dict[str, int], name: str) -> dict[str, int]:
 def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> RepoInfo:
     envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
     root = decode(envelope.data, REPO_STATE)
-    snapshots, new_rows = _sorted_snapshots(root.tables("snapshots").rows)
+    snapshots, new_rows = sorted_snapshots(root.tables("snapshots").rows)
     status = root.subtable("status")
     config = root.string("config").item(0)
     return RepoInfo(
         spec_version=int(root.scalar("spec_version").values[0]),
-        tags=_decode_refs(root.tables("tags").rows, new_rows),
-        branches=_decode_refs(root.tables("branches").rows, new_rows),
+        tags=decode_refs(root.tables("tags").rows, new_rows),
+        branches=decode_refs(root.tables("branches").rows, new_rows),
         deleted_tags=tuple(text or "" for text in root.strings("deleted_tags").strings.to_texts()),
         snapshots=snapshots,
         status=decode_status(status.rows, int(status.index[0])),
@@ -284,7 +286,7 @@ def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
     )
 
 
-def _sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:
+def sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:
     """Snapshots in order of id, whatever the file's order, and the new row of each old one."""
     parents = table.scalar("parent_offset").values
     if len(parents) and not (int(parents.min()) >= -1 and int(parents.max()) < len(parents)):
@@ -312,7 +314,7 @@ def _numbers_of_ids(
     return high, low
 
 
-def _decode_refs(refs: Table, new_rows: npt.NDArray[np.int64]) -> dict[str, int]:
+def decode_refs(refs: Table, new_rows: npt.NDArray[np.int64]) -> dict[str, int]:
     names = refs.string("name").to_texts()
     rows = refs.scalar("snapshot_index").values
     if len(rows) and int(rows.max()) >= len(new_rows):

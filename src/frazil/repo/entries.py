@@ -9,15 +9,16 @@ from frazil.assets.old_files import OldFiles, files_of
 from frazil.assets.old_layout import OldLayout
 from frazil.assets.settings import Settings
 from frazil.clock import Clock
-from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
+from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
-from frazil.format.generation import Generation
+from frazil.format.generation import CURRENT, Generation
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
 from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.entry_v1 import RefFilesEntry
+from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, is_early
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,14 +34,16 @@ class Stored:
 def entry_of(files: Files, clock: Clock) -> EntryPoint:
     if isinstance(files, OldFiles):
         return SequenceEntry(files, clock)
+    if files.settings.generation is Generation.V2PRE:
+        return EarlyRepoInfoEntry(files, clock)
     if files.settings.spec_version == 1:
         return RefFilesEntry(files, clock)
     return RepoInfoEntry(files, clock)
 
 
 def with_names_of(store: ObjectStore, generation: Generation) -> ObjectStore:
-    """`store` with the names that files have today."""
-    if not generation.is_sequential or isinstance(store, OldLayout):
+    """`store` with the names that files have today, and without what must not be written."""
+    if generation in CURRENT or isinstance(store, OldLayout):
         return store
     return OldLayout(store, generation)
 
@@ -55,6 +58,10 @@ def stored_config(store: ObjectStore, config: RepositoryConfig, clock: Clock) ->
         found = RepoInfoEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
         pass
+    except FormatError:
+        if not is_early(store):
+            raise
+        return _stored_otherwise(store, Generation.V2PRE, config, clock)
     else:
         return Stored(store, Generation.V2, found, files.caches)
     files = Files(store, Settings.of(config, spec_version=1))
@@ -64,15 +71,18 @@ def stored_config(store: ObjectStore, config: RepositoryConfig, clock: Clock) ->
         pass
     else:
         return Stored(store, Generation.V1, found, files.caches)
-    return _stored_before_version_1(store, config, clock)
-
-
-def _stored_before_version_1(store: ObjectStore, config: RepositoryConfig, clock: Clock) -> Stored:
     generation = old_generation(store)
     if generation is None:
         raise RepositoryNotFoundError("the repository doesn't exist")
+    return _stored_otherwise(store, generation, config, clock)
+
+
+def _stored_otherwise(
+    store: ObjectStore, generation: Generation, config: RepositoryConfig, clock: Clock
+) -> Stored:
     store = with_names_of(store, generation)
-    files = files_of(store, Settings.of(config, spec_version=1, generation=generation))
+    version = generation.spec_version
+    files = files_of(store, Settings.of(config, spec_version=version, generation=generation))
     return Stored(store, generation, entry_of(files, clock).fetch_config(), files.caches)
 
 
@@ -83,6 +93,10 @@ def stored_version(store: ObjectStore) -> int | None:
         return files.fetch_repo_info().info.spec_version
     except ObjectNotFoundError:
         pass
+    except FormatError:
+        if not is_early(store):
+            raise
+        return 2
     try:
         store.head(V1_MAIN_BRANCH)
     except ObjectNotFoundError:

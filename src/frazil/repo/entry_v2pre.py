@@ -1,0 +1,55 @@
+"""The entry point of a repository of version 2 from before its release: only to be read."""
+
+from dataclasses import dataclass
+
+from frazil.assets.files import Files, naming
+from frazil.assets.layout import CONFIG_YAML, REPO_INFO
+from frazil.assets.old_layout import read_only
+from frazil.clock import Clock
+from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.alpha.v2pre import decode_early_repo_info, is_early_repo_info
+from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.generation import Generation
+from frazil.format.repo_info import RepoInfo
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entry import Change
+
+
+def is_early(store: ObjectStore) -> bool:
+    """Whether there is one."""
+    try:
+        return is_early_repo_info(store.get(REPO_INFO).data)
+    except ObjectNotFoundError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyRepoInfoEntry:
+    files: Files
+    clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        del config
+        raise read_only(Generation.V2PRE)
+
+    def fetch(self) -> RepoInfo:
+        try:
+            data = self.files.store.get(REPO_INFO).data
+        except ObjectNotFoundError as error:
+            raise RepositoryNotFoundError("the repository doesn't exist") from error
+        with naming(REPO_INFO):
+            return decode_early_repo_info(data)
+
+    def fetch_config(self) -> Json | None:
+        """In a file of its own, as in version 1."""
+        try:
+            data = self.files.store.get(CONFIG_YAML).data
+        except ObjectNotFoundError:
+            return None
+        with naming(CONFIG_YAML):
+            return decode_config_yaml(data)
+
+    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+        del change, doing, even_if_read_only
+        raise read_only(Generation.V2PRE)
