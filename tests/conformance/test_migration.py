@@ -140,8 +140,7 @@ def test_version_1_becomes_version_2(archive: Path, repo: str, tmp_path: Path) -
     assert {path: files(root).get(path) for path in before} == before
     for place in (root, copy):
         assert seen(ours(place)) == expected
-        assert seen(theirs(place)).keys() == expected.keys()
-        if archive not in ORDERS:  # icechunk does not find all nodes of these
+        if archive not in ORDERS:  # icechunk does not find all nodes of these, in any version
             assert seen(theirs(place)) == expected
         assert_healthy(place)
     ours(root).confirm_migration()
