@@ -241,3 +241,24 @@ def test_a_commit_goes_on_top_of_a_repository_that_the_reference_wrote(tmp_path:
     found = zarr.open_array(again.readonly_session("my-branch").store, path="group1/small_chunks")
     np.testing.assert_array_equal(found[:], [84, 84, 84, 84, 1])
     assert (tmp_path / "refs/branch.my-branch/ZZZZZZZW.json").exists()
+
+
+@pytest.mark.parametrize("name", ARCHIVES)
+def test_files_can_be_inspected(name: str, tmp_path: Path) -> None:
+    repository = opened(name, tmp_path)
+    tip = repository.lookup_branch("main")
+    snapshot = repository.inspect_snapshot(tip)
+    assert snapshot["commit_message"] == "set virtual chunk"
+    assert snapshot["header"] == {"generation": repository.generation}
+    refs = [ref["id"] for node in snapshot["nodes"] for ref in node.get("manifest_refs", ())]
+    assert set(refs) <= {each["id"] for each in snapshot["manifests"]}
+    manifests = [repository.inspect_manifest(each) for each in set(refs)]
+    assert sum(each["total_virtual"] for each in manifests) >= 1
+    assert all(
+        each["total_chunk_refs"]
+        == each["total_inline"] + each["total_native"] + each["total_virtual"]
+        for each in manifests
+    )
+    log = repository.inspect_transaction_log(tip)
+    assert [len(each["chunks"]) for each in log["updated_chunks"]] == [1]
+    assert "main" in str(repository.ancestry_graph(branch="main"))

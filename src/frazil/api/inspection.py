@@ -5,7 +5,8 @@ from typing import Any
 
 from frazil.api.administration import AdministeredRepository
 from frazil.api.versions import require_version
-from frazil.describe import inspect
+from frazil.assets.old_files import OldFiles
+from frazil.describe import inspect, inspect_old
 from frazil.describe.drawing import svg_of, text_of
 from frazil.describe.graph import Graph, graph_of
 from frazil.ids import ManifestId, SnapshotId
@@ -60,7 +61,10 @@ class InspectedRepository(AdministeredRepository):
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """What its file says: message, metadata, manifests, nodes."""
-        return inspect.inspect_snapshot(self._engine.store, SnapshotId.parse(snapshot_id))
+        snapshot = SnapshotId.parse(snapshot_id)
+        if isinstance(self._engine.files, OldFiles):
+            return inspect_old.inspect_old_snapshot(self._engine.files, snapshot)
+        return inspect.inspect_snapshot(self._engine.store, snapshot)
 
     async def inspect_snapshot_async(self, snapshot_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_snapshot, snapshot_id)
@@ -75,7 +79,10 @@ class InspectedRepository(AdministeredRepository):
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
         """How many chunk references of which kind the manifest has, in all and by array."""
-        return inspect.inspect_manifest(self._engine.store, ManifestId.parse(manifest_id))
+        manifest = ManifestId.parse(manifest_id)
+        if isinstance(self._engine.files, OldFiles):
+            return inspect_old.inspect_old_manifest(self._engine.files, manifest)
+        return inspect.inspect_manifest(self._engine.store, manifest)
 
     async def inspect_manifest_async(self, manifest_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_manifest, manifest_id)
@@ -83,6 +90,8 @@ class InspectedRepository(AdministeredRepository):
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """Which nodes and chunks the commit changed; after an expiration, also those before it."""
         snapshot = SnapshotId.parse(snapshot_id)
+        if isinstance(self._engine.files, OldFiles):
+            return inspect_old.inspect_old_log(self._engine.files, snapshot)
         known = self._engine.repo_info().snapshots
         row = known.find(snapshot)
         pruned = [] if row < 0 else [SnapshotId(raw) for raw in known.pruned_logs(row)]

@@ -1,12 +1,36 @@
 """`frazil init`: an empty repository."""
 
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
 from frazil.cli.options import Repo
 
 
-def init(repo: Repo) -> None:
+class Version(StrEnum):
+    V2 = "2"
+    V1 = "1"
+    ALPHA2 = "alpha2"
+    ALPHA1 = "alpha1"
+
+
+def init(
+    repo: Repo,
+    spec_version: Annotated[
+        Version, typer.Option(help="Of the format; the alphas are for stores that can only create.")
+    ] = Version.V2,
+) -> None:
     """Make an empty repository in a new or empty directory."""
     from frazil.cli.repositories import store_at
+    from frazil.format.generation import Generation
     from frazil.repo.repository import Repository
 
-    Repository.create(store_at(repo))
+    generations = {
+        Version.V2: Generation.V2,
+        Version.V1: Generation.V1,
+        Version.ALPHA2: Generation.A2E,
+        Version.ALPHA1: Generation.ALPHA1,
+    }
+    Repository.create(store_at(repo), generation=generations[spec_version])
     print(f"created an empty repository in {repo}")

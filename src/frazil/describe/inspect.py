@@ -41,14 +41,14 @@ def inspect_snapshot(store: ObjectStore, snapshot: SnapshotId) -> Record:
         return {
             "id": str(found.id),
             "header": _header(data),
-            "flushed_at": _time(found.flushed_at_us),
+            "flushed_at": time_text(found.flushed_at_us),
             "commit_message": found.message,
             "metadata": found.metadata,
             "manifests": [
                 {"id": str(file.id), "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
                 for file in found.manifest_files
             ],
-            "nodes": [_node(node) for node in found.nodes],
+            "nodes": [node_record(node) for node in found.nodes],
         }
 
 
@@ -123,11 +123,11 @@ def inspect_transaction_log(
     record: Record = {"header": _header(data)}
     pruned = list(pruned)
     if not pruned:
-        return record | _log(log)
+        return record | log_record(log)
     found, missing = _fetch_logs(store, pruned)
     return (
         record
-        | _log(composite([*found.values(), log]))
+        | log_record(composite([*found.values(), log]))
         | {
             "synthetic_composite": {
                 "note": _COMPOSITE_NOTE,
@@ -175,7 +175,7 @@ def _version(number: int) -> str:
     return f"{number}.0"
 
 
-def _time(microseconds: int) -> str:
+def time_text(microseconds: int) -> str:
     """RFC 3339, with as many digits in groups of three as it takes."""
     try:
         when = to_datetime(microseconds).replace(tzinfo=None)
@@ -190,7 +190,7 @@ def _given(**values: Json) -> Record:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _node(node: Node) -> Record:
+def node_record(node: Node) -> Record:
     record: Record = {
         "id": str(node.id),
         "path": node.path.text,
@@ -219,7 +219,7 @@ def _snapshot_info(info: RepoInfo, row: int, ids: list[str]) -> Record:
     return {
         "id": ids[row],
         **_given(parent_id=None if parent < 0 else ids[parent]),
-        "flushed_at": _time(int(snapshots.flushed_at_us[row])),
+        "flushed_at": time_text(int(snapshots.flushed_at_us[row])),
         "message": snapshots.message(row),
         "metadata": snapshots.metadata(row),
     }
@@ -228,7 +228,7 @@ def _snapshot_info(info: RepoInfo, row: int, ids: list[str]) -> Record:
 def _update(update: Update) -> Record:
     return {
         "update_type": _update_kind(update.kind),
-        "updated_at": _time(update.updated_at_us),
+        "updated_at": time_text(update.updated_at_us),
         **_given(backup_path=update.backup_path),
     }
 
@@ -245,7 +245,7 @@ def _update_kind(kind: UpdateKind) -> Record:
             case RepoStatus() as status:
                 record[each.name] = {
                     "availability": status.availability.name.title().replace("_", ""),
-                    "set_at": _time(status.set_at_us),
+                    "set_at": time_text(status.set_at_us),
                     "limited_availability_reason": status.reason,
                 }
             case int(number) if isinstance(kind, RepoMigrated):
@@ -255,7 +255,7 @@ def _update_kind(kind: UpdateKind) -> Record:
     return record
 
 
-def _log(log: TransactionLog) -> Record:
+def log_record(log: TransactionLog) -> Record:
     return {
         **{name: [*format_ids(ids)] if len(ids) else [] for name, ids in log.node_lists()},
         "updated_chunks": [
