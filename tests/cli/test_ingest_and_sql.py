@@ -135,6 +135,12 @@ def test_ingest_takes_no_secrets_from_the_command_line(empty: Path, given: str) 
     assert "hush" not in answer.err
 
 
+def test_ingest_either_appends_or_replaces(empty: Path, files: list[Path]) -> None:
+    answer = frazil("ingest", files[0], empty, "--append", "--region")
+    assert answer.code == 2
+    assert "exclude each other" in answer.err
+
+
 def test_ingest_needs_a_source(empty: Path) -> None:
     assert frazil("ingest", empty).code == 2
 

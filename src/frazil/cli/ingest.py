@@ -86,6 +86,10 @@ def ingest(
     append: Annotated[
         bool, typer.Option("--append", help="Extend arrays that are there, along --concat-dim.")
     ] = False,
+    region: Annotated[
+        bool,
+        typer.Option("--region", help="Replace the part of arrays that has these coordinates."),
+    ] = False,
     variables: Annotated[
         list[str] | None,
         typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
@@ -107,6 +111,8 @@ def ingest(
     as_json: AsJson = False,
 ) -> None:
     """Write files into a repository, as one commit."""
+    if append and region:
+        raise typer.BadParameter("--append and --region exclude each other", param_hint="--region")
     lengths = _parse_chunks(chunks or [])
     reached = _parse_storage(source_storage or [])
 
@@ -136,7 +142,7 @@ def ingest(
         format=format,
         chunks=lengths,
         branch=branch,
-        mode=IngestMode.APPEND if append else IngestMode.CREATE,
+        mode=IngestMode.APPEND if append else IngestMode.REGION if region else IngestMode.CREATE,
         message=message,
         variables=variables,
         idempotency_key=idempotency_key,

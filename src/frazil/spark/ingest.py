@@ -137,7 +137,8 @@ def ingest(
             coordinates are always one chunk.
         branch: the branch that gets the commit.
         mode: `create` refuses arrays that exist; `append` extends them along `concat_dim`, in
-            their chunks, types and time units.
+            their chunks, types and time units; `region` replaces the part of them that has the
+            coordinates of the sources.
         message: of the commit.
         metadata: of the commit, in addition to what ingest records under the key `frazil`.
         variables: the variables wanted, all by default; their coordinates come along.
@@ -316,6 +317,8 @@ def _nothing_done(snapshot_id: str, started: float) -> IngestResult:
 
 
 def _message(request: Request, sources: int) -> str:
+    if request.mode is IngestMode.REGION:
+        return f"Replace a part of {request.group} by {counted(sources, 'file')}"
     verb = "Append" if request.mode is IngestMode.APPEND else "Ingest"
     return f"{verb} {counted(sources, 'file')} to {request.group}"
 

@@ -25,6 +25,7 @@ from frazil.spark.ingestion.checks import (
 )
 from frazil.spark.ingestion.chunks import coordinate_chunks, require_known_dims, target_chunks
 from frazil.spark.ingestion.order import concatenate_coordinate, order_sources
+from frazil.spark.ingestion.places import find_start
 from frazil.spark.ingestion.storage import Wanted, choose_storage, require_encodable
 from frazil.spark.ingestion.times import TimeConversion
 from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
@@ -54,7 +55,10 @@ class TargetArray:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Layout:
-    """`order[i]` is the position of source i among the descriptions given."""
+    """`order[i]` is the position of source i among the descriptions given.
+
+    Of a region, what is beyond the last of `starts` is there already, too.
+    """
 
     order: tuple[int, ...]
     starts: npt.NDArray[np.int64]  # (sources + 1,)
@@ -74,10 +78,12 @@ def plan_layout(
     chunks: Mapping[str, int],
     existing: SourceDescription | None = None,
     virtual: bool = False,
+    inside: bool = False,
 ) -> Layout:
     """The result of concatenating the sources, after what `existing` holds when it is given.
 
-    If it is to be `virtual`, arrays keep the chunks of the sources where that is possible.
+    Or `inside` of it: where it has their coordinates. If it is to be `virtual`, arrays keep the
+    chunks of the sources where that is possible.
     """
     _require_concat_dim(descriptions, concat_dim, existing)
     reference = existing or descriptions[0]
@@ -89,11 +95,14 @@ def plan_layout(
         )
         conversions.append(plan_conversions(description, reference, concat_dim))
         check_static(description, reference, concat_dim)
-    order = order_sources(descriptions, conversions, concat_dim, existing)
+    order = order_sources(descriptions, conversions, concat_dim, existing, inside=inside)
     ordered = [descriptions[position] for position in order]
     base = existing.sizes.get(concat_dim, 0) if existing and concat_dim else 0
+    if inside and existing and concat_dim:
+        base = find_start(existing, ordered, [conversions[each] for each in order], concat_dim)
     lengths = [description.sizes.get(concat_dim or "", 0) for description in ordered]
     starts = np.cumsum([base, *lengths], dtype=np.int64)
+    length = existing.sizes[concat_dim] if inside and existing and concat_dim else int(starts[-1])
     arrays = [
         _target(
             variable,
@@ -101,12 +110,14 @@ def plan_layout(
             conversions=[conversions[position] for position in order],
             concat_dim=concat_dim,
             starts=starts,
+            length=length,
             chunks=chunks,
             existing=existing,
             virtual=virtual,
         )
         for variable in reference.variables.values()
-        if existing is None or concat_dim in variable.dims
+        if existing is None
+        or (concat_dim in variable.dims and not (inside and variable.name == concat_dim))
     ]
     return Layout(order=order, starts=starts, arrays=tuple(arrays), attrs=reference.attrs)
 
@@ -118,6 +129,7 @@ def _target(
     conversions: Sequence[Conversions],
     concat_dim: str | None,
     starts: npt.NDArray[np.int64],
+    length: int,
     chunks: Mapping[str, int],
     existing: SourceDescription | None,
     virtual: bool,
@@ -125,7 +137,7 @@ def _target(
     axis = variable.dims.index(concat_dim) if concat_dim in variable.dims else None
     shape = list(variable.shape)
     if axis is not None:
-        shape[axis] = int(starts[-1])
+        shape[axis] = length
     values = variable.values
     if variable.is_dimension_coordinate and axis is not None:
         values = concatenate_coordinate(variable, ordered, conversions, existing)

@@ -16,11 +16,13 @@ def order_sources(
     conversions: Sequence[Conversions],
     concat_dim: str | None,
     existing: SourceDescription | None,
+    *,
+    inside: bool = False,
 ) -> tuple[int, ...]:
     """Positions of the sources, sorted by their coordinate; as given when there is none to sort by.
 
     The whole coordinate must be strictly monotonic: InvalidInputError names the sources that
-    overlap, repeat a value, or run backwards.
+    overlap, repeat a value, or run backwards. They come after what exists, or lie `inside` of it.
     """
     given = tuple(range(len(descriptions)))
     reference = existing or descriptions[0]
@@ -36,7 +38,8 @@ def order_sources(
     for description, part in zip(descriptions, parts, strict=True):
         _require_monotonic(description, part, sign, coordinate.name)
     order = sorted(given, key=lambda i: (len(parts[i]) > 0, sign * _first(parts[i])))
-    _require_disjoint([(descriptions[i], parts[i]) for i in order], existing, coordinate, sign)
+    before = None if inside else existing
+    _require_disjoint([(descriptions[i], parts[i]) for i in order], before, coordinate, sign)
     return tuple(order)
 
 

@@ -25,7 +25,7 @@ class Tiling:
     """The boxes of one array: its chunk grid from `first` on, in tiles of `tile` chunks."""
 
     first: tuple[int, ...]  # chunk index where the work begins: not zero when appending
-    grid: tuple[int, ...]  # chunks along each dimension, from 0
+    grid: tuple[int, ...]  # chunks along each dimension, from 0, up to where the work ends
     tile: tuple[int, ...]
 
     @property
@@ -131,7 +131,12 @@ def plan_ingest(layout: Layout, *, task_bytes: int, partition_bytes: int) -> Ing
     """
     work = tuple(i for i, array in enumerate(layout.arrays) if array.is_copied)
     tilings = tuple(
-        plan_tiling(layout.arrays[i], base_length=layout.base_length, task_bytes=task_bytes)
+        plan_tiling(
+            layout.arrays[i],
+            base_length=layout.base_length,
+            stop=int(layout.starts[-1]),
+            task_bytes=task_bytes,
+        )
         for i in work
     )
     weights = [
@@ -141,8 +146,12 @@ def plan_ingest(layout: Layout, *, task_bytes: int, partition_bytes: int) -> Ing
     return IngestPlan(layout, work, tilings, _cut(weights, partition_bytes))
 
 
-def plan_tiling(array: TargetArray, *, base_length: int, task_bytes: int) -> Tiling:
-    grid = tuple(-(-size // chunk) for size, chunk in zip(array.shape, array.chunks, strict=True))
+def plan_tiling(array: TargetArray, *, base_length: int, stop: int, task_bytes: int) -> Tiling:
+    """Of what lies between, along the concat dimension."""
+    grid = tuple(
+        -(-(stop if axis == array.axis else size) // chunk)
+        for axis, (size, chunk) in enumerate(zip(array.shape, array.chunks, strict=True))
+    )
     first = tuple(
         base_length // chunk if axis == array.axis else 0 for axis, chunk in enumerate(array.chunks)
     )
@@ -202,6 +211,11 @@ def plan_reads(layout: Layout, task: Task) -> list[Read]:
                 )
             )
         number += 1
+    beyond = max(along.start, int(starts[-1]))
+    if beyond < along.stop:
+        kept = slice(beyond, along.stop)
+        into = slice(beyond - along.start, along.stop - along.start)
+        reads.append(BaseRead(_with(owned, axis, kept), _with(everywhere, axis, into)))
     return reads
 
 

@@ -13,6 +13,7 @@ from frazil.spark.ingestion.skipping import OnError
 class IngestMode(StrEnum):
     CREATE = "create"
     APPEND = "append"
+    REGION = "region"  # replaces a part of what is there
 
 
 class Combine(StrEnum):
@@ -37,16 +38,21 @@ class Request:
     resume: bool  # where an earlier run failed
 
     def __post_init__(self) -> None:
-        if self.mode is IngestMode.APPEND and not self.dims:
-            raise InvalidInputError("appending needs a concat_dim")
+        if self.changes_group and not self.dims:
+            raise InvalidInputError(f"mode={str(self.mode)!r} needs a concat_dim")
+        if self.mode is IngestMode.REGION and self.virtual:
+            raise InvalidInputError(
+                "a region is copied: virtual chunks are created, or appended to arrays"
+            )
         if self.combine is Combine.COORDS and self.dims:
             raise InvalidInputError("combine='coords' finds the dimensions itself: no concat_dim")
         if len(set(self.dims)) != len(self.dims):
             raise InvalidInputError(f"concat_dim names a dimension twice: {list(self.dims)}")
 
     @property
-    def appends(self) -> bool:
-        return self.mode is IngestMode.APPEND
+    def changes_group(self) -> bool:
+        """Which must be there."""
+        return self.mode is not IngestMode.CREATE
 
 
 def parse_dims(given: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -59,7 +65,9 @@ def parse_mode(text: str) -> IngestMode:
     try:
         return IngestMode(text)
     except ValueError:
-        raise InvalidInputError(f"mode is {text!r}, expected 'create' or 'append'") from None
+        raise InvalidInputError(
+            f"mode is {text!r}, expected 'create', 'append' or 'region'"
+        ) from None
 
 
 def parse_combine(text: str) -> Combine:

@@ -17,7 +17,8 @@ from frazil.spark.ingestion.jobs import parallelism, run_job
 from frazil.spark.ingestion.layout import Layout, plan_layout
 from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
 from frazil.spark.ingestion.records import Records
-from frazil.spark.ingestion.request import Request
+from frazil.spark.ingestion.region import drop_replaced
+from frazil.spark.ingestion.request import IngestMode, Request
 from frazil.spark.ingestion.target import (
     create_arrays,
     describe_group,
@@ -67,8 +68,8 @@ def write_sources(
     layout, sources = _plan_sources(request, session, described)
     if request.virtual:
         _require_containers(session, list(described))
-    append = request.appends
-    documents = (resize_arrays if append else create_arrays)(session, request.group, layout)
+    change = resize_arrays if request.changes_group else create_arrays
+    documents = change(session, request.group, layout)
     job = IngestJob(
         plan=_plan_work(spark, layout),
         sources=sources,
@@ -88,6 +89,8 @@ def write_sources(
     doing = f"Writing {counted(job.plan.chunks(), 'chunk')}"
     with watched(counter, doing, job.plan.size_bytes(), tell):
         results = run_job(spark, job, counter)
+    if request.mode is IngestMode.REGION:
+        drop_replaced(session, request.group, job.plan, results)
     counts = [
         write_coordinates(session, request.group, layout, documents),
         merge_results(session, request.group, layout, results),
@@ -130,7 +133,7 @@ def _plan_sources(
     """The layout, and the sources in its order."""
     dims = request.dims
     existing = None
-    if request.appends:
+    if request.changes_group:
         existing = _comparable(describe_group(session, request.group, dims[0]), dims[1:])
     else:
         names = list(next(iter(described.values())).variables)
@@ -145,6 +148,7 @@ def _plan_sources(
         chunks=request.chunks,
         existing=existing,
         virtual=request.virtual,
+        inside=request.mode is IngestMode.REGION,
     )
     return layout, tuple(joined[position][1] for position in layout.order)
 

@@ -99,8 +99,11 @@ def resize_arrays(session: Session, group: NodePath, layout: Layout) -> tuple[by
     documents = []
     for array in layout.arrays:
         path = group.child(array.name)
-        document = resized_document(session.node(path).user_data, array.shape)
-        session.set_node(path, document)
+        node = session.node(path)
+        document = node.user_data
+        if node.array is None or node.array.shape != array.shape:
+            document = resized_document(document, array.shape)
+            session.set_node(path, document)
         documents.append(document)
     return tuple(documents)
 
