@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from frazil.assets.layout import chunk_key
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import Native
 from frazil.format.snapshot import ArrayData, ManifestRef, Node
-from frazil.ids import ManifestId, NodeId
+from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.maintenance import manifest_cells, relocate, rewrite_manifests
 from frazil.maintenance.pack import pack, plan_pack
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
@@ -19,6 +21,7 @@ from frazil.maintenance.unpack import plan_unpack, unpack
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
+from frazil.repo.session import Session
 from frazil.repo.splitting import split
 from tests.unit.maintenance.contents import contents_of, history_of
 from tests.unit.spec.written import GROUP, array_metadata, split_every
@@ -29,12 +32,13 @@ SHAPES = {"/a": (6, 5), "/b/c": (9,), "/b/d": (2, 3, 2), "/scalar": ()}
 type Write = tuple[NodePath, tuple[int, ...], int]
 
 # One commit: chunks of arrays and how many bytes they get, 0 to delete them, -1 to make them
-# virtual, -2 to let them share the object that was written last. Up to 16 bytes are inline.
+# virtual, -2 to let them share the object that was written last, -3 and less to put two chunks of
+# so many bytes into one object. Up to 16 bytes are inline.
 writes = st.lists(
     st.tuples(
         st.sampled_from(ARRAYS),
         st.tuples(*[st.integers(0, 8)] * 3),
-        st.sampled_from([-2, -1, 0, 5, 17, 20, 40, 100]),
+        st.sampled_from([-90, -30, -9, -2, -1, 0, 5, 17, 20, 40, 100]),
     ),
     max_size=12,
 )
@@ -66,6 +70,8 @@ def write(repository: Repository, number: int, changes: list[Write]) -> None:
             last = path, index
         elif size == 0:
             session.delete_chunk(path, index)
+        elif size <= -3:
+            set_together(session, path, index, -size)
         else:
             rows = np.array([index], dtype=np.uint32).reshape(1, len(shape))
             refs = ChunkRefs.virtual(rows, [f"s3://bucket/{serial}"], serial, 10)
@@ -73,6 +79,16 @@ def write(repository: Repository, number: int, changes: list[Write]) -> None:
                 refs = ChunkRefs.from_payloads(rows, [found])
             session.set_chunk_refs(path, refs)
     session.commit(f"commit {number}", allow_empty=True)
+
+
+def set_together(session: Session, path: NodePath, index: tuple[int, ...], size: int) -> None:
+    """This chunk, and the first one of the array, in one object."""
+    name = ChunkId.random()
+    session.files.store.put(chunk_key(name), bytes(range(2 * size)))
+    both = list(dict.fromkeys([index, (0,) * len(index)]))
+    places = [Native(name, at * size, size) for at in range(len(both))]
+    rows = np.array(both, dtype=np.uint32).reshape(len(both), len(index))
+    session.set_chunk_refs(path, ChunkRefs.from_payloads(rows, places))
 
 
 def act(repository: Repository, action: tuple[str, int, int]) -> None:

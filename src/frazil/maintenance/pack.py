@@ -5,11 +5,13 @@
     commit    one snapshot that refers to the packs; what it holds is what its parent holds
 
 The objects that were packed stay until no snapshot needs them any more and garbage is collected:
-until then the bytes are stored twice. A chunk that is in a pack is not packed again, so packing
-twice does nothing. Virtual and inline chunks are not touched.
+until then the bytes are stored twice. Virtual and inline chunks are not touched.
 
-Chunks go together in the order of the scan. An array that fills a pack has packs of its own;
-the others share theirs.
+An object is small by what the tip refers to in it: one chunk, or a few that were stored together,
+or what is left of a pack. Chunks go together in the order of the scan. An array whose small chunks
+fill a pack has packs of its own; the others share theirs. What is in one object already, and would
+be in one again, stays; and every other pack is larger than what is small: so packing twice does
+nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +26,6 @@ from frazil.assets.layout import chunk_key
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, id_keys, random_ids
-from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
 from frazil.maintenance.quiet_files import quiet_files
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
@@ -45,7 +46,7 @@ class PackPlan:
     branch: str
     snapshot: SnapshotId
     paths: tuple[NodePath, ...]
-    chunks: Parts  # each a whole object
+    chunks: Parts  # each once
     pack: Ints  # ascending from 0
     references: int  # to these chunks
     untouched: frozenset[ManifestId]  # manifests that refer to none of them
@@ -95,11 +96,11 @@ def plan_pack(
         )
     session = repository.writable_session(branch)  # raises if nothing may be written
     scan = scan_parts(quiet_files(repository), session.base, paths, longest=small_bytes)
-    scan = scan.take(np.flatnonzero(_is_loose(scan.parts)))
-    first = _first_rows(scan.parts.chunk_id)
-    rows, pack = _arranged(scan.take(first), pack_bytes)
+    keys = scan.parts.keys
+    first = np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
+    rows, pack = _arranged(scan.take(first), small_bytes, pack_bytes)
     chunks = scan.parts.take(first[rows])
-    chosen = IdSet.of(chunks.chunk_id).contains(scan.parts.chunk_id)
+    chosen = np.isin(keys, chunks.keys)
     touched = scan.manifests_with(chosen)
     return PackPlan(
         branch=branch,
@@ -194,35 +195,36 @@ def placed(plan: PackPlan, names: Ids) -> Relocation:
     return Relocation.of(plan.chunks, names[plan.pack], _starts(plan.chunks.length, plan.pack))
 
 
-def _is_loose(parts: Parts) -> npt.NDArray[np.bool_]:
-    """Whether each is a whole object: no reference leads to another part of it."""
-    packed = IdSet.of(parts.chunk_id[parts.offset > 0])
-    loose = ~packed.contains(parts.chunk_id) & (parts.length > 0)
-    _, first, which = np.unique(id_keys(parts.chunk_id), return_index=True, return_inverse=True)
-    odd = parts.length != parts.length[first[which]]
-    return loose & ~IdSet.of(parts.chunk_id[odd]).contains(parts.chunk_id)
+def _arranged(scan: PartScan, small_bytes: int, pack_bytes: int) -> tuple[Ints, Ints]:
+    """Rows in the order of packs, and the pack of each; every part is there once."""
+    length = scan.parts.length.astype(np.int64)
+    is_small = (length > 0) & (length <= small_bytes)
+    source = np.unique(id_keys(scan.parts.chunk_id), return_inverse=True)[1].reshape(-1)
+    held = np.bincount(source, weights=length)  # by object, what is referred to
+    fills = np.bincount(scan.array, weights=np.where(is_small, length, 0)) >= pack_bytes
+    rows = np.flatnonzero(is_small & (held[source] <= small_bytes)) if len(source) else source
+    run = np.where(fills[scan.array[rows]], scan.array[rows] + 1, 0)
+    rows = rows[np.argsort(run, kind="stable")].astype(np.int64)
+    run, length, source = np.sort(run), length[rows], source[rows]
+    group = _groups(run, length, small_bytes, pack_bytes)
+    pairs = np.unique(group * (source.max(initial=0) + 1) + source)
+    sources = np.bincount(pairs // (source.max(initial=0) + 1))
+    several = sources[group] > 1
+    return rows[several], np.unique(group[several], return_inverse=True)[1].reshape(-1)
 
 
-def _first_rows(ids: Ids) -> Ints:
-    """Rows in which an id is met for the first time."""
-    return np.sort(np.unique(id_keys(ids), return_index=True)[1]).astype(np.int64)
-
-
-def _arranged(scan: PartScan, pack_bytes: int) -> tuple[Ints, Ints]:
-    """Rows in the order of packs, and the pack of each."""
-    length, array = scan.parts.length.astype(np.int64), scan.array
-    fills = np.bincount(array, weights=length) >= pack_bytes
-    run = np.where(fills[array], array + 1, 0) if len(array) else array
-    order = np.argsort(run, kind="stable").astype(np.int64)
-    run, length = run[order], length[order]
+def _groups(run: Ints, length: Ints, small_bytes: int, pack_bytes: int) -> Ints:
+    """Numbers of packs: each of one run, and of about `pack_bytes`."""
     number = _starts(length, run).astype(np.int64) // pack_bytes
     new = np.ones(len(run), dtype=np.bool_)
     new[1:] = (run[1:] != run[:-1]) | (number[1:] != number[:-1])
-    alone = new & np.append(new[1:], True)
-    new &= ~(alone & np.append(False, run[1:] == run[:-1]))  # the last of a run joins the others
-    # What is still alone is a run of one chunk, and nothing is gained by copying it.
-    alone = new & np.append(new[1:], True)
-    return order[~alone], (np.cumsum(new) - 1 - np.cumsum(alone))[~alone]
+    group = np.cumsum(new) - 1
+    first = np.flatnonzero(new)
+    is_rest = np.bincount(group, weights=length) <= small_bytes
+    is_rest[1:] &= run[first[1:]] == run[first[:-1]]
+    is_rest[:1] = False
+    new[first[is_rest]] = False  # the rest of a run joins what comes before it
+    return (np.cumsum(new) - 1).astype(np.int64)
 
 
 def _starts(length: npt.NDArray[Any], group: Ints) -> npt.NDArray[np.uint64]:

@@ -28,7 +28,8 @@ SIZES = {"small_bytes": 4000, "pack_bytes": 20_000}
 
 @pytest.fixture
 def twins(tmp_path: Path) -> tuple[Path, Path]:
-    make_weather(tmp_path / "here")
+    repo = make_weather(tmp_path / "here")
+    repo.unpack(branch="main")  # what is written at once may be in packs
     shutil.copytree(tmp_path / "here", tmp_path / "there")
     return tmp_path / "here", tmp_path / "there"
 

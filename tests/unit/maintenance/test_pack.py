@@ -5,11 +5,12 @@ import threading
 import numpy as np
 import pytest
 
-from frazil.assets.layout import CHUNKS
+from frazil.assets.layout import CHUNKS, chunk_key
 from frazil.errors import InvalidInputError, NodeNotFoundError, ObjectNotFoundError, ReadOnlyError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native
 from frazil.format.repo_info import Availability, RepoStatus
+from frazil.ids import ChunkId
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
 from frazil.maintenance.unpack import plan_unpack, unpack
 from frazil.objectstore.memory import MemoryStore
@@ -93,6 +94,47 @@ def test_packing_twice_does_nothing_more(repository: Repository) -> None:
     assert (again.snapshot, again.chunks, again.packs) == (None, 0, 0)
     assert repository.lookup_branch("main") == tip
     assert keys(repository.store, "") == stored
+
+
+def put_together(
+    repository: Repository, path: NodePath, *chunks: tuple[tuple[int, ...], int]
+) -> None:
+    """Chunks of so many bytes, in one object, by one commit."""
+    session, name = repository.writable_session("main"), ChunkId.random()
+    sizes = [size for _, size in chunks]
+    repository.store.put(chunk_key(name), b"".join(bytes([size]) * size for size in sizes))
+    starts = np.cumsum(sizes) - sizes
+    ids = np.frombuffer(name.raw * len(chunks), dtype=np.uint8).reshape(-1, 12)
+    index = np.array([each for each, _ in chunks], dtype=np.uint32)
+    session.set_chunk_refs(path, ChunkRefs.native(index, ids, starts, sizes))
+    session.commit("together")
+
+
+def test_packs_of_a_few_chunks_are_put_together_too(repository: Repository) -> None:
+    packed(repository)
+    for row in range(2):
+        put_together(repository, LARGE, *(((row + 6, column), 20) for column in (4, 5)))
+    before, plan = contents_of(repository), planned(repository)
+    assert (plan.packs, len(plan.chunks), plan.bytes) == (1, 4, 80)
+    pack(repository, plan)
+    assert contents_of(repository) == before
+    assert [payload(repository, LARGE, 6 + k // 2, 4 + k % 2).offset for k in range(4)] == [
+        0, 20, 40, 60,
+    ]  # fmt: skip
+    assert packed(repository).snapshot is None
+
+
+def test_what_is_left_of_a_pack_is_packed_again(repository: Repository) -> None:
+    packed(repository)
+    session = repository.writable_session("main")
+    for number in [*range(1, 10), *range(11, 20)]:
+        session.set_chunk(LARGE, divmod(number, 6), b"n" * 3000)
+    session.commit("most of two packs is old")
+    plan = planned(repository)
+    assert (plan.packs, plan.chunks.offset.tolist()) == (1, [0, 0])
+    pack(repository, plan)
+    assert payload(repository, LARGE, 0, 0).chunk_id == payload(repository, LARGE, 1, 4).chunk_id
+    assert packed(repository).snapshot is None
 
 
 def test_a_chunk_that_is_alone_is_not_copied(repository: Repository) -> None:
