@@ -62,6 +62,8 @@ class Life:
         if self.spec_version == 2:
             everything += [self.amend, self.amend, self.move, self.move, self.detached]
             everything += [self.describe, self.flag]
+        if self.spec_version == 2 and self.module.__name__ == "frazil":
+            everything += [self.squash, self.revert, self.rewrite, self.pack, self.purge]
         for _ in range(steps):
             self.draw.choice(everything)()
         return self
@@ -267,6 +269,42 @@ class Life:
 
     def flag(self) -> None:
         self._repo().set_feature_flag("delete_tag", self.draw.choice([True, None]))
+
+    # frazil's own
+
+    def squash(self) -> None:
+        repo = self._repo()
+        ids = [info.id for info in repo.ancestry(branch="main")]
+        if len(ids) > 2:
+            last = self.draw.randrange(len(ids) - 2)
+            first = self.draw.randrange(last, len(ids) - 1)
+            repo.squash(ids[first], ids[last], branch="main", message="squashed")
+
+    def revert(self) -> None:
+        repo = self._repo()
+        ids = [info.id for info in repo.ancestry(branch="main")]
+        if len(ids) > 1:
+            with contextlib.suppress(self.module.IcechunkError):  # conflicts, moves
+                repo.revert(self.draw.choice(ids[:-1]), branch="main")
+        self._look_again()
+
+    def rewrite(self) -> None:
+        method = self.draw.choice(["new_commit", "amend"])
+        with contextlib.suppress(self.module.IcechunkError):  # nothing to amend
+            self._repo().rewrite_manifests("rewritten", branch="main", commit_method=method)
+
+    def pack(self) -> None:
+        self._repo().pack(branch="main", small_bytes=1000, pack_bytes=4000)
+
+    def purge(self) -> None:
+        if self.arrays:
+            self._repo().purge_path(f"/{self.draw.choice(sorted(self.arrays))}")
+        self._look_again()
+
+    def _look_again(self) -> None:
+        nodes = self._repo().readonly_session("main").engine.nodes()
+        found = {node.path.text[1:]: node.array.shape for node in nodes if node.array is not None}
+        self.arrays = {path: shape for path, shape in found.items() if path != "virtual"}
 
     def expire(self) -> None:
         repo = self._repo()

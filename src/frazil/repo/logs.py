@@ -21,6 +21,30 @@ def united(snapshot: SnapshotId, logs: Sequence[TransactionLog]) -> TransactionL
     )
 
 
+def collapsed(log: TransactionLog) -> TransactionLog:
+    """The same as one commit records it: each node in one list, and what came and went in none."""
+    new = ids_in(log.new_groups, log.new_arrays)
+    gone = ids_in(log.deleted_groups, log.deleted_arrays)
+    both = new | gone
+    lists = {
+        name: _without(ids, both if name.startswith("updated") else new & gone)
+        for name, ids in log.node_lists()
+    }
+    return TransactionLog(
+        id=log.id,
+        **lists,
+        updated_chunks={
+            node: index for node, index in log.updated_chunks.items() if node not in new & gone
+        },
+        moved=tuple(move for move in log.moved if move.node_id not in both),
+    )
+
+
+def _without(ids: npt.NDArray[np.uint8], left_out: set[NodeId]) -> npt.NDArray[np.uint8]:
+    kept = [NodeId(raw.tobytes()) not in left_out for raw in ids]
+    return ids[np.array(kept, dtype=np.bool_)]
+
+
 def ids_in(*columns: npt.NDArray[np.uint8]) -> set[NodeId]:
     """The nodes that (n, 8) columns list."""
     return {NodeId(raw.tobytes()) for column in columns for raw in column}

@@ -23,7 +23,7 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
 from frazil.repo.entries import entry_of
 from frazil.repo.history import SnapshotRecord
-from frazil.repo.logs import united
+from frazil.repo.logs import collapsed, united
 from frazil.repo.merge_base import MERGED, merged_by, with_notes
 from frazil.repo.repository import Repository
 
@@ -127,7 +127,7 @@ def _squashed(
             message=request.message,
             metadata=with_notes(metadata, notes),
         ),
-        log=united(new_id, files.fetch_logs(logs)),
+        log=collapsed(united(new_id, files.fetch_logs(logs))),
         pruned_logs=info.snapshots.pruned_logs(rows[0]),
     )
 

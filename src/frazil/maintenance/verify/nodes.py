@@ -66,7 +66,7 @@ def check_nodes(
                     ManifestUse(manifest, ids[row], texts[row], num_chunks, extents, key, kept)
                     for manifest, num_chunks, extents in used
                 ]
-        elif kind == NODE_GROUP and seen.is_new(b"group", document):
+        elif kind == NODE_GROUP and seen.is_new(b"group", paths[row], document):
             problems += check_group(key, texts[row], document)
     manifests = data.variants[NODE_ARRAY].tables("manifests").rows.struct("object_id").values
     return NodeFacts(table.struct("id").values, paths, is_array, ndim, manifests), uses

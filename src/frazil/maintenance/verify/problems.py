@@ -10,6 +10,15 @@ from frazil.maintenance.verify.kinds import KINDS, Severity
 
 type Rows = npt.NDArray[np.int64]
 
+OF_NODES = {  # the same in every snapshot that has the node as it is
+    "zarr-metadata-invalid",
+    "zarr-node-type",
+    "zarr-shape",
+    "zarr-dimension-names",
+    "extents-dimensions",
+    "extents-invalid",
+    "extents-overlap",
+}
 MOST_ROWS = 100  # of one kind in one array of one file; the rest is counted
 
 
@@ -77,6 +86,19 @@ def problems_of_rows(
     if rest > 0:
         found.append(Problem(kind, place, f"and {rest} more", rest))
     return found
+
+
+def first_of_each(problems: Iterable[Problem]) -> list[Problem]:
+    """Without what was said of the same node before, of an earlier snapshot."""
+    seen = set[tuple[str, str | None, str]]()
+    kept = []
+    for each in problems:
+        fact = each.kind, each.place.node, each.text
+        if each.kind in OF_NODES and fact in seen:
+            continue
+        seen.add(fact)
+        kept.append(each)
+    return kept
 
 
 def worst_first(problems: Iterable[Problem]) -> list[Problem]:

@@ -31,7 +31,7 @@ from frazil.maintenance.verify.files import (
 from frazil.maintenance.verify.history import Entry
 from frazil.maintenance.verify.listing import Listing, list_everything
 from frazil.maintenance.verify.manifest import RefCounts
-from frazil.maintenance.verify.problems import Problem, worst_first
+from frazil.maintenance.verify.problems import Problem, first_of_each, worst_first
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
@@ -107,7 +107,7 @@ def report_of(
     parts: Sequence[ManifestsChecked],
 ) -> VerifyReport:
     chunk_ids, counts = GrowingIdSet(), RefCounts()
-    problems = [*plan.problems, *snapshot_problems]
+    problems = [*plan.problems, *first_of_each(snapshot_problems)]
     for part in parts:
         problems += part.problems
         counts += part.counts

@@ -79,12 +79,12 @@ class ManifestTask:
 def manifest_tasks(
     uses: Iterable[ManifestUse], listed: Iterable[ListedManifest]
 ) -> list[ManifestTask]:
-    """In order of id. The witness of a fact is the first snapshot by name, whoever found it."""
+    """In order of id. Of those who say the same the first is kept, as the one to name."""
     by_use: dict[tuple[bytes, bytes, tuple[int, ...], bytes], ManifestUse] = {}
-    for use in sorted(uses, key=lambda each: each.snapshot):
+    for use in uses:
         by_use.setdefault((use.manifest, use.node_id, use.num_chunks, use.raw_extents), use)
     by_list: dict[tuple[bytes, int, int], ListedManifest] = {}
-    for each in sorted(listed, key=lambda each: each.snapshot):
+    for each in listed:
         by_list.setdefault((each.manifest, each.size_bytes, each.num_refs), each)
     found: dict[bytes, tuple[list[ManifestUse], list[ListedManifest]]] = {}
     for use in by_use.values():
