@@ -1,12 +1,12 @@
 """What collecting garbage needs of snapshots and manifests, without the rest of them."""
 
-from collections.abc import Buffer
+from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.decode import decode
+from frazil.flatbuf.decode import decode_batch
 from frazil.flatbuf.schema import Field, TableSchema, TableVector
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
@@ -14,7 +14,7 @@ from frazil.format.snapshot import MANIFEST_FILE_INFO
 from frazil.ids import ChunkId
 
 
-def _only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
+def only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
     """The table with these fields only, some of them of tables that are cut down as well."""
     fields = [
         Field(
@@ -29,10 +29,10 @@ def _only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
     return TableSchema(schema.name, tuple(fields))
 
 
-_REF = _only(CHUNK_REF, chunk_id=None)
-_ARRAY = _only(ARRAY_MANIFEST, refs=TableVector(_REF))
-_MANIFEST = _only(MANIFEST, arrays=TableVector(_ARRAY))
-_SNAPSHOT = _only(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
+_REF = only(CHUNK_REF, chunk_id=None)
+_ARRAY = only(ARRAY_MANIFEST, refs=TableVector(_REF))
+_MANIFEST = only(MANIFEST, arrays=TableVector(_ARRAY))
+_SNAPSHOT = only(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,28 +54,45 @@ class ManifestFiles:
         return ManifestFiles(self.ids[rows], self.size_bytes[rows], self.num_refs[rows])
 
 
-def decode_manifest_files(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> ManifestFiles:
-    """Of a snapshot file of either version; its nodes are not looked at."""
-    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
-    root = decode(envelope.data, _SNAPSHOT)
-    newer = root.tables("manifest_files_v2")
-    if newer.present[0]:
-        rows = newer.rows
-        return ManifestFiles(
-            rows.struct("id").values,
-            rows.scalar("size_bytes").values,
-            rows.scalar("num_chunk_refs").values,
-        )
-    older = np.ascontiguousarray(root.vector("manifest_files").values)
-    records = older.view(MANIFEST_FILE_INFO).reshape(-1)
-    return ManifestFiles(older[:, :12], records["size_bytes"], records["num_chunk_refs"])
+def decode_manifest_files(
+    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
+) -> list[ManifestFiles]:
+    """Of snapshot files of either version; their nodes are not looked at.
+
+    Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
+    """
+    payloads = [decode_envelope(data, FileType.SNAPSHOT, max_size=max_size).data for data in files]
+    if not payloads:
+        return []
+    root = decode_batch(payloads, _SNAPSHOT)
+    newer, older = root.tables("manifest_files_v2"), root.vector("manifest_files")
+    rows = newer.rows
+    listed = ManifestFiles(
+        rows.struct("id").values,
+        rows.scalar("size_bytes").values,
+        rows.scalar("num_chunk_refs").values,
+    )
+    records = np.ascontiguousarray(older.values).view(MANIFEST_FILE_INFO).reshape(-1)
+    structs = ManifestFiles(older.values[:, :12], records["size_bytes"], records["num_chunk_refs"])
+    return [
+        listed.take(slice(int(newer.splits[at]), int(newer.splits[at + 1])))
+        if newer.present[at]
+        else structs.take(slice(int(older.splits[at]), int(older.splits[at + 1])))
+        for at in range(len(root))
+    ]
 
 
-def decode_chunk_ids(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> npt.NDArray[np.uint8]:
-    """Ids of the chunk objects that a manifest refers to, (m, 12), repeated where it repeats."""
-    envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)
-    del data
-    refs = decode(envelope.data, _MANIFEST).tables("arrays").rows.tables("refs").rows
+def decode_chunk_ids(
+    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
+) -> npt.NDArray[np.uint8]:
+    """Ids of the chunk objects that manifests refer to, (m, 12), repeated where they repeat.
+
+    Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
+    """
+    payloads = [decode_envelope(data, FileType.MANIFEST, max_size=max_size).data for data in files]
+    if not payloads:
+        return np.zeros((0, ChunkId.size), np.uint8)
+    refs = decode_batch(payloads, _MANIFEST).tables("arrays").rows.tables("refs").rows
     column = refs.struct("chunk_id")
     found = column.values if column.present.all() else column.values[column.present]
     return np.ascontiguousarray(found).reshape(-1, ChunkId.size)

@@ -12,7 +12,8 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import InvalidInputError, ReadOnlyError
+from frazil.errors import FormatError, InvalidInputError, ReadOnlyError
+from frazil.format.generation import CURRENT
 from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId, format_ids
@@ -129,6 +130,13 @@ def expire(repository: Repository, request: ExpireRequest) -> ExpirePlan:
 
 
 def require_writable(repository: Repository, *, doing: str) -> None:
+    """Raises ReadOnlyError, and FormatError for generations before version 1."""
+    if repository.generation not in CURRENT:
+        raise FormatError(
+            f"{doing} needs a repository of version 1 or 2, and this one is of generation"
+            f" {repository.generation}: migrate it first",
+            kind="unsupported-spec-version",
+        )
     if not repository.store.writable:
         raise ReadOnlyError(
             f"the storage is read-only: {doing} is not possible", kind="read-only-storage"

@@ -23,6 +23,7 @@ from frazil.format.chunk_ids import ManifestFiles
 from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.id_sets import Ids, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, list_files
+from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows, root_rows, united
 from frazil.maintenance.retained import adoptions, nearest_of
 from frazil.repo.repository import Repository
@@ -49,7 +50,7 @@ class GarbageWork(Protocol):
         """What these snapshots list."""
         ...
 
-    def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> IdSet:
+    def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> KeySet:
         """What these manifests refer to; of that, only what is `among` the ids given."""
         ...
 
@@ -57,7 +58,7 @@ class GarbageWork(Protocol):
         """What these manifests refer to, each once, and how large it is at least."""
         ...
 
-    def unkept(self, kind: FileKind, keep: IdSet, cutoff_us: int) -> Listing:
+    def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         """Files of a kind that are older and not kept."""
         ...
 
@@ -67,9 +68,9 @@ class Kept:
     snapshots: IdSet
     logs: IdSet
     manifests: IdSet
-    chunks: IdSet
+    chunks: KeySet
 
-    def of(self, kind: FileKind) -> IdSet:
+    def of(self, kind: FileKind) -> IdSet | KeySet:
         match kind:
             case FileKind.SNAPSHOT:
                 return self.snapshots
@@ -85,7 +86,7 @@ class Kept:
             IdSet.union([self.snapshots, other.snapshots]),
             IdSet.union([self.logs, other.logs]),
             IdSet.union([self.manifests, other.manifests]),
-            IdSet.union([self.chunks, other.chunks]),
+            KeySet.union([self.chunks, other.chunks]),
         )
 
     @property
@@ -243,7 +244,7 @@ def _find_incrementally(
     }
 
 
-def _unkept(files: Listing, keep: IdSet, cutoff_us: int) -> Listing:
+def _unkept(files: Listing, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
     return files.take((files.created_at_us < cutoff_us) & ~keep.contains(files.ids))
 
 

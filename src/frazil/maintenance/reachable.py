@@ -11,17 +11,21 @@ raises: whoever deletes what is not reachable must not guess.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import batched
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import MANIFESTS, SNAPSHOTS
+from frazil.assets.old_files import OldFiles
+from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
 from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_manifest_files
+from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
-from frazil.ids import format_ids
-from frazil.maintenance.id_sets import GrowingIdSet, IdSet, ascending, halves
+from frazil.ids import ManifestId, SnapshotId, format_ids
+from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
 from frazil.objectstore.protocol import Data
 
 type Progress = Callable[[str, int, int], None]
@@ -29,6 +33,9 @@ type Progress = Callable[[str, int, int], None]
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about
 _UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down
+_SNAPSHOTS_TOGETHER = 32
+_BYTES_TOGETHER = 1 << 18  # of manifests: larger ones gain nothing by company
+_DECODED_TOGETHER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +43,8 @@ class Budget:
     """How much is in memory, and in flight, at a time."""
 
     snapshots: int = 256
-    compressed_bytes: int = 64 << 20  # of manifests
-    decoded_bytes: int = 512 << 20  # of manifests, about
+    compressed_bytes: int = 16 << 20  # of manifests
+    decoded_bytes: int = 32 << 20  # of manifests, about
 
     def limited(
         self,
@@ -100,9 +107,14 @@ def manifests_by_snapshot(
     """What each snapshot lists, in the order given, some of them at a time."""
     at_once = (budget or Budget()).snapshots
     names = format_ids(snapshots)
-    load = partial(_load, files, SNAPSHOTS, decode_manifest_files)
     for start in range(0, len(names), at_once):
-        yield files.pool.map(load, names[start : start + at_once])
+        some = names[start : start + at_once]
+        if isinstance(files, OldFiles):
+            yield files.pool.map(partial(_listed_of_old, files), some)
+        else:
+            load = partial(load_together, files, SNAPSHOTS, decode_manifest_files)
+            groups = list(batched(some, _SNAPSHOTS_TOGETHER))
+            yield [each for group in files.pool.map(load, groups) for each in group]
         if progress is not None:
             progress("reading snapshots", min(start + at_once, len(names)), len(names))
 
@@ -131,11 +143,51 @@ def chunks_of(
 ) -> IdSet:
     """The chunk objects that these manifests refer to."""
     found = GrowingIdSet()
-    for _, ids in read_manifests(
-        files, manifests, decode_chunk_ids, budget=budget, progress=progress
-    ):
+    for _, ids in read_chunk_ids(files, manifests, budget=budget, progress=progress):
         found.add(ids)
     return found.done()
+
+
+def read_chunk_ids(
+    files: Files,
+    manifests: ManifestFiles,
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[slice, Ids]]:
+    """Rows of some manifests, and the ids of the chunk objects that they refer to."""
+    if not isinstance(files, OldFiles):
+        yield from read_together(
+            files, manifests, decode_chunk_ids, budget=budget, progress=progress
+        )
+        return
+    for row, raw in enumerate(manifests.ids):
+        for refs in files.fetch_manifest(ManifestId(raw.tobytes())).arrays.values():
+            yield slice(row, row + 1), refs.chunk_id[refs.kind == RefKind.NATIVE]
+
+
+def read_together[T](
+    files: Files,
+    manifests: ManifestFiles,
+    decode: Callable[[Sequence[Data]], T],
+    *,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[slice, T]]:
+    """Rows and contents of manifests, in the order given, small ones decoded together.
+
+    A batch of them, as large as the budget says, is in memory.
+    """
+    names, allowed = format_ids(manifests.ids), budget or Budget()
+    together = Budget(compressed_bytes=_BYTES_TOGETHER, decoded_bytes=_DECODED_TOGETHER)
+    for start, stop in batches(manifests, allowed):
+        part = manifests.take(slice(start, stop))
+        groups = [slice(start + a, start + b) for a, b in batches(part, together)]
+        load = partial(load_together, files, MANIFESTS, decode)
+        found = files.pool.map(load, [tuple(names[rows]) for rows in groups])
+        yield from zip(groups, found, strict=True)
+        if progress is not None:
+            progress("reading manifests", stop, len(names))
 
 
 def read_manifests[T](
@@ -170,6 +222,29 @@ def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int
         stop = max(stop, start + 1)
         yield start, stop
         start = stop
+
+
+def _listed_of_old(files: OldFiles, name: str) -> ManifestFiles:
+    found = files.fetch_snapshot(SnapshotId.parse(name)).manifest_files
+    return ManifestFiles(
+        np.frombuffer(b"".join(file.id.raw for file in found), np.uint8).reshape(-1, 12),
+        np.array([file.size_bytes for file in found], np.uint64),
+        np.array([file.num_refs for file in found], np.uint32),
+    )
+
+
+def load_together[T](
+    files: Files, folder: str, decode: Callable[[Sequence[Data]], T], names: Sequence[str]
+) -> T:
+    """Errors name the file they are about."""
+    data = [files.store.get(folder + name).data for name in names]
+    try:
+        return decode(data)
+    except FormatError:
+        for name, each in zip(names, data, strict=True):
+            with naming(folder + name):
+                decode([each])
+        raise
 
 
 def _load[T](files: Files, folder: str, decode: Callable[[Data], T], name: str) -> T:

@@ -6,38 +6,39 @@ inline     bytes of chunks inside manifests, once for each manifest
 exclusive  what would be freed, or no longer needed, if one ref, or one array, were gone
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.files import Files
+from frazil.assets.old_files import OldFiles
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_ids import ManifestFiles
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.nodes import raw_ids
 from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
-from frazil.ids import NodeId, SnapshotId
+from frazil.format.storage_refs import StorageRefs, decode_storage_refs
+from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import Ids
+from frazil.maintenance.key_sets import DistinctSum
 from frazil.maintenance.reachable import (
     Budget,
     Progress,
     ids_of_rows,
     manifests_by_snapshot,
+    manifests_of,
     reachable_rows,
-    read_manifests,
+    read_together,
     root_rows,
     united,
 )
+from frazil.maintenance.storage_keys import id_keys, pieces_of
 from frazil.maintenance.tally import OwnerSets, Pieces, Tally, bytes_by_owner
 from frazil.repo.repository import Repository
 
 KINDS = (RefKind.NATIVE, RefKind.VIRTUAL, RefKind.INLINE)
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-_MIX_LATER = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,14 @@ class Counting:
         self.references = 0
         self._tallies = {kind: Tally(refs, self.arrays) for kind in KINDS}
 
-    def add(self, manifest: Manifest, refs: int) -> None:
-        raw = np.frombuffer(manifest.id.raw, np.uint8)
-        for node, found in manifest.arrays.items():
-            number = self.nodes.setdefault(node, len(self.nodes))
-            arrays = self.arrays.code(frozenset([number]))
-            self.references += len(found)
-            for kind, ids, sizes in pieces_of(found, raw, number):
-                self.tally(kind).add(Pieces.of(ids, sizes, refs=refs, arrays=arrays))
+    def add(self, found: StorageRefs, refs: npt.NDArray[np.int32]) -> None:
+        """`refs` has a number for each of the manifests."""
+        self.references += len(found)
+        numbers = [self.nodes.setdefault(node, len(self.nodes)) for node in found.nodes]
+        for at, kind, keys, sizes in pieces_of(found):
+            arrays = self.arrays.code(frozenset([numbers[at]]))
+            owner = int(refs[found.manifest[at]])
+            self.tally(kind).add(Pieces.of(keys, sizes, refs=owner, arrays=arrays))
 
     def tally(self, kind: RefKind) -> Tally:
         return self._tallies[kind]
@@ -129,9 +130,7 @@ class Counting:
         )
         for kind, some in pieces:
             if len(some):
-                recoded = Pieces(
-                    some.high, some.low, some.size_bytes, refs[some.refs], arrays[some.arrays]
-                )
+                recoded = Pieces(some.keys, some.size_bytes, refs[some.refs], arrays[some.arrays])
                 self.tally(kind).add(recoded)
 
 
@@ -144,16 +143,17 @@ def plan_stats(
     rows = reachable_rows(info, root_rows(info))
     codes = [masks[int(row)] for row in rows]
     snapshots = ids_of_rows(info, rows)
-    tally, counts, at = Tally(sets, OwnerSets([frozenset()])), list[ManifestFiles](), 0
+    tally, found, at = Tally(sets, OwnerSets([frozenset()])), ManifestFiles.none(), 0
     for some in manifests_by_snapshot(
         repository.files, snapshots, budget=budget, progress=progress
     ):
         for each in some:
-            tally.add(Pieces.of(each.ids, each.size_bytes, refs=codes[at]))
+            tally.add(Pieces.of(id_keys(each.ids), each.size_bytes, refs=codes[at]))
             at += 1
-        counts = [united([*counts, *some])]
-    manifests = united([ManifestFiles.none(), *counts])  # in the order of the tally
-    return Ownership(names, sets, manifests, tally.done().refs, snapshots)
+        found = united([found, *some])
+    owned = tally.done()
+    refs = owned.refs[np.searchsorted(owned.keys, id_keys(found.ids))]
+    return Ownership(names, sets, found, refs, snapshots)
 
 
 def count(
@@ -164,11 +164,24 @@ def count(
     progress: Progress | None = None,
 ) -> Counting:
     counting = Counting(owned.sets)
-    for row, manifest in read_manifests(
-        repository.files, owned.manifests, decode_manifest, budget=budget, progress=progress
-    ):
-        counting.add(manifest, int(owned.refs[row]))
+    for rows, found in read_storage_refs(repository.files, owned.manifests, budget, progress):
+        counting.add(found, owned.refs[rows])
     return counting
+
+
+def read_storage_refs(
+    files: Files, manifests: ManifestFiles, budget: Budget | None, progress: Progress | None
+) -> Iterator[tuple[slice, StorageRefs]]:
+    if isinstance(files, OldFiles):
+        for row, raw in enumerate(manifests.ids):
+            yield (
+                slice(row, row + 1),
+                StorageRefs.of(files.fetch_manifest(ManifestId(raw.tobytes()))),
+            )
+        return
+    yield from read_together(
+        files, manifests, decode_storage_refs, budget=budget, progress=progress
+    )
 
 
 def summed(repository: Repository, owned: Ownership, counting: Counting) -> StorageStats:
@@ -200,55 +213,15 @@ def storage_stats(
 def chunk_totals(
     repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
 ) -> Bytes:
-    """Bytes of each kind, without asking whose they are."""
-    owned = plan_stats(repository, budget=budget, progress=progress)
-    owned = replace(owned, sets=OwnerSets([frozenset()]), refs=np.zeros_like(owned.refs))
-    counting = count(repository, owned, budget=budget, progress=progress)
-    return _bytes(int(counting.tally(kind).done().size_bytes.sum()) for kind in KINDS)
-
-
-def pieces_of(
-    refs: ChunkRefs, manifest: npt.NDArray[np.uint8], number: int
-) -> Iterable[tuple[RefKind, Ids, npt.NDArray[np.uint64]]]:
-    """Keys and sizes of what references of each kind lead to."""
-    native = refs.kind == RefKind.NATIVE
-    if native.any():
-        rows = refs if native.all() else refs.take(np.flatnonzero(native))
-        ids, moved = rows.chunk_id, rows.offset != 0
-        if moved.any():  # part of a pack: a piece for each place in it
-            ids = ids.copy()
-            ids[moved] = _mixed(ids[moved], rows.offset[moved])
-        yield RefKind.NATIVE, ids, rows.length
-    virtual = refs.kind == RefKind.VIRTUAL
-    if virtual.any():
-        rows = refs if virtual.all() else refs.take(np.flatnonzero(virtual))
-        places = _fingerprints(rows)
-        yield RefKind.VIRTUAL, _mixed(_mixed(places, rows.offset), rows.length), rows.length
-    inline = refs.kind == RefKind.INLINE
-    if inline.any():
-        size = refs.length[inline].sum(dtype=np.uint64, keepdims=True)
-        own = _mixed(manifest.reshape(1, 12), np.array([number], np.uint64))
-        yield RefKind.INLINE, own, size
-
-
-def _fingerprints(refs: ChunkRefs) -> Ids:
-    """Of the location of each virtual reference."""
-    codes, strings = refs.location.codes, refs.location.strings
-    digests = [blake2b(each, digest_size=12).digest() for each in strings.to_list()]
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 12)[codes]
-
-
-def _mixed(ids: Ids, numbers: npt.NDArray[np.uint64]) -> Ids:
-    """Other ids: different ones for different pairs, but for accidents of 1 in 2**90 or so."""
-    scattered = numbers * _MIX
-    scattered ^= scattered >> np.uint64(31)
-    scattered *= _MIX_LATER
-    mask = np.empty((len(ids), 12), np.uint8)
-    mask[:, :8] = scattered.view(np.uint8).reshape(-1, 8)
-    later = ((scattered ^ numbers) * _MIX_LATER) >> np.uint64(32)
-    mask[:, 8:] = later.astype(np.uint32).view(np.uint8).reshape(-1, 4)
-    spread: Ids = np.roll(np.ascontiguousarray(ids), 5, axis=1) ^ mask
-    return spread
+    """Bytes of each kind, without asking whose they are: eight bytes of memory for each piece."""
+    info, files = repository.repo_info(), repository.files
+    snapshots = ids_of_rows(info, reachable_rows(info, root_rows(info)))
+    manifests = manifests_of(files, snapshots, budget=budget, progress=progress)
+    sums = {kind: DistinctSum() for kind in KINDS}
+    for _, found in read_storage_refs(files, manifests, budget, progress):
+        for _, kind, keys, sizes in pieces_of(found):
+            sums[kind].add(keys, sizes)
+    return _bytes(sums[kind].done() for kind in KINDS)
 
 
 def _ref_sets(

@@ -1,7 +1,7 @@
 """Bytes counted once, however many references lead to them, and who they belong to.
 
-Each row is a piece of storage: a key of twelve bytes, its size, and its owners: two sets, of refs
-and of arrays. Few different sets occur, so a row holds the number of its set.
+Each row is a piece of storage: a key, its size, and its owners: two sets, of refs and of arrays.
+Few different sets occur, so a row holds the number of its set.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.maintenance.id_sets import Ids, halves
+from frazil.maintenance.key_sets import Keys
 
 type Codes = npt.NDArray[np.int32]
+type Sizes = npt.NDArray[np.uint64]
 
 _PENDING = 1 << 18
 
@@ -52,60 +53,44 @@ class OwnerSets:
 class Pieces:
     """Pieces of storage, as columns."""
 
-    high: npt.NDArray[np.uint64]  # (n,) of the key, as in an IdSet
-    low: npt.NDArray[np.uint32]  # (n,)
-    size_bytes: npt.NDArray[np.uint64]  # (n,)
+    keys: Keys  # (n,)
+    size_bytes: Sizes  # (n,)
     refs: Codes  # (n,)
     arrays: Codes  # (n,)
 
     @classmethod
-    def of(
-        cls,
-        ids: Ids,
-        size_bytes: npt.NDArray[np.uint64],
-        *,
-        refs: int | Codes = 0,
-        arrays: int | Codes = 0,
-    ) -> "Pieces":
-        high, low = halves(ids)
-        count = len(high)
+    def of(cls, keys: Keys, size_bytes: Sizes, *, refs: int = 0, arrays: int = 0) -> "Pieces":
+        """All of the same owners."""
+        count = len(keys)
         return cls(
-            high,
-            low,
+            keys,
             size_bytes.astype(np.uint64, copy=False),
-            np.broadcast_to(np.asarray(refs, np.int32), (count,)),
-            np.broadcast_to(np.asarray(arrays, np.int32), (count,)),
+            np.broadcast_to(np.int32(refs), (count,)),
+            np.broadcast_to(np.int32(arrays), (count,)),
         )
 
     @classmethod
     def empty(cls) -> "Pieces":
-        return cls.of(np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64))
+        return cls.of(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
 
     @classmethod
     def concat(cls, parts: Sequence["Pieces"]) -> "Pieces":
         return cls(
-            np.concatenate([part.high for part in parts]),
-            np.concatenate([part.low for part in parts]),
+            np.concatenate([part.keys for part in parts]),
             np.concatenate([part.size_bytes for part in parts]),
             np.concatenate([part.refs for part in parts]),
             np.concatenate([part.arrays for part in parts]),
         )
 
     def __len__(self) -> int:
-        return len(self.high)
+        return len(self.keys)
 
-    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Pieces":
-        return Pieces(
-            self.high[rows],
-            self.low[rows],
-            self.size_bytes[rows],
-            self.refs[rows],
-            self.arrays[rows],
-        )
+    def take(self, rows: npt.NDArray[np.int64]) -> "Pieces":
+        return Pieces(self.keys[rows], self.size_bytes[rows], self.refs[rows], self.arrays[rows])
 
     @property
     def nbytes(self) -> int:
-        return 28 * len(self)
+        return 24 * len(self)
 
 
 class Tally:
@@ -126,6 +111,7 @@ class Tally:
             self._settle()
 
     def done(self) -> Pieces:
+        """In ascending order of keys."""
         self._settle()
         if not self._settled:
             return Pieces.empty()
@@ -141,47 +127,50 @@ class Tally:
         while self._settled and len(self._settled[-1]) <= 2 * len(new):
             new = self._distinct(Pieces.concat([self._settled.pop(), new]))
         self._settled.append(new)
-        self.peak_bytes = max(self.peak_bytes, sum(each.nbytes for each in self._settled))
+        self.peak_bytes = max(self.peak_bytes, 2 * sum(each.nbytes for each in self._settled))
 
     def _distinct(self, pieces: Pieces) -> Pieces:
-        order = np.lexsort((pieces.arrays, pieces.refs, pieces.low, pieces.high))
-        pieces = pieces.take(order.astype(np.int64, copy=False))
-        is_new, differs = _first_of_equals(pieces)
-        starts = np.flatnonzero(is_new)
-        if len(starts) == len(pieces):
+        pieces = pieces.take(np.argsort(pieces.keys).astype(np.int64, copy=False))
+        is_new = np.ones(len(pieces), np.bool_)
+        np.not_equal(pieces.keys[1:], pieces.keys[:-1], out=is_new[1:])
+        if bool(is_new.all()):
             return pieces
+        starts = np.flatnonzero(is_new)
         kept = pieces.take(starts)
-        refs, arrays = kept.refs.copy(), kept.arrays.copy()
-        # Further owners of the same piece: as many rounds as one piece has kinds of owners.
+        refs, arrays = self._owners(pieces, is_new, kept)
+        return Pieces(kept.keys, np.maximum.reduceat(pieces.size_bytes, starts), refs, arrays)
+
+    def _owners(
+        self, pieces: Pieces, is_new: npt.NDArray[np.bool_], kept: Pieces
+    ) -> tuple[Codes, Codes]:
+        """Of each piece to be kept: all owners of those that are the same."""
+        refs, arrays = kept.refs, kept.arrays
         group = np.cumsum(is_new) - 1
-        rows = np.flatnonzero(~is_new & differs)
-        while len(rows):
-            owner = group[rows]
-            first = np.ones(len(rows), np.bool_)
-            first[1:] = owner[1:] != owner[:-1]
-            now, place = rows[first], owner[first]
-            refs[place] = self.refs.union(refs[place], pieces.refs[now])
-            arrays[place] = self.arrays.union(arrays[place], pieces.arrays[now])
-            rows = rows[~first]
-        sizes = np.maximum.reduceat(pieces.size_bytes, starts)
-        return Pieces(kept.high, kept.low, sizes, refs, arrays)
-
-
-def _first_of_equals(
-    pieces: Pieces,
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Of each row, which is sorted, whether its key, and whether key or owners, are new."""
-    is_new = np.ones(len(pieces), np.bool_)
-    is_new[1:] = pieces.high[1:] != pieces.high[:-1]
-    is_new[1:] |= pieces.low[1:] != pieces.low[:-1]
-    differs = is_new.copy()
-    differs[1:] |= pieces.refs[1:] != pieces.refs[:-1]
-    differs[1:] |= pieces.arrays[1:] != pieces.arrays[:-1]
-    return is_new, differs
+        rows = np.flatnonzero((pieces.refs != refs[group]) | (pieces.arrays != arrays[group]))
+        if not len(rows):
+            return refs, arrays
+        refs, arrays = refs.copy(), arrays.copy()
+        # The owners that one piece has besides: each only once, then one of them a round.
+        place, other = group[rows], pieces.take(rows)
+        order = np.lexsort((other.arrays, other.refs, place))
+        place, other = place[order], other.take(order)
+        differs = np.ones(len(place), np.bool_)
+        differs[1:] = place[1:] != place[:-1]
+        differs[1:] |= other.refs[1:] != other.refs[:-1]
+        differs[1:] |= other.arrays[1:] != other.arrays[:-1]
+        place, other = place[differs], other.take(np.flatnonzero(differs))
+        while len(place):
+            first = np.ones(len(place), np.bool_)
+            first[1:] = place[1:] != place[:-1]
+            at, now = place[first], np.flatnonzero(first)
+            refs[at] = self.refs.union(refs[at], other.refs[now])
+            arrays[at] = self.arrays.union(arrays[at], other.arrays[now])
+            place, other = place[~first], other.take(np.flatnonzero(~first))
+        return refs, arrays
 
 
 def bytes_by_owner(
-    codes: Codes, size_bytes: npt.NDArray[np.uint64], owners: OwnerSets, count: int
+    codes: Codes, size_bytes: Sizes, owners: OwnerSets, count: int
 ) -> tuple[list[int], list[int]]:
     """Of each of `count` owners: the bytes it has, and those of them that no other has."""
     by_set = np.zeros(len(owners.sets), np.uint64)

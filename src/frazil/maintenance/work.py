@@ -5,12 +5,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frazil.assets.files import Files
-from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids
+from frazil.format.chunk_ids import ManifestFiles
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.payloads import RefKind
-from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, halves
+from frazil.maintenance.id_sets import Ids, IdSet, halves
 from frazil.maintenance.inventory import FileKind, Inventory, Listing
-from frazil.maintenance.reachable import Budget, Progress, manifests_of, read_manifests
+from frazil.maintenance.key_sets import GrowingKeySet, KeySet
+from frazil.maintenance.reachable import (
+    Budget,
+    Progress,
+    manifests_of,
+    read_chunk_ids,
+    read_manifests,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +30,12 @@ class LocalWork:
     def manifests(self, snapshots: Ids) -> ManifestFiles:
         return manifests_of(self.files, snapshots, budget=self.budget, progress=self.progress)
 
-    def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> IdSet:
-        found = GrowingIdSet()
-        for _, ids in read_manifests(
-            self.files, manifests, decode_chunk_ids, budget=self.budget, progress=self.progress
+    def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> KeySet:
+        found = GrowingKeySet()
+        for _, ids in read_chunk_ids(
+            self.files, manifests, budget=self.budget, progress=self.progress
         ):
-            found.add(ids if among is None else ids[among.contains(ids)])
+            found.add_ids(ids if among is None else ids[among.contains(ids)])
         return found.done()
 
     def sized_chunks(self, manifests: ManifestFiles) -> Listing:
@@ -39,7 +46,7 @@ class LocalWork:
             parts.append(largest(Listing.concat(FileKind.CHUNK, [parts.pop(), _ends(manifest)])))
         return parts[0]
 
-    def unkept(self, kind: FileKind, keep: IdSet, cutoff_us: int) -> Listing:
+    def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         parts, seen = [], 0
         for piece in self.inventory.pieces(kind):
             gone = (piece.created_at_us < cutoff_us) & ~keep.contains(piece.ids)

@@ -21,6 +21,7 @@ from frazil.maintenance.garbage import GarbageRequest
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files
 from frazil.maintenance.inventory_files import FileInventory
+from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.leftovers import STAGING
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
@@ -161,7 +162,7 @@ class Disturbed(LocalWork):
 
     disturb: list[Callable[[], None]] = field(default_factory=list)
 
-    def unkept(self, kind: FileKind, keep: IdSet, cutoff_us: int) -> Listing:
+    def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         while self.disturb:
             self.disturb.pop()()
         return LocalWork.unkept(self, kind, keep, cutoff_us)

@@ -1,8 +1,14 @@
 """Expiring snapshots: what frazil adds to the reference, which tests/compat compares."""
 
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
 
 import frazil
+from frazil.format.generation import Generation
+from frazil.objectstore.local import LocalStore
+from frazil.repo import repository as engine
 from tests.unit.maintenance.repositories import Kept
 
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
@@ -103,3 +109,16 @@ async def test_expiring_can_be_awaited() -> None:
     kept = Kept()
     ids = [kept.commit(f"m{at}") for at in range(2)]
     assert await kept.repository.expire_snapshots_async(kept.later(days=1)) == {ids[0]}
+
+
+def test_older_generations_are_to_be_migrated_first(tmp_path: Path) -> None:
+    repository = engine.Repository.create(
+        LocalStore(tmp_path), generation=Generation.A2E, spec_version=1
+    )
+    old = frazil.Repository(repository, frazil.in_memory_storage())
+    now = datetime.now(UTC)
+    for refused in (old.expire_snapshots, old.garbage_collect):
+        with pytest.raises(frazil.FormatError, match="migrate it first"):
+            refused(now)
+    assert old.chunk_storage_stats().total_bytes() == 0
+    assert old.stats().references == 0

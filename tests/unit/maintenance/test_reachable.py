@@ -68,7 +68,7 @@ def check(version: int) -> None:
     assert format_ids(manifests.ids) == sorted(expected[1])
     assert format_ids(chunks.ids()) == sorted(expected[2])
     assert len(expected[0]) == 4
-    assert len(expected[2]) == 12
+    assert len(expected[2]) >= 3  # as many as commits, or more if chunks are not packed
 
 
 def test_branches_lead_to_their_files_in_version_2() -> None:

@@ -1,0 +1,139 @@
+"""What counting bytes needs of a manifest: where each reference leads, not which chunk it is."""
+
+from collections.abc import Buffer, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.decode import decode_batch
+from frazil.flatbuf.schema import TableVector
+from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.format.chunk_ids import only
+from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.locations import EncodedLocations, decode_locations
+from frazil.format.manifest import Manifest
+from frazil.format.payloads import RefKind
+from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST
+from frazil.ids import NodeId
+
+_REF = only(
+    CHUNK_REF,
+    inline=None,
+    offset=None,
+    length=None,
+    chunk_id=None,
+    location=None,
+    compressed_location=None,
+)
+_ARRAY = only(ARRAY_MANIFEST, node_id=None, refs=TableVector(_REF))
+_MANIFEST = only(
+    MANIFEST,
+    id=None,
+    arrays=TableVector(_ARRAY),
+    location_dictionary=None,
+    compression_algorithm=None,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StorageRefs:
+    """The references of some arrays of some manifests, one array after another."""
+
+    manifest: npt.NDArray[np.int64]  # (arrays,) which of the manifests the array is of
+    ids: npt.NDArray[np.uint8]  # (manifests, 12)
+    nodes: tuple[NodeId, ...]
+    splits: npt.NDArray[np.int64]  # (arrays + 1,) where each array's rows begin
+    kind: npt.NDArray[np.uint8]  # (n,) a RefKind
+    chunk_id: npt.NDArray[np.uint8]  # (n, 12) native
+    offset: npt.NDArray[np.uint64]  # (n,)
+    length: npt.NDArray[np.uint64]  # (n,)
+    location: StringColumn  # (n,) virtual
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> "StorageRefs":
+        """For manifests that are decoded already."""
+        parts = list(manifest.arrays.values())
+        return cls(
+            np.zeros(len(parts), np.int64),
+            np.frombuffer(manifest.id.raw, np.uint8).reshape(1, 12),
+            tuple(manifest.arrays),
+            np.cumsum([0, *map(len, parts)], dtype=np.int64),
+            np.concatenate([np.zeros(0, np.uint8), *(part.kind for part in parts)]),
+            np.concatenate([np.zeros((0, 12), np.uint8), *(part.chunk_id for part in parts)]),
+            np.concatenate([np.zeros(0, np.uint64), *(part.offset for part in parts)]),
+            np.concatenate([np.zeros(0, np.uint64), *(part.length for part in parts)]),
+            StringColumn.concat([StringColumn.absent(0), *(part.location for part in parts)]),
+        )
+
+
+def decode_storage_refs(
+    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
+) -> StorageRefs:
+    """Of some manifests together.
+
+    Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
+    """
+    payloads = [decode_envelope(data, FileType.MANIFEST, max_size=max_size).data for data in files]
+    root = decode_batch(payloads, _MANIFEST)
+    listed = root.tables("arrays")
+    arrays = listed.rows
+    refs = arrays.tables("refs")
+    location = refs.rows.string("location")
+    if refs.rows.string("compressed_location").present.any():
+        location = _compressed(root, refs)
+    kind, length = _kinds(refs.rows, location)
+    location = location.pruned()
+    return StorageRefs(
+        np.repeat(np.arange(len(root), dtype=np.int64), np.diff(listed.splits)),
+        root.struct("id").values,
+        tuple(NodeId(raw.tobytes()) for raw in arrays.struct("node_id").values),
+        refs.splits,
+        kind,
+        refs.rows.struct("chunk_id").values,
+        refs.rows.scalar("offset").values,
+        length,
+        StringColumn(location.codes, location.strings.compact()),  # apart from the whole file
+    )
+
+
+def _compressed(root: Table, refs: TableVectorColumn) -> StringColumn:
+    """Locations where each manifest may have a dictionary of its own."""
+    arrays, parts = root.tables("arrays").splits, []
+    for at in range(len(root)):
+        first, last = (int(refs.splits[int(arrays[place])]) for place in (at, at + 1))
+        rows = np.arange(first, last, dtype=np.int64)
+        encoded = EncodedLocations(
+            refs.rows.string("location").take(rows),
+            refs.rows.string("compressed_location").take(rows),
+            root.string("location_dictionary").item(at),
+        )
+        algorithm = int(root.scalar("compression_algorithm").values[at])
+        plain = decode_locations(encoded, algorithm)
+        parts.append(StringColumn(plain.codes, plain.strings))
+    return StringColumn.concat(parts)
+
+
+def _kinds(
+    rows: Table, location: StringColumn
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64]]:
+    """Kind and length of each reference."""
+    native, inline = rows.struct("chunk_id").present, rows.string("inline")
+    length = rows.scalar("length").values
+    if native.all():
+        return np.full(len(rows), RefKind.NATIVE, np.uint8), length
+    is_inline = inline.present & ~(native | location.present)
+    kind = np.zeros(len(rows), np.uint8)
+    kind[is_inline] = RefKind.INLINE
+    kind[location.present] = RefKind.VIRTUAL
+    kind[native] = RefKind.NATIVE
+    if not kind.all():
+        raise FormatError("a chunk reference is neither inline, native nor virtual")
+    if is_inline.any():
+        length = np.where(is_inline, inline.lengths().astype(np.uint64), length)
+    return kind, length
