@@ -8,30 +8,33 @@ from itertools import islice
 from frazil.assets.layout import CONFIG_YAML, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.old_layout import OldLayout
 from frazil.assets.ref_sequences import RefFile, RefFiles, parse_ref_key
-from frazil.errors import FormatError, ObjectNotFoundError
+from frazil.errors import FormatError, ObjectNotFoundError, StorageError
 from frazil.format.alpha.recognition import Traces, late_generation, virtual_fields
 from frazil.format.alpha.ref_file import OldRef, decode_old_ref
 from frazil.format.alpha.snapshot import decode_old_snapshot
 from frazil.format.generation import Generation
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.objectstore.protocol import Data, ObjectInfo, ObjectStore
 from frazil.repo.refs import MAIN
 
 
 def old_generation(store: ObjectStore) -> Generation | None:
-    """None if there is no such repository."""
-    file = _newest_of_main(store, "refs/")
-    if file is not None:
+    """None if there is no such repository, or the store cannot list: refs could not be found."""
+    try:
+        later, first = (list(store.list(folder)) for folder in ("refs/", "r/"))
+    except StorageError:
+        return None
+    if (file := _newest_of_main(later)) is not None:
         return _with_refs(store, file)
-    if (file := _newest_of_main(store, "r/")) is not None:
+    if (file := _newest_of_main(first)) is not None:
         return _first(store, file)
-    if _newest_of_main(store, "r/", documented=True) is not None:
+    if _newest_of_main(first, documented=True) is not None:
         return Generation.ALPHA1
     return None
 
 
-def _newest_of_main(store: ObjectStore, folder: str, *, documented: bool = False) -> RefFile | None:
-    found = (parse_ref_key(each.key, documented=documented) for each in store.list(folder))
+def _newest_of_main(listed: list[ObjectInfo], *, documented: bool = False) -> RefFile | None:
+    found = (parse_ref_key(each.key, documented=documented) for each in listed)
     branches = RefFiles.of(found).branches
     return branches[MAIN][0] if MAIN in branches else None
 

@@ -57,6 +57,7 @@ class OnlyCreates:
 
     inner: MemoryStore
     lost: int = 0  # answers still to be lost, of refs that are created
+    can_list: bool = True
 
     @property
     def writable(self) -> bool:
@@ -81,6 +82,8 @@ class OnlyCreates:
         return self.inner.head(key)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        if not self.can_list:
+            raise StorageError("listing is not supported here")
         return self.inner.list(prefix)
 
     def delete(self, keys: Iterable[str]) -> int:
@@ -456,6 +459,13 @@ def test_a_place_without_a_repository_is_found_out(place: OnlyCreates) -> None:
     assert not Repository.exists(place)
     place.put("refs/branch.other/ZZZZZZZZ.json", b"{}")
     place.put("r/x/y", b"")
+    with pytest.raises(RepositoryNotFoundError):
+        Repository.open(place)
+
+
+def test_a_place_that_cannot_list_has_no_old_repository(place: OnlyCreates) -> None:
+    """A web server, for example; version 2 needs no listing to be read."""
+    place.can_list = False
     with pytest.raises(RepositoryNotFoundError):
         Repository.open(place)
 
