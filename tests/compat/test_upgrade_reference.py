@@ -200,3 +200,18 @@ def test_a_tag_whose_name_is_encoded_on_disk_is_not_lost(tmp_path: Path) -> None
     upgraded(OURS, tmp_path)
     assert REFERENCE.open(tmp_path).list_tags() == {"täg ✓", "v1~rc"}
     assert files(tmp_path).isdisjoint({one for one in files(tmp_path) if one.startswith("refs")})
+
+
+def test_commits_to_version_1_meanwhile_are_not_thrown_away(tmp_path: Path) -> None:
+    made(tmp_path)
+    upgraded(OURS, tmp_path, delete_unused_v1_files=False)
+    refs = {one: (tmp_path / one).read_bytes() for one in files(tmp_path) if "branch.main" in one}
+    for path in refs:
+        (tmp_path / path).write_bytes(b'{"snapshot":"AAAAAAAAAAAAAAAAAAA0"}')
+    repo = OURS.open(tmp_path)
+    with pytest.raises(OURS.module.ConflictError, match="AAAAAAAAAAAAAAAAAAA0"):
+        repo.confirm_migration()
+    for path, data in refs.items():
+        (tmp_path / path).write_bytes(data)
+    assert repo.confirm_migration().files > 0
+    assert not any(one.startswith("refs/") for one in files(tmp_path))

@@ -157,6 +157,10 @@ class OldFiles(Files):
                     self._ndims.setdefault(ref.id, {})[node.id] = len(node.array.shape)
         self._noted.add(snapshot.id)
 
+    def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
+        """What snapshots would tell that are not read here, but on Spark's driver."""
+        self._ndims.setdefault(manifest, {}).update(ndims)
+
     def _decode_manifest(self, manifest: ManifestId) -> Manifest:
         key = manifest_key(manifest)
         with naming(key):

@@ -7,6 +7,7 @@ from frazil.spark import lazily as __lazily__
 
 if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.ingest import IngestResult, ingest
+    from frazil.spark.maintenance.migrate import MigrateResult, migrate
     from frazil.spark.maintenance.pack import PackResult, pack
     from frazil.spark.maintenance.rewrite_manifests import (
         RewriteManifestsResult,
@@ -35,6 +36,7 @@ __all__ = [
     "IngestResult",
     "JobProgress",
     "MapBlocksResult",
+    "MigrateResult",
     "Output",
     "PackResult",
     "ReadPlan",
@@ -49,6 +51,7 @@ __all__ = [
     "export",
     "ingest",
     "map_blocks",
+    "migrate",
     "pack",
     "plan_read",
     "plan_sql",

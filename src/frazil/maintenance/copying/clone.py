@@ -19,11 +19,17 @@ from frazil.assets.settings import Settings
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.copying.files import NeededFiles, missing_files, needed_files
+from frazil.maintenance.copying.files import (
+    NeededFiles,
+    missing_files,
+    needed_files,
+    with_stored_logs,
+)
 from frazil.maintenance.copying.joining import join
 from frazil.maintenance.copying.origin import Entry, Origin, Versions, read_origin
 from frazil.maintenance.copying.refs import with_rows
-from frazil.maintenance.copying.transfer import compare_contents, transfer
+from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
+from frazil.maintenance.copying.transfer import Transferred, compare_contents, transfer
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import Listing, StoredInventory, keys_of
 from frazil.maintenance.reachable import Progress, reachable_rows
@@ -83,7 +89,7 @@ class CloneResult:
     copied: int
     bytes: int
     updated: bool  # whether the entry point had to be written
-    seconds: float
+    seconds: float = 0.0
 
 
 def plan_clone(
@@ -105,16 +111,20 @@ def plan_clone(
     """
     if not target.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+    require_elsewhere(repository.store, target)
     files = _files_of(repository, Overlay(repository.store, target))
     origin = read_origin(repository, refs, files)
     if entry is not None:
         origin = replace(origin, entry=entry)
     found = None if joining and Repository.exists(target) else origin.entry.find(target)
+    if found == {}:
+        require_no_strangers(target)
     needed = needed_files(files, origin.info, progress=progress)
     if basis:
         needed = needed.without(_basis(files, origin, basis, progress))
         origin = replace(origin, kept=())  # who has the rest has an ops log of its own
     source_files, target_files = StoredInventory(repository.store), StoredInventory(target)
+    needed = with_stored_logs(needed, source_files, target_files)
     return ClonePlan(
         repository=repository,
         target=target,
@@ -135,22 +145,30 @@ def clone(
     done = transfer(
         plan.repository.store, target, plan.missing, plan.others, pool=pool, progress=progress
     )
-    _require_arrived(plan)
+    require_arrived(plan)
     if check_contents:
         every = [_listing_of(plan, place) for place in range(len(plan.missing))]
         compare_contents(plan.repository.store, target, every, pool=pool, progress=progress)
+    return replace(result_of(plan, done, updated=publish(plan)), seconds=perf_counter() - started)
+
+
+def publish(plan: ClonePlan) -> bool:
+    """Makes all that was copied visible; whether there was anything new to see."""
     if plan.found is None:
-        updated = join(Repository.open(target, clock=plan.repository.clock), plan.origin.info)
+        updated = join(Repository.open(plan.target, clock=plan.repository.clock), plan.origin.info)
     else:
-        updated = plan.origin.entry.publish(target, plan.found)
-    target.sync()
+        updated = plan.origin.entry.publish(plan.target, plan.found)
+    plan.target.sync()
+    return updated
+
+
+def result_of(plan: ClonePlan, done: Transferred, *, updated: bool) -> CloneResult:
     return CloneResult(
         snapshots=plan.snapshots,
         objects=len(plan.needed) + len(plan.origin.kept),
         copied=done.objects,
         bytes=done.bytes,
         updated=updated,
-        seconds=perf_counter() - started,
     )
 
 
@@ -189,7 +207,7 @@ def _missing_others(
     )
 
 
-def _require_arrived(plan: ClonePlan) -> None:
+def require_arrived(plan: ClonePlan) -> None:
     """By one more listing: less work for the store than a question for each object."""
     if not plan.objects:
         return

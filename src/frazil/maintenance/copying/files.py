@@ -21,7 +21,7 @@ ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeededFiles:
-    """Ids by kind. Of the transaction logs only those are needed that there are."""
+    """Ids by kind."""
 
     ids: dict[FileKind, IdSet]
 
@@ -51,6 +51,13 @@ def needed_files(files: Files, info: RepoInfo, *, progress: Progress | None = No
     )
 
 
+def with_stored_logs(needed: NeededFiles, *inventories: Inventory) -> NeededFiles:
+    """Without logs that there are not: the first snapshot of version 1 never had one."""
+    kind = FileKind.TRANSACTION
+    found = [_among(needed.ids[kind], each, kind).ids for each in inventories]
+    return NeededFiles({**needed.ids, kind: IdSet.of(np.concatenate(found))})
+
+
 def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
     """Those to be copied, kind by kind in ORDER: not at the target, or not in full size.
 
@@ -59,8 +66,7 @@ def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> 
     for kind in ORDER:
         ids = needed.ids[kind]
         there, wanted = _among(ids, target, kind), _among(ids, source, kind)
-        if kind is not FileKind.TRANSACTION:
-            _require_all(ids, [there, wanted], kind)
+        _require_all(ids, [there, wanted], kind)
         yield wanted.take(~_are_there(wanted, there))
 
 

@@ -18,6 +18,7 @@ from frazil.maintenance.copying.names import DerivedNames
 from frazil.maintenance.copying.origin import require_current
 from frazil.maintenance.copying.refs import choose_refs
 from frazil.maintenance.copying.rewriting import Rules, below
+from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
 from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.reachable import Progress
 from frazil.objectstore.local import LocalStore
@@ -57,6 +58,7 @@ def plan_partial(
         refs=elsewhere(place.url_prefix) if place is not None else lambda refs: refs,
     )
     require_current(repository.generation)
+    require_elsewhere(repository.store, target)
     config = _config(repository, place)
     stored = None if config is None else encode_config(config)
     plan = plan_derived(
@@ -68,6 +70,8 @@ def plan_partial(
         progress=progress,
     )
     _require_nodes(repository, plan, paths)
+    if not plan.found:
+        require_no_strangers(target)
     return plan
 
 

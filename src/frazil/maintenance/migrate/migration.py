@@ -135,11 +135,16 @@ def migrate(plan: MigrationPlan, *, progress: Progress | None = None) -> Migrate
             clone(steps, progress=progress)
             made = Repository.open(plan.target, clock=steps.repository.clock)
         case DerivedPlan() as steps:
-            if plan.in_place:
-                write_journal(plan.target, plan.generation, old_files(steps))
+            keep_journal(plan)
             derive(steps, check=partial(require_same, progress=progress), progress=progress)
             made = Repository.open(plan.target, clock=steps.repository.clock)
     return Migrated(repository=made, seconds=perf_counter() - started)
+
+
+def keep_journal(plan: MigrationPlan) -> None:
+    """Notes down what is there, before anything is added to it."""
+    if plan.in_place and isinstance(plan.steps, DerivedPlan):
+        write_journal(plan.target, plan.generation, old_files(plan.steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ from frazil.maintenance.copying.names import DerivedNames, Names, SameNames
 from frazil.maintenance.copying.origin import RefFiles, exists
 from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.copying.rewriting import Rules
+from frazil.maintenance.copying.target import require_elsewhere
 from frazil.maintenance.inventory import kind_of
 from frazil.maintenance.migrate.journal import read_journal
 from frazil.maintenance.migrate.listing import in_order, listed_info
@@ -54,7 +55,9 @@ def plan_rewriting(
 ) -> DerivedPlan:
     """To another store, or in place. Raises InvalidInputError where both cannot stand together."""
     place = inner_store(repository.store) if target is None else target
-    if target is None and to == 1:
+    if target is not None:
+        require_elsewhere(inner_store(repository.store), target)
+    elif to == 1:
         _require_room_for_version_1(place)
     info = in_order(repository.repo_info())
     names = _names(repository, info, place) if target is None else SameNames()

@@ -32,6 +32,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_s3 import S3Place
+from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
@@ -46,7 +47,6 @@ from frazil.spark.pipelines.clone_manifests import (
     WriteManifests,
     cells_of,
 )
-from frazil.spark.pipelines.clone_refs import MAIN
 from frazil.spark.pipelines.running import collect, map_tasks
 
 

@@ -1,0 +1,39 @@
+"""Places that nothing must be copied to."""
+
+import os
+
+from frazil.assets.layout import (
+    CHUNKS,
+    CONFIG_YAML,
+    MANIFESTS,
+    OVERWRITTEN,
+    REFS,
+    REPO_INFO,
+    SNAPSHOTS,
+    TRANSACTIONS,
+)
+from frazil.errors import InvalidInputError
+from frazil.objectstore.local import LocalStore
+from frazil.objectstore.protocol import ObjectStore
+
+_OURS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS, OVERWRITTEN, REFS, CONFIG_YAML, REPO_INFO)
+
+
+def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
+    """A copy inside of its source, or around it, would be mixed up with it."""
+    if target is source:
+        raise InvalidInputError("the target is the repository itself")
+    if isinstance(source, LocalStore) and isinstance(target, LocalStore):
+        one, other = (os.path.realpath(store.root).rstrip("/") + "/" for store in (source, target))
+        if one.startswith(other) or other.startswith(one):
+            raise InvalidInputError(f"the target {other} is in the place of the source, {one}")
+
+
+def require_no_strangers(target: ObjectStore) -> None:
+    """What an interrupted copy left is welcome, anything else is not."""
+    for info in target.list():
+        if not info.key.startswith(_OURS):
+            raise InvalidInputError(
+                f"there is {info.key!r} at the target, which is no part of a repository",
+                kind="parent-directory-not-clean",
+            )
