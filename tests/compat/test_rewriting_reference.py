@@ -223,13 +223,16 @@ def chunk_names(place: Path) -> set[str]:
     return {each.name for each in (place / "chunks").iterdir()}
 
 
-def test_the_reference_reads_packs_keeps_them_and_writes_beside_them(made: Path) -> None:
+@pytest.mark.parametrize("collector", [OURS, REFERENCE], ids=lambda engine: engine.name)
+def test_the_reference_reads_packs_keeps_them_and_writes_beside_them(
+    made: Path, collector: Engine
+) -> None:
     repo = opened(OURS, made)
     done = repo.pack(branch="main", small_bytes=10, pack_bytes=40)
     assert (done.chunks, done.packs) == (39, 5)
     require_values(made)
     later = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
-    theirs = opened(REFERENCE, made)
+    theirs = opened(collector, made)
     theirs.expire_snapshots(older_than=later)
     before = chunk_names(made)
     summary = theirs.garbage_collect(later)

@@ -25,7 +25,7 @@ from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs, waves
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.repository import Repository
@@ -77,6 +77,7 @@ def plan_rewrite_manifests(
 ) -> RewritePlan:
     """Reads the snapshot only."""
     _require_method(repository, commit_method)
+    require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
     files = {file.id: file for file in session.base.manifest_files}
     num_refs = {each: file.num_refs for each, file in files.items()}

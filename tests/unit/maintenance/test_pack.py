@@ -6,12 +6,22 @@ import numpy as np
 import pytest
 
 from frazil.assets.layout import CHUNKS, chunk_key
-from frazil.errors import InvalidInputError, NodeNotFoundError, ObjectNotFoundError, ReadOnlyError
+from frazil.errors import (
+    FormatError,
+    InvalidInputError,
+    NodeNotFoundError,
+    ObjectNotFoundError,
+    ReadOnlyError,
+)
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.generation import Generation
 from frazil.format.payloads import Inline, Native
 from frazil.format.repo_info import Availability, RepoStatus
 from frazil.ids import ChunkId
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
+from frazil.maintenance.purge.message import plan_purge_messages
+from frazil.maintenance.purge.path import plan_purge_path
+from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.maintenance.unpack import plan_unpack, unpack
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
@@ -312,3 +322,16 @@ def test_a_read_only_repository_is_not_packed(repository: Repository) -> None:
     repository.set_status(RepoStatus(Availability.READ_ONLY, 0, "closed"))
     with pytest.raises(ReadOnlyError):
         planned(repository)
+
+
+def test_generations_before_version_1_are_to_be_migrated_first() -> None:
+    old = Repository.create(MemoryStore(), generation=Generation.A2E, spec_version=1)
+    for action in (
+        lambda: planned(old),
+        lambda: plan_unpack(old, "main"),
+        lambda: plan_rewrite_manifests(old, "main"),
+        lambda: plan_purge_path(old, LARGE),
+        lambda: plan_purge_messages(old, []),
+    ):
+        with pytest.raises(FormatError, match="migrate it first"):
+            action()
