@@ -27,7 +27,7 @@ from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, id_keys, random_ids
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
@@ -94,6 +94,7 @@ def plan_pack(
             f"packs of {pack_bytes} bytes for chunks of up to {small_bytes}:"
             " they must be twice as large, or more"
         )
+    require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
     scan = scan_parts(quiet_files(repository), session.base, paths, longest=small_bytes)
     keys = scan.parts.keys

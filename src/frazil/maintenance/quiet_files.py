@@ -3,26 +3,24 @@
 from dataclasses import replace
 
 from frazil.assets.files import Files
+from frazil.assets.old_files import files_of
 from frazil.errors import FormatError
 from frazil.format.generation import CURRENT
 from frazil.repo.repository import Repository
 
 
 def quiet_files(repository: Repository) -> Files:
-    """Manifests and chunks are forgotten at once, so that memory is what the work holds.
-
-    Raises FormatError for generations before version 1, whose files are not rewritten.
-    """
-    require_current(repository)
+    """Manifests and chunks are forgotten at once, so that memory is what the work holds."""
     return quietened(repository.files)
 
 
 def quietened(files: Files) -> Files:
     settings = replace(files.settings, cached_refs=0, cached_chunk_bytes=0, cached_changes=0)
-    return Files(files.store, settings)
+    return files_of(files.store, settings)
 
 
 def require_current(repository: Repository) -> None:
+    """Raises FormatError for generations before version 1, whose files are not rewritten."""
     if repository.generation not in CURRENT:
         raise FormatError(
             "this needs a repository of version 1 or 2, and this one is of generation"

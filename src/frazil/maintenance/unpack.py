@@ -17,7 +17,7 @@ from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, random_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.pack import BYTES_AT_ONCE
 from frazil.maintenance.part_scan import scan_parts
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.relocate import RelocationRequest, relocate
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
@@ -56,6 +56,7 @@ def plan_unpack(
     repository: Repository, branch: str, paths: Sequence[NodePath] = (ROOT,)
 ) -> UnpackPlan:
     """Reads the manifests of the arrays chosen."""
+    require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
     scan = scan_parts(quiet_files(repository), session.base, paths)
     packs = IdSet.of(scan.parts.chunk_id[scan.parts.offset > 0])

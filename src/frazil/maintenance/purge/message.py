@@ -22,7 +22,7 @@ from frazil.maintenance.purge.remaining import (
     mentions_by_snapshot,
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.repo.repository import Repository
 
 REPLACEMENT = "(redacted)"
@@ -52,6 +52,7 @@ def plan_purge_messages(
     with_metadata: bool = False,
 ) -> MessagePurgePlan:
     """Reads every snapshot and every backup. Raises SnapshotNotFoundError."""
+    require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
     said: dict[SnapshotId, tuple[str, dict[str, Json]]] = {}
     changed, old, others = [], list[str](), []

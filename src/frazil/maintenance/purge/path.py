@@ -34,7 +34,7 @@ from frazil.maintenance.purge.remaining import (
     tags_at,
 )
 from frazil.maintenance.purge.scrub import with_manifests, without_nodes, without_path
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.paths import ROOT, NodePath
 from frazil.repo.changes import ChangeSet
 from frazil.repo.merge_base import with_notes
@@ -73,6 +73,7 @@ def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
     """Reads every snapshot and every transaction log, and if need be every manifest."""
     if path == ROOT:
         raise InvalidInputError("the root cannot be purged: delete the repository")
+    require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
     traces = find_traces(files, path)
     contents = find_contents(files, traces)
