@@ -1,0 +1,194 @@
+"""A repository verified by executors: the same list of problems as locally.
+
+driver      lists the storage, reads the entry point; merges what snapshots say of manifests
+executors   snapshots with their logs; then manifests, against the listing
+driver      one report
+"""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.assets.files import Files
+from frazil.assets.layout import SNAPSHOTS
+from frazil.assets.pool import Pool
+from frazil.assets.settings import Settings
+from frazil.format.config import RepositoryConfig
+from frazil.format.containers import Containers
+from frazil.maintenance.quiet_files import quietened
+from frazil.maintenance.verify.chunks import ChunkChecks
+from frazil.maintenance.verify.files import (
+    ManifestChecker,
+    ManifestsChecked,
+    SnapshotChecker,
+    SnapshotsChecked,
+)
+from frazil.maintenance.verify.history import SnapshotTask
+from frazil.maintenance.verify.objects import Objects
+from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.report import VerifyReport
+from frazil.maintenance.verify.run import IO_THREADS, plan_verify, report_of, sizes_of
+from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
+from frazil.objectstore.protocol import ObjectStore
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.jobs.commits import CommitNote
+from frazil.spark.opened import RepositoryLike, place_of
+from frazil.spark.pipelines.boxes import TASKS_PER_CORE
+from frazil.spark.pipelines.opening import StorageOptions
+from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.place import open_place
+from frazil.spark.progress import (
+    Counter,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watched,
+)
+from frazil.zarrstore.decoding import chunk_problem
+
+# What was found in some files, in the order of the tasks. Pickled: only the driver reads it.
+FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])
+PROBLEMS = (
+    "severity string, kind string, file string, node string, chunk array<long>, text string,"
+    " count long, repairable boolean"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VerifyResult:
+    """`report` is that of the local action; `problems` has a row for each of its problems."""
+
+    report: VerifyReport
+    problems: DataFrame = field(repr=False)
+
+
+def verify(
+    spark: SparkSession,
+    repo: RepositoryLike,
+    *,
+    decode: bool = False,
+    storage: StorageOptions | None = None,
+    progress: ProgressOption = None,
+) -> VerifyResult:
+    """Everything that is wrong with the files of a repository, which need not even open.
+
+    Args:
+        spark: the session whose executors read the files.
+        repo: the repository, or where it is.
+        decode: whether to read and decode every chunk that is in the repository.
+        storage: how the location of a bucket is reached.
+        progress: a callback for JobProgress, True for a bar, False for silence; by default
+            a bar when standard error is a terminal.
+    """
+    store = open_place(place_of(repo, storage))
+    note = CommitNote(operation="verify", application="spark")
+    plan = plan_verify(store)
+    version, snapshots = plan.entry.spec_version, SnapshotsChecked([], [], [])
+    counter = create_counter(spark)
+    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
+        sizes = [plan.listing.sizes.get(SNAPSHOTS + task.name, 0) for task in plan.entry.tasks]
+        with watched(counter, "Checking snapshots", sum(sizes), tell):
+            look = CheckSnapshots(store, version, plan.entry.tasks, tuple(sizes), decode, counter)
+            looked: list[SnapshotsChecked] = _run(spark, len(plan.entry.tasks), look)
+            for part in looked:
+                snapshots.extend(part)
+        tasks = manifest_tasks(snapshots.uses, snapshots.listed)
+        of_manifests = sizes_of(plan.listing, tasks)
+        with watched(counter, "Checking manifests", sum(sizes) + sum(of_manifests), tell):
+            check = CheckManifests(
+                store=store,
+                spec_version=version,
+                tasks=tuple(tasks),
+                sizes=tuple(of_manifests),
+                objects=plan.listing.chunks,
+                containers=plan.containers,
+                decode=decode,
+                counter=counter,
+            )
+            parts: list[ManifestsChecked] = _run(spark, len(tasks), check)
+    report = report_of(plan, snapshots.problems, tasks, parts)
+    rows = [_row(each) for each in report.problems]
+    return VerifyResult(report=report, problems=spark.createDataFrame(rows, PROBLEMS))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckSnapshots:
+    store: ObjectStore
+    spec_version: int | None
+    tasks: tuple[SnapshotTask, ...]
+    sizes: tuple[int, ...]
+    with_metadata: bool
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        checker = SnapshotChecker(
+            self.store, Pool(IO_THREADS), self.spec_version, self.with_metadata
+        )
+        found = SnapshotsChecked([], [], [])
+        for part in checker.check(self.tasks[tasks.start : tasks.stop]):
+            found.extend(part)
+        self.counter.add(sum(self.sizes[tasks.start : tasks.stop]))
+        yield _batch(tasks.start, found)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CheckManifests:
+    store: ObjectStore
+    spec_version: int | None
+    tasks: tuple[ManifestTask, ...]
+    sizes: tuple[int, ...]
+    objects: Objects
+    containers: Containers | None
+    decode: bool
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        chosen = slice(tasks.start, tasks.stop)
+        chunks: ChunkChecks | None = None
+        if self.decode:
+            files = quietened(Files(self.store, Settings.of(RepositoryConfig())))
+            chunks = ChunkChecks(files, virtual=False, decode=chunk_problem)
+        checker = ManifestChecker(
+            self.store,
+            Pool(IO_THREADS),
+            self.spec_version,
+            self.objects,
+            self.containers,
+            chunks,
+        )
+        for _, found in checker.check(self.tasks[chosen], self.sizes[chosen]):
+            yield _batch(tasks.start, found)
+        self.counter.add(sum(self.sizes[chosen]))
+
+
+def _run[T](
+    spark: SparkSession, tasks: int, function: "CheckSnapshots | CheckManifests"
+) -> list[T]:
+    """What executors found, in the order of the tasks."""
+    if not tasks:
+        return []
+    partitions = parallelism(spark) * TASKS_PER_CORE
+    table = collect(map_tasks(spark, tasks, partitions, function, FOUND)).to_pylist()
+    rows: Sequence[dict[str, bytes]] = sorted(table, key=lambda row: row["first"])
+    return [pickle.loads(row["found"]) for row in rows]  # noqa: S301 -- written by our executors
+
+
+def _batch(first: int, found: SnapshotsChecked | ManifestsChecked) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"first": first, "found": pickle.dumps(found)}], FOUND)
+
+
+def _row(each: Problem) -> tuple[object, ...]:
+    chunk = each.place.chunk
+    return (
+        str(each.severity),
+        each.kind,
+        each.place.file,
+        each.place.node,
+        None if chunk is None else list(chunk),
+        each.text,
+        each.count,
+        each.repairable,
+    )
