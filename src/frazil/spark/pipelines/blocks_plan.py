@@ -12,7 +12,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.description import ArrayDescription
 from frazil.spark.pipelines.boxes import Cut, choose_box
 from frazil.spark.pipelines.halo import Boundary, check_boundary
-from frazil.spark.pipelines.relayout import WHOLE
+from frazil.spark.pipelines.relayout import WHOLE, is_whole
 from frazil.zarrstore.documents import array_document
 
 type Halo = Mapping[str, int | tuple[int, int]]
@@ -121,10 +121,11 @@ def _target(
 ) -> tuple[Target, dict[str, int]]:
     """The array, and its chunks by dimension."""
     dims = tuple(sizes) if output.dims is None else tuple(output.dims)
-    known = {**output.sizes, **sizes}
+    known = {**output.sizes, **sizes}  # those of the inputs win, and must be equal
     unknown = [dim for dim in dims if dim not in known]
     if unknown:
         raise InvalidInputError(f"output `{path}`: give sizes of the new dimensions {unknown}")
+    _require_output(path, output, dims, sizes)
     shape = tuple(known[dim] for dim in dims)
     usual = {dim: chunks.get(dim, max(1, known[dim])) for dim in dims}
     wanted = {**usual, **output.chunks}
@@ -147,6 +148,28 @@ def _target(
     return Target(path, dims, shape, dtype, document), lengths
 
 
+def _require_output(
+    path: str, output: Output, dims: tuple[str, ...], sizes: Mapping[str, int]
+) -> None:
+    if len(set(dims)) != len(dims):
+        raise InvalidInputError(f"output `{path}` has a dimension twice: {', '.join(dims)}")
+    unknown = sorted(set(output.chunks) - set(dims))
+    if unknown:
+        raise InvalidInputError(f"output `{path}`: chunks name {unknown}, it has {list(dims)}")
+    for what, given, least in (("sizes", output.sizes, 0), ("chunks", output.chunks, 1)):
+        for dim, length in given.items():
+            if not is_whole(length) or (length < least and (what, length) != ("chunks", WHOLE)):
+                raise InvalidInputError(
+                    f"output `{path}`: {what} of {length!r} along {dim!r}, expected {least} or more"
+                )
+    for dim in output.sizes.keys() & sizes.keys():
+        if output.sizes[dim] != sizes[dim]:
+            raise InvalidInputError(
+                f"output `{path}`: {dim!r} is of size {sizes[dim]} in the inputs,"
+                f" not {output.sizes[dim]}"
+            )
+
+
 def _unit(
     dim: str, made: Iterable[tuple[Target, dict[str, int]]], chunks: Mapping[str, int]
 ) -> int:
@@ -166,6 +189,8 @@ def _box(
 ) -> tuple[int, ...]:
     fixed = {dim: sizes[dim] for dim in whole}
     for dim, length in blocks.items():
+        if not is_whole(length):
+            raise InvalidInputError(f"blocks of {length!r} along {dim!r}: expected a whole number")
         given = sizes[dim] if length == WHOLE else length
         if dim in whole and given < sizes[dim]:
             raise InvalidInputError(f"an output lacks {dim!r}, so blocks must be whole along it")

@@ -11,10 +11,21 @@ from frazil.format.storage_config import VirtualChunkContainer
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.clone_deep import CopyObjects, copied, object_keys
+from frazil.spark.pipelines.clone_deep import (
+    CopyObjects,
+    copied,
+    object_keys,
+    require_no_strangers,
+)
 from frazil.spark.pipelines.clone_origin import Origin, read_origin
 from frazil.spark.pipelines.clone_shallow import ShallowClone, container_of
-from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
+from frazil.spark.pipelines.opening import (
+    StorageOptions,
+    open_shared,
+    open_target,
+    require_elsewhere,
+    require_folder,
+)
 from frazil.spark.pipelines.running import cancelled_on_interrupt, collect
 from frazil.spark.progress import (
     JobProgress,
@@ -80,6 +91,8 @@ def clone(
     repository = open_shared(source, storage)
     origin = read_origin(repository, refs)
     store = open_target(target, target_storage)
+    require_elsewhere(repository.store, store)
+    require_folder(store, target)
     note = CommitNote(
         operation="clone", application=spark.conf.get("spark.app.name", "spark") or "spark"
     )
@@ -113,6 +126,8 @@ def _deep(
 ) -> tuple[int, int, int]:
     """Objects there are, those copied, and their bytes."""
     found = origin.find_clone(target)
+    if not found:
+        require_no_strangers(target)
     counter = create_counter(spark)
     with watched(counter, "Cloning", 0, tell):
         keys = object_keys(spark, source, origin)
@@ -147,8 +162,10 @@ def explain_clone(
     target_storage: StorageOptions | None = None,
 ) -> ClonePlan:
     """What `clone` would do. Raises RefNotFoundError, ConflictError."""
-    origin = read_origin(open_shared(source, storage), refs)
-    found = origin.find_clone(open_target(target, target_storage))
+    repository, store = open_shared(source, storage), open_target(target, target_storage)
+    require_elsewhere(repository.store, store)
+    origin = read_origin(repository, refs)
+    found = origin.find_clone(store)
     tips = {*origin.branches.values(), *origin.tags.values()}
     return ClonePlan(
         target=str(target),

@@ -20,7 +20,7 @@ from frazil.spark.ingestion.failures import errors_carried
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.export_netcdf import WriteFiles, plan_netcdf
+from frazil.spark.pipelines.export_netcdf import WriteFiles, plan_netcdf, remove_others
 from frazil.spark.pipelines.export_zarr import (
     COPIED,
     CopyChunks,
@@ -29,7 +29,13 @@ from frazil.spark.pipelines.export_zarr import (
     plan_zarr,
     prepare_target,
 )
-from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
+from frazil.spark.pipelines.opening import (
+    StorageOptions,
+    open_shared,
+    open_target,
+    require_elsewhere,
+    require_folder,
+)
 from frazil.spark.pipelines.running import collect, map_tasks
 from frazil.spark.progress import (
     ProgressCallback,
@@ -115,6 +121,9 @@ def export(
     if target_storage and kind is not Format.ZARR:
         raise InvalidInputError("target_storage is for format='zarr'")
     repository = open_shared(repo, storage)
+    place = target if "://" in str(target) else Path(target).absolute()
+    if "://" not in str(target) or kind is Format.ZARR:
+        require_elsewhere(repository.store, open_target(place, target_storage))
     session = repository.readonly_session(_version(branch, tag, snapshot))
     home = NodePath.from_key_prefix(group)
     explain_export(session, group, variables)  # says what is missing
@@ -123,6 +132,7 @@ def export(
         match kind:
             case Format.ZARR:
                 store = open_target(target, target_storage)
+                require_folder(store, target)
                 objects, size_bytes = _export_zarr(job, store, tell)
             case Format.NETCDF:
                 objects, size_bytes = _export_netcdf(job, split or {}, tell)
@@ -144,6 +154,8 @@ def explain_export(session: Session, group: str, variables: Sequence[str] | None
     home = NodePath.from_key_prefix(group)
     if session.node(home).array is not None:
         raise InvalidInputError(f"the node at `{home}` is not a group", kind="not-a-group")
+    if variables is not None and not variables:
+        raise InvalidInputError("variables names no variable")
     for name in variables or ():
         session.node(home.child(name))
     return plan_zarr(session, home, variables)
@@ -191,7 +203,9 @@ def _export_netcdf(
     files = len(plan.cut)
     with watched(counter, f"Writing {files} files", 0, tell):
         write = WriteFiles(job.session, plan, counter)
-        return _sum(collect(map_tasks(job.spark, files, files, write, COPIED)))
+        counts = _sum(collect(map_tasks(job.spark, files, files, write, COPIED)))
+    remove_others(plan)
+    return counts
 
 
 def _export_parquet(

@@ -73,6 +73,10 @@ def plan_netcdf(
     whole = Path(target).absolute()
     if whole.exists() and not overwrite:
         raise AlreadyExistsError(f"there is already {target}")
+    if whole.is_dir() and not split:
+        raise AlreadyExistsError(f"there is a folder at {target}: it is not replaced by a file")
+    if whole.is_file() and split:
+        raise AlreadyExistsError(f"there is a file at {target}: it is not replaced by a folder")
     names = None if variables is None else tuple(variables)
     sizes = {str(dim): n for dim, n in open_dataset(session, group, names).sizes.items()}
     for dim, length in split.items():
@@ -84,6 +88,15 @@ def plan_netcdf(
         whole.mkdir(parents=True, exist_ok=True)
     cut = Cut(tuple(sizes[dim] for dim in split), tuple(split.values()))
     return NetcdfPlan(str(whole), group, names, tuple(split), cut)
+
+
+def remove_others(plan: NetcdfPlan) -> None:
+    """Parts of an earlier export to the same folder that this one has no use for."""
+    if plan.dims:
+        made = {plan.file(number) for number in range(len(plan.cut))}
+        for path in Path(plan.target).glob("part-*.nc"):
+            if path not in made:
+                path.unlink()
 
 
 def open_dataset(

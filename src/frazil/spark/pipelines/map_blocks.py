@@ -109,6 +109,8 @@ def map_blocks(
         ConflictError: the branch moved meanwhile.
     """
     started = perf_counter()
+    if not callable(function):
+        raise InvalidInputError(f"function is {function!r}, which cannot be called")
     repository = open_shared(repo, storage)
     done = find_commit(repository, branch, idempotency_key)
     if done is not None:
@@ -117,7 +119,7 @@ def map_blocks(
     paths = [inputs] if isinstance(inputs, str) else list(inputs)
     plan = plan_blocks(
         [_describe(base, path) for path in paths],
-        {path: _output(one) for path, one in outputs.items()},
+        {path: _output(path, one) for path, one in outputs.items()},
         blocks=blocks or {},
         halo=halo or {},
         boundary=boundary,
@@ -243,17 +245,25 @@ def _describe(base: Session, path: str) -> ArrayDescription:
     return found[where.name]
 
 
-def _output(given: Output | npt.DTypeLike) -> Output:
-    return given if isinstance(given, Output) else Output(dtype=given)
+def _output(path: str, given: Output | npt.DTypeLike) -> Output:
+    made = given if isinstance(given, Output) else Output(dtype=given)
+    try:
+        np.dtype(made.dtype)
+    except TypeError as error:
+        raise InvalidInputError(f"output `{path}`: {error}") from error
+    return made
 
 
 def _create(session: Session, plan: BlocksPlan, *, overwrite: bool) -> None:
     """Pending arrays, and the groups above them."""
     for target in plan.targets:
         path = NodePath.from_key_prefix(target.path)
-        if session.find_node(path) is not None:
+        there = session.find_node(path)
+        if there is not None:
+            if there.array is None:
+                raise AlreadyExistsError(f"there is a group at `{path}`: it is not overwritten")
             if not overwrite:
-                raise AlreadyExistsError(f"there is a node at `{path}` already; overwrite it?")
+                raise AlreadyExistsError(f"there is an array at `{path}` already; overwrite it?")
             session.delete_node(path)
         for group in path.ancestors:
             session.set_node_if_absent(group, group_document({}))

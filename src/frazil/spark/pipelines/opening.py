@@ -2,8 +2,13 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
+from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.redirect import RedirectedStore
+from frazil.objectstore.remote import RemoteStore
 from frazil.repo.repository import Repository
 from frazil.spark.opened import RepositoryLike, place_of
 from frazil.spark.place import open_place
@@ -21,3 +26,28 @@ def open_shared(repo: RepositoryLike, storage: StorageOptions | None = None) -> 
 def open_target(target: str | os.PathLike[str], storage: StorageOptions | None) -> ObjectStore:
     """Where something is to be made: a folder, or a part of a bucket."""
     return open_place(place_of(target, storage))
+
+
+def require_folder(store: ObjectStore, target: object) -> None:
+    """There may be nothing yet, but no file."""
+    if isinstance(store, LocalStore) and Path(store.root).is_file():
+        raise AlreadyExistsError(f"there is a file at {target}")
+
+
+def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
+    """What is made in the place of its own source would destroy it."""
+    one, other = _whereabouts(source), _whereabouts(target)
+    if one and other and (one.startswith(other) or other.startswith(one)):
+        raise InvalidInputError(f"the target {other} is in the place of the source, {one}")
+
+
+def _whereabouts(store: ObjectStore) -> str:
+    """Equal for equal places, and the beginning of that of a place inside; empty if unknown."""
+    if isinstance(store, LocalStore):
+        return os.path.realpath(store.root).rstrip("/") + "/"
+    if isinstance(store, RedirectedStore):
+        return _whereabouts(store.target)
+    if isinstance(store, RemoteStore):
+        endpoint = getattr(store.place, "endpoint_url", None) or ""
+        return f"{endpoint} {store.place.location}".strip().rstrip("/") + "/"
+    return ""

@@ -14,7 +14,7 @@ from time import perf_counter
 import numpy as np
 from pyspark.sql import SparkSession
 
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
@@ -151,6 +151,8 @@ def explain_rechunk(
     storage: StorageOptions | None = None,
 ) -> RechunkPlan:
     """What `rechunk` would do; without a session, as if on one core. Reads metadata only."""
+    if isinstance(codecs, str):
+        raise InvalidInputError(f"codecs is {codecs!r}, expected a list of them")
     wanted = Wanted(chunks=chunks, shards=shards, codecs=None if codecs is None else tuple(codecs))
     session = open_shared(repo, storage).readonly_session(Branch(branch))
     source = NodePath.from_key_prefix(path)

@@ -110,6 +110,12 @@ def plan_rechunk(
     root = session.node(path)
     if into != path and session.find_node(into) is not None:
         raise AlreadyExistsError(f"there is a node at `{into}` already")
+    for above in into.ancestors:
+        node = session.find_node(above)
+        if node is not None and node.array is not None:
+            raise InvalidInputError(
+                f"cannot create `{into}`: `{above}` is an array", kind="not-a-group"
+            )
     nodes = [root] if root.array is not None else list(session.nodes(path))
     documents = [_new_document(node, root, wanted) for node in nodes]
     _require_known_dims(nodes, wanted)

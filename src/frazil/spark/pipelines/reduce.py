@@ -149,6 +149,7 @@ def reduce(
     grid = choose_grid(description, names)
     if not grid.variables:  # coordinates, which no table has as values
         grid = replace(grid, variables=tuple(description.arrays[name] for name in names))
+    _require_all(grid, names)
     grouping = None if groupby is None else _grouping(base, description, grid, groupby)
     plan = plan_reduce(
         grid,
@@ -180,6 +181,15 @@ class _Job:
     grid: Grid
     into: NodePath
     branch: str
+
+
+def _require_all(grid: Grid, names: Sequence[str]) -> None:
+    lost = set(names) - {variable.name for variable in grid.variables}
+    if lost:
+        raise InvalidInputError(
+            f"{', '.join(sorted(map(repr, lost)))} is a coordinate of the other variables, and"
+            " reduced by itself"
+        )
 
 
 def _grouping(base: Session, group: GroupDescription, grid: Grid, groupby: str) -> Grouping:
@@ -227,7 +237,7 @@ def _store(
     started: float,
 ) -> ReduceResult:
     session = session_at(job.repository, job.branch, str(job.base.snapshot_id))
-    require_new(session, job.into, job.plan)
+    require_new(session, job.into, job.plan, job.grid)
     documents = create_arrays(session, job.base, job.into, job.plan, job.grid)
     written = _run(job, StoreCells(job.plan, documents, session.chunk_writer()), note, progress)
     chunks, size_bytes = 0, 0

@@ -5,15 +5,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import AlreadyExistsError
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.spark.description import Grid
 from frazil.spark.ingestion.metadata import group_document
-from frazil.spark.ingestion.target import require_absent
 from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.pipelines.grouping import Grouping
 from frazil.spark.pipelines.partials import How
 from frazil.spark.pipelines.reduce_plan import ReducePlan, Variable
+from frazil.zarrstore.arrays import read_region
 from frazil.zarrstore.documents import array_document
 
 # They tell how the source is stored; reduced values are stored as they are.
@@ -21,9 +22,39 @@ _ENCODING = frozenset({"_FillValue", "missing_value", "scale_factor", "add_offse
 _MICROSECONDS = {"units": "microseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 
 
-def require_new(session: Session, into: NodePath, plan: ReducePlan) -> None:
-    """Raises AlreadyExistsError: a reduction never overwrites."""
-    require_absent(session, into, [v.source.name for v in plan.variables])
+def require_new(session: Session, into: NodePath, plan: ReducePlan, grid: Grid) -> None:
+    """Raises AlreadyExistsError: a reduction never overwrites, and shares coordinates that fit."""
+    there = session.find_node(into)
+    if there is not None and there.array is not None:
+        raise AlreadyExistsError(f"there is an array at `{into}`: choose another group")
+    for variable in plan.variables:
+        if session.find_node(into.child(variable.source.name)) is not None:
+            raise AlreadyExistsError(
+                f"there is already {variable.source.name!r} in group `{into}`: choose another group"
+            )
+    for dimension in grid.dimensions:
+        if dimension.coordinate is not None and dimension.name in plan.dims:
+            source = NodePath(dimension.coordinate.path)
+            _require_same(session, into.child(dimension.name), _values(session, source))
+    if plan.grouping is not None:
+        labels, _, _ = _stored_labels(plan.grouping.labels)
+        _require_same(session, into.child(plan.grouping.name), labels)
+
+
+def _require_same(session: Session, path: NodePath, values: npt.NDArray[Any]) -> None:
+    node = session.find_node(path)
+    if node is None:
+        return
+    if node.array is None or not np.array_equal(_values(session, path), values):
+        raise AlreadyExistsError(
+            f"there is another coordinate at `{path}`: choose another group for the result"
+        )
+
+
+def _values(session: Session, path: NodePath) -> npt.NDArray[Any]:
+    array = session.node(path).array
+    shape = () if array is None else array.shape
+    return read_region(session, path, tuple(slice(0, n) for n in shape))
 
 
 def create_arrays(
@@ -60,8 +91,7 @@ def _write_labels(session: Session, path: NodePath, grouping: Grouping) -> None:
         dims=[grouping.name],
         attributes=attributes,
     )
-    session.set_node(path, document)
-    if len(labels):
+    if session.set_node_if_absent(path, document) and len(labels):
         where = (slice(0, len(labels)),)
         session.set_chunk_refs(path, store_region(document, session.chunk_writer(), where, labels))
 

@@ -7,9 +7,11 @@ codecs     kept      compressors alone, or a whole chain with what makes bytes o
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.codec_chain import check_document, codec_object, split_chain
@@ -33,6 +35,13 @@ class Wanted:
     def __post_init__(self) -> None:
         if self.chunks is None and self.shards is None and self.codecs is None:
             raise InvalidInputError("give chunks, shards or codecs: there is nothing to change")
+        _require_lengths("chunks", self.chunks)
+        _require_lengths("shards", self.shards)
+        for codec in self.codecs or ():
+            if not isinstance(codec, str) and not _is_codec(codec):
+                raise InvalidInputError(
+                    f"codecs has {codec!r}, expected a name, or an object with a name"
+                )
 
     def dims(self) -> set[str]:
         """Dimensions that are named."""
@@ -52,6 +61,25 @@ class Layout:
     def stored(self) -> tuple[int, ...] | None:
         """Lengths of what is one object."""
         return self.shards or self.chunks
+
+
+def _require_lengths(what: str, given: object) -> None:
+    lengths: object = given.values() if isinstance(given, Mapping) else given
+    if given is None:
+        return
+    if isinstance(given, str) or not isinstance(lengths, Iterable):
+        raise InvalidInputError(f"{what} is {given!r}, expected lengths by dimension")
+    for length in lengths:
+        if not is_whole(length):
+            raise InvalidInputError(f"{what} has {length!r}, expected a whole number")
+
+
+def is_whole(number: object) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def _is_codec(codec: object) -> bool:
+    return isinstance(codec, Mapping) and isinstance(codec.get("name"), str)
 
 
 def dims_of(document: Mapping[str, Any]) -> tuple[str, ...]:
