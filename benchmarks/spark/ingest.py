@@ -17,6 +17,7 @@ from benchmarks.spark.sample import (
     CORES,
     ROWS_PER_HOUR,
     VALUE_BYTES,
+    amount,
     create_repository,
     fields,
     start_spark,
@@ -24,11 +25,11 @@ from benchmarks.spark.sample import (
 from frazil.spark.ingest import ingest
 from frazil.spark.read import read
 
-FILES = 10
+FILES = amount(10, 2)
 HOURS = 24 * FILES
 ROWS = HOURS * ROWS_PER_HOUR
 SIZE_BYTES = ROWS * VALUE_BYTES
-PHASE = "10 files"
+PHASE = f"{FILES} files"
 
 
 def prepare(folder: Path) -> None:

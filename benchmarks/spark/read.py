@@ -8,11 +8,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from benchmarks.spark.meter import Meter
-from benchmarks.spark.sample import CHUNKS, CORES, ROWS_PER_HOUR, VALUE_BYTES, fields, start_spark
+from benchmarks.spark.sample import (
+    CHUNKS,
+    CORES,
+    ROWS_PER_HOUR,
+    VALUE_BYTES,
+    amount,
+    fields,
+    start_spark,
+)
 from frazil.spark.pipelines.reduce import reduce
 from frazil.spark.read import read
 
-HOURS = 120
+HOURS = amount(120, 72)
 ROWS = HOURS * ROWS_PER_HOUR
 DAY = "2024-01-03"
 ALL, GROUPED, ONE_DAY = "all, one mean", "all, mean by latitude", "one day of five, one mean"

@@ -1,6 +1,6 @@
 """Runs the workloads, one side after the other, and prints what each took and how they compare.
 
-    python -m benchmarks.spark [WORKLOAD ...] [--repeat N] [--many] [--json FILE]
+    python -m benchmarks.spark [WORKLOAD ...] [--repeat N] [--many] [--quick] [--json FILE]
 
 Every side is a process of its own with two cores for its tasks; Spark's is warm when the clock
 starts. A ratio is a side's time divided by that of the first side, which is frazil's: above 1,
@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.spark.sample import QUICK
 from benchmarks.spark.worker import PREPARE
 
 ROOT = Path(__file__).parents[2]
@@ -90,11 +91,14 @@ def main() -> None:
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--repeat", type=int, default=2, help="repetitions; the best counts")
     parser.add_argument("--many", action="store_true", help="ten million references, too")
+    parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     arguments = parser.parse_args()
     if unknown := set(arguments.workloads) - set(WORKLOADS):
         parser.error(f"unknown workloads: {', '.join(sorted(unknown))}")
 
+    if arguments.quick:
+        os.environ[QUICK] = "1"  # for the processes that measure
     console = Console(width=None if sys.stdout.isatty() else 150)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
     console.print(f"{os.cpu_count()} cores, load {load}; a ratio above 1: frazil is faster\n")

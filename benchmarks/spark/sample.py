@@ -1,5 +1,6 @@
 """The data of the workloads: hourly fields, smooth in space as those of a weather model are."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +10,17 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.spark.session import session
 
+QUICK = "FRAZIL_BENCH_QUICK"  # in the environment: little data, to see that all of it runs
 CORES = 2
 LATITUDES = np.linspace(89.5, -89.5, 180, dtype=np.float32)
 LONGITUDES = np.arange(0, 360, 2, dtype=np.float32)
 CHUNKS = {"time": 24, "lat": 90, "lon": 90}
 ROWS_PER_HOUR = len(LATITUDES) * len(LONGITUDES)
 VALUE_BYTES = 4
+
+
+def amount(usual: int, quick: int) -> int:
+    return quick if os.environ.get(QUICK) else usual
 
 
 def fields(start_hour: int, hours: int) -> xr.Dataset:

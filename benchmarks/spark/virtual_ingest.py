@@ -11,14 +11,14 @@ import numpy as np
 
 import frazil
 from benchmarks.spark.meter import Meter
-from benchmarks.spark.sample import start_spark
+from benchmarks.spark.sample import amount, start_spark
 from frazil.spark.ingest import ingest
 
 HOURS = 10  # in each file
 CELLS = 1000
 PER_FILE = HOURS * CELLS
-COUNTS = (10_000, 100_000, 1_000_000)
-MANY = 10_000_000  # with --many
+COUNTS = tuple(dict.fromkeys((10_000, 100_000, amount(1_000_000, 100_000))))
+MANY = amount(10_000_000, 200_000)  # with --many
 
 
 def prepare(folder: Path, counts: tuple[int, ...] = COUNTS) -> None:

@@ -8,6 +8,7 @@ from benchmarks.spark.sample import (
     CHUNKS,
     ROWS_PER_HOUR,
     VALUE_BYTES,
+    amount,
     create_repository,
     fields,
     start_spark,
@@ -15,7 +16,7 @@ from benchmarks.spark.sample import (
 from frazil.spark.read import read
 from frazil.spark.write import write
 
-HOURS = 60
+HOURS = amount(60, 4)
 ROWS = HOURS * ROWS_PER_HOUR
 SIZE_BYTES = ROWS * VALUE_BYTES
 PHASE = "rows"
