@@ -30,6 +30,7 @@ WORKLOADS = {
     "rebase": ("far", "cold"),
     "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
     "rewriting": ("build", "rewrite", "read_small", "pack", "read_packed"),
+    "verifying": ("build", "verify"),
     "import_time": ("import",),
 }
 PROMISES = {
