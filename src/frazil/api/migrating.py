@@ -9,6 +9,7 @@ from frazil.api.storage import Storage
 from frazil.api.values import SpecVersion
 from frazil.maintenance.migrate import migration
 from frazil.maintenance.migrate import upgrade as engine
+from frazil.maintenance.migrate.heads import PREFETCHED
 from frazil.maintenance.reachable import Progress
 
 
@@ -131,7 +132,7 @@ def upgrade_icechunk_repository[R: AdministeredRepository](
     configuration is the one that the repository has saved. Without `delete_unused_v1_files` the
     refs of version 1 stay, for clients that only know these; see `frazil migrate`.
     """
-    width = engine.PREFETCHED if prefetch_concurrency is None else prefetch_concurrency
+    width = PREFETCHED if prefetch_concurrency is None else prefetch_concurrency
     plan = engine.plan_upgrade(repo.engine, prefetch=width)
     if dry_run:
         return type(repo)(repo.engine.reopened(), repo.storage, repo.attribution)

@@ -112,10 +112,17 @@ class ArchiveStore:
             raise FormatError(f"{self.path} is of version {version}: a newer frazil is needed")
         if offset + length > size:
             raise FormatError("the index of the archive is cut off")
-        return decode_index(self._read(offset, length))
+        index = decode_index(self._read(offset, length))
+        # both may be anything, and their sum may not fit
+        if len(index) and bool((index.offset > size).any() or (index.length > size).any()):
+            raise FormatError("the index of the archive is damaged")
+        return index
 
     def about(self) -> dict[str, Any]:
-        found = json.loads(bytes(self.get(ABOUT).data))
+        try:
+            found = json.loads(bytes(self.get(ABOUT).data))
+        except ValueError:
+            found = None
         if not isinstance(found, dict):
             raise FormatError("the archive does not say what it is", where=ABOUT)
         return found
@@ -169,7 +176,7 @@ class ArchiveStore:
         return row
 
     def _info(self, row: int) -> ObjectInfo:
-        key = self.index.key(row).decode()
+        key = self.index.key(row).decode(errors="replace")
         return ObjectInfo(key, int(self.index.length[row]), self._modified_at_us)
 
     @cached_property

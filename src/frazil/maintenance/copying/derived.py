@@ -7,7 +7,8 @@ Names follow from what is made (names.py): a second run writes the same files ag
 chunks that are new.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -41,6 +42,8 @@ from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.reachable import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
+
+_BATCH = 256  # files between two reports
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,9 +91,10 @@ def plan_derived(
     made = finished(renamed(info, rules.names))
     survey = Survey()
     files = repository.files
-    for row in range(len(info.snapshots)):
-        survey.add(files.fetch_snapshot(info.snapshots.id(row)), rules)
-        _tell(progress, "reading snapshots", row + 1, len(info.snapshots))
+    for start, some in _batched([info.snapshots.id(row) for row in range(len(info.snapshots))]):
+        for snapshot in files.pool.map(files.fetch_snapshot, some):
+            survey.add(snapshot, rules)
+        _tell(progress, "reading snapshots", start + len(some), len(info.snapshots))
     chunks = chunks_to_copy(files, survey, rules, progress=progress)
     needed = NeededFiles({kind: IdSet.empty() for kind in FileKind} | {FileKind.CHUNK: chunks})
     inventories = StoredInventory(repository.store), StoredInventory(target)
@@ -148,9 +152,13 @@ def write_manifests(
     source: Files, target: Files, plan: DerivedPlan, *, progress: Progress | None = None
 ) -> dict[ManifestId, NewManifest]:
     made: dict[ManifestId, NewManifest] = {}
-    for done, manifest in enumerate(plan.survey.manifests, 1):
-        made[manifest] = rewrite_manifest(source, target, manifest, plan.survey, plan.rules)
-        _tell(progress, "writing manifests", done, len(plan.survey.manifests))
+
+    def rewrite(manifest: ManifestId) -> NewManifest:
+        return rewrite_manifest(source, target, manifest, plan.survey, plan.rules)
+
+    for start, some in _batched(list(plan.survey.manifests)):
+        made.update(zip(some, source.pool.map(rewrite, some), strict=True))
+        _tell(progress, "writing manifests", start + len(some), len(plan.survey.manifests))
     return made
 
 
@@ -163,24 +171,26 @@ def write_history(
     progress: Progress | None = None,
 ) -> None:
     """Snapshots and logs; a snapshot without a log, as a first one may be, stays without."""
-    names = plan.rules.names
-    for raw in log_ids(plan.info):
+    names, info = plan.rules.names, plan.info
+
+    def write_log(raw: bytes) -> None:
         old = SnapshotId(raw)
-        try:
-            log = source.fetch_log(old)
-        except ObjectNotFoundError:
-            continue
-        target.put_log(rewrite_log(log, names.snapshot(old), plan.survey))
-    for row in range(len(plan.info.snapshots)):
-        snapshot = source.fetch_snapshot(plan.info.snapshots.id(row))
+        with suppress(ObjectNotFoundError):
+            target.put_log(rewrite_log(source.fetch_log(old), names.snapshot(old), plan.survey))
+
+    def write_snapshot(row: int) -> None:
+        snapshot = source.fetch_snapshot(info.snapshots.id(row))
         new = rewrite_snapshot(snapshot, manifests, plan.rules)
-        parent = plan.info.snapshots.parent(row)
-        if plan.spec_version > 1:
-            new = replace(new, parent_id=None)  # the repo info has it
-        elif parent >= 0:
-            new = replace(new, parent_id=names.snapshot(plan.info.snapshots.id(parent)))
-        target.put_snapshot(new)
-        _tell(progress, "writing snapshots", row + 1, len(plan.info.snapshots))
+        above = info.snapshots.parent(row)
+        is_linked = plan.spec_version == 1 and above >= 0  # later the repo info has it
+        parent = names.snapshot(info.snapshots.id(above)) if is_linked else None
+        target.put_snapshot(replace(new, parent_id=parent))
+
+    for _, logs in _batched(log_ids(info)):
+        source.pool.map(write_log, logs)
+    for start, rows in _batched(range(len(info.snapshots))):
+        source.pool.map(write_snapshot, rows)
+        _tell(progress, "writing snapshots", start + len(rows), len(info.snapshots))
 
 
 def renamed(info: RepoInfo, names: Names) -> RepoInfo:
@@ -211,6 +221,11 @@ def chunks_to_copy(
                 found.add(np.ascontiguousarray(new.chunk_id[new.kind == RefKind.NATIVE]))
         _tell(progress, "reading manifests", done, len(survey.manifests))
     return found.done()
+
+
+def _batched[T](items: Sequence[T]) -> Iterator[tuple[int, Sequence[T]]]:
+    """Some at a time, with the number of those before."""
+    return ((start, items[start : start + _BATCH]) for start in range(0, len(items), _BATCH))
 
 
 def _tell(progress: Progress | None, doing: str, done: int, total: int) -> None:

@@ -36,6 +36,7 @@ from frazil.format.ref_file import decode_ref, encode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.refs import choose_refs, tips_of
+from frazil.maintenance.migrate.heads import prefetched
 from frazil.maintenance.migrate.listing import in_order, with_history
 from frazil.objectstore.protocol import Absent, Matches, ObjectStore, Precondition
 from frazil.repo.repository import Repository
@@ -176,7 +177,7 @@ def _read_repo_file(repository: Repository, refs: Sequence[str] | None) -> Origi
 
 
 def _read_ref_files(repository: Repository, refs: Sequence[str] | None, files: Files) -> Origin:
-    found = in_order(with_history(repository.repo_info(), files.fetch_head))
+    found = in_order(with_history(repository.repo_info(), prefetched(files)))
     info = choose_refs(found, refs, clock=repository.clock)
     try:
         config: bytes | None = bytes(repository.store.get(CONFIG_YAML).data)

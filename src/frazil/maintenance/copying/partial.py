@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from frazil.assets.layout import CHUNKS
-from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.errors import NodeNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import encode_config
 from frazil.format.payloads import RefKind
-from frazil.format.storage_config import LocalStoreConfig, VirtualChunkContainer
+from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import INITIAL_SNAPSHOT, format_ids
+from frazil.maintenance.copying.containers import container_of
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames
 from frazil.maintenance.copying.origin import require_current
@@ -21,7 +21,6 @@ from frazil.maintenance.copying.rewriting import Rules, below
 from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
 from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.reachable import Progress
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
@@ -73,16 +72,6 @@ def plan_partial(
     if not plan.found:
         require_no_strangers(target)
     return plan
-
-
-def container_of(store: ObjectStore) -> VirtualChunkContainer:
-    """Where the chunks of a repository in a folder are."""
-    if not isinstance(store, LocalStore):
-        raise InvalidInputError(
-            "a shallow clone of a repository in a bucket needs a `container`, which says how the"
-            " chunks there are reached"
-        )
-    return VirtualChunkContainer(f"file://{store.root}/{CHUNKS}", LocalStoreConfig(store.root))
 
 
 def elsewhere(prefix: str) -> Callable[[ChunkRefs], ChunkRefs]:

@@ -11,12 +11,10 @@ from frazil.assets.layout import (
     CONFIG_YAML,
     REFS,
     REPO_INFO,
-    SNAPSHOTS,
     V1_MAIN_BRANCH,
     ref_of_key,
     tag_key,
 )
-from frazil.assets.pool import Pool
 from frazil.errors import (
     ConflictError,
     FormatError,
@@ -31,13 +29,11 @@ from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.format.snapshot import SnapshotHead
 from frazil.ids import SnapshotId
+from frazil.maintenance.migrate.heads import PREFETCHED, prefetched
 from frazil.maintenance.migrate.listing import listed_info, with_history
 from frazil.objectstore.protocol import Absent, ObjectStore
 from frazil.repo.repository import Repository
-
-PREFETCHED = 64  # snapshots at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -58,12 +54,7 @@ def plan_upgrade(repository: Repository, *, prefetch: int = PREFETCHED) -> Upgra
     require_version_1(repository)
     if not repository.store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-    heads, files = _fetch_heads(repository, prefetch), repository.files
-
-    def load(snapshot: SnapshotId) -> SnapshotHead:
-        return heads[snapshot] if snapshot in heads else files.fetch_head(snapshot)
-
-    found = with_history(repository.repo_info(), load)
+    found = with_history(repository.repo_info(), prefetched(repository.files, width=prefetch))
     deleted = _deleted_tags(repository.store, found)
     info = listed_info(
         found, deleted, config=_stored_config(repository.store), now_us=repository.clock()
@@ -134,28 +125,6 @@ def version_1_files(store: ObjectStore) -> tuple[str, ...]:
     refs = sorted(found.key for found in store.list(REFS) if ref_of_key(found.key) is not None)
     refs.sort(key=lambda key: key != V1_MAIN_BRANCH)
     return (*refs, *(found.key for found in store.list(CONFIG_YAML) if found.key == CONFIG_YAML))
-
-
-def _fetch_heads(repository: Repository, prefetch: int) -> dict[SnapshotId, SnapshotHead]:
-    """Of all snapshots there are, many at a time: parents alone would lead from one to the next."""
-    names = (one.key.removeprefix(SNAPSHOTS) for one in repository.store.list(SNAPSHOTS))
-    ids = [found for name in names if (found := _parsed(name)) is not None]
-
-    def fetch(snapshot: SnapshotId) -> SnapshotHead | None:
-        try:
-            return repository.files.fetch_head(snapshot)
-        except (FormatError, ObjectNotFoundError):  # raised again if history leads to it
-            return None
-
-    heads = Pool(max(1, prefetch)).map(fetch, ids)
-    return {one: head for one, head in zip(ids, heads, strict=True) if head is not None}
-
-
-def _parsed(name: str) -> SnapshotId | None:
-    try:
-        return SnapshotId.parse(name)
-    except InvalidInputError:
-        return None
 
 
 def _deleted_tags(store: ObjectStore, info: RepoInfo) -> dict[str, SnapshotId]:

@@ -16,22 +16,13 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.assets.layout import CHUNKS
-from frazil.errors import InvalidInputError
 from frazil.format.config import RepositoryConfig
 from frazil.format.storage_config import (
-    LocalStoreConfig,
-    S3CompatibleStoreConfig,
-    S3Options,
-    S3StoreConfig,
     VirtualChunkContainer,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.objectstore.credentials import S3AnonymousCredentials
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.maintenance.copying.containers import container_of
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
@@ -49,31 +40,7 @@ from frazil.spark.pipelines.clone_manifests import (
 )
 from frazil.spark.pipelines.running import collect, map_tasks
 
-
-def container_of(store: ObjectStore) -> VirtualChunkContainer:
-    """Where the chunks of a repository are: in a folder, or in S3. No secrets go into it."""
-    if isinstance(store, LocalStore):
-        return VirtualChunkContainer(f"file://{store.root}/{CHUNKS}", LocalStoreConfig(store.root))
-    if isinstance(store, RemoteStore) and isinstance(store.place, S3Place):
-        place = store.place
-        if place.scheme == "s3" and not place.rooted:
-            return VirtualChunkContainer(f"{place.location}/{CHUNKS}", _s3_config(place))
-    raise InvalidInputError(
-        "a shallow clone of a repository there needs a `container`, which says how its chunks are"
-        " reached"
-    )
-
-
-def _s3_config(place: S3Place) -> S3StoreConfig | S3CompatibleStoreConfig:
-    options = S3Options(
-        region=place.region,
-        endpoint_url=place.endpoint_url,
-        allow_http=place.allow_http,
-        anonymous=isinstance(place.credentials, S3AnonymousCredentials),
-        force_path_style=place.force_path_style,
-        requester_pays=place.requester_pays,
-    )
-    return S3CompatibleStoreConfig(options) if place.endpoint_url else S3StoreConfig(options)
+__all__ = ["ShallowClone", "container_of"]
 
 
 @dataclass(frozen=True, slots=True)
