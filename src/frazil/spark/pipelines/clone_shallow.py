@@ -21,8 +21,8 @@ from frazil.format.storage_config import (
     VirtualChunkContainer,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.objectstore.protocol import ObjectStore
 from frazil.maintenance.copying.containers import container_of
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
