@@ -2,14 +2,17 @@
 
 import datetime as dt
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import icechunk
 import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
+from hypothesis import given, settings
 
 import frazil
 from tests.compat.driver import OURS, REFERENCE, Engine
@@ -158,6 +161,46 @@ def test_arrays_that_were_cut_or_resized_are_rewritten_alike(made: Path) -> None
         session.commit("resized")
         snapshot = opened(engine, place, {0: 3}).rewrite_manifests("again", branch="main")
         found.append(manifests(place, snapshot))
+    assert found[0] == found[1]
+
+
+sizes_of_cells = st.dictionaries(
+    st.sampled_from([0, 1, 2, "any", "t"]), st.integers(1, 3), min_size=1, max_size=3
+)
+
+
+@settings(max_examples=10)
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    boxes=st.lists(st.tuples(*[st.integers(0, 3), st.integers(1, 4)] * 3), min_size=1, max_size=2),
+    cells=st.lists(sizes_of_cells, min_size=1, max_size=2),
+    version=st.sampled_from([1, 2]),
+)
+def test_any_array_is_rewritten_alike_from_any_splitting_to_any_other(
+    shape: list[int], boxes: list[tuple[int, ...]], cells: list[dict[Any, int]], version: int
+) -> None:
+    found = []
+    for engine in (OURS, REFERENCE):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "repo"
+            engine.module.Repository.create(engine.storage(place), spec_version=version)
+            for number, box in enumerate(boxes):
+                session = opened(engine, place, cells[number % len(cells)]).writable_session("main")
+                array = zarr.open_array(
+                    session.store, path="a", shape=shape, chunks=[1] * len(shape), dtype="i4",
+                    dimension_names=["t", "x", "y"][: len(shape)], mode="a",
+                )  # fmt: skip
+                spans = zip(box[::2], box[1::2], strict=True)
+                array[tuple(slice(at, at + size) for at, size in spans)[: len(shape)]] = number + 1
+                session.commit(f"commit {number}", allow_empty=True)
+            states = []
+            for sizes in cells:
+                repo = opened(engine, place, sizes)
+                snapshot = repo.rewrite_manifests("again", branch="main")
+                states.append(manifests(place, snapshot))
+                group = zarr.open_group(repo.readonly_session("main").store, mode="r")
+                states.append(values(group, "a").tolist())
+            found.append(states)
     assert found[0] == found[1]
 
 

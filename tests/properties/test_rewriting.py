@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import frazil
 from frazil.assets.layout import chunk_key
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Native
@@ -135,6 +136,8 @@ def test_packing_unpacking_and_rewriting_change_no_content(
         assert contents_of(repository) == tip
     after = history_of(repository)
     assert {snapshot: after[snapshot] for snapshot in before} == before
+    problems = frazil.Repository.open(frazil.Storage(repository.store)).verify().problems
+    assert {each.kind for each in problems} <= {"virtual-uncovered"}
 
 
 def native(chunks: list[tuple[int, ...]], ndim: int) -> ChunkRefs:
