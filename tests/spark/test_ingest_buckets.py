@@ -18,6 +18,7 @@ from frazil.spark.sources import Source, SourceKind, find_sources
 from frazil.spark.sources.files import BLOCK_BYTES, RemoteFile
 from frazil.spark.sources.find_remote import _matches
 from frazil.spark.sources.source import Remote
+from tests.servers.azure import AzureServer
 from tests.servers.http_files import HttpServer
 from tests.servers.s3 import S3Server
 from tests.sources.places import Place, in_a_bucket, on_the_web
@@ -335,6 +336,38 @@ def test_headers_are_read_in_few_requests(
             file.seek(offset)
             file.read(8)
     assert server.count() <= 2
+
+
+def test_who_reads_on_and_on_gets_more_at_once(
+    files: Path, http_server: Callable[[Path], HttpServer]
+) -> None:
+    content = os.urandom(40 * BLOCK_BYTES + 7)
+    (files / "data").write_bytes(content)
+    server = http_server(files)
+    (source,) = find_sources(f"{server.url}/data", kind=SourceKind.NETCDF)
+    assert source.remote is not None
+    read = bytearray()
+    with RemoteFile(source.path, source.remote) as file:
+        while piece := file.read(BLOCK_BYTES // 3):
+            read += piece
+    assert read == content
+    assert server.count("GET") <= 8
+
+
+def test_files_in_azure_are_found_and_read(azure_server: AzureServer) -> None:
+    prefix = azure_server.new_prefix()
+    azure_server.store(prefix).put("deep/a.tif", b"II*\0 and more")
+    given = {
+        "account": azure_server.account,
+        "access_key": azure_server.access_key,
+        "config": {"azure_storage_endpoint": azure_server.endpoint, "azure_allow_http": "true"},
+    }
+    url = f"az://{azure_server.container}/{prefix}/**/*.tif"
+    (source,) = find_sources(url, storage=given)
+    assert source == Source(SourceKind.TIFF, url.replace("**/*", "deep/a"))
+    assert source.remote is not None
+    with RemoteFile(source.path, source.remote) as file:
+        assert file.read() == b"II*\0 and more"
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_damaged(web: Place) -> None:

@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import h5py
+import icechunk
 import numpy as np
 import pytest
 import xarray as xr
@@ -173,6 +175,29 @@ def test_chunks_that_were_collected_as_garbage_are_stored_again(
     result = ingest(spark, folder, repo, **OPTIONS)
 
     assert result.reused_chunks == DAYS - 1
+    xr.testing.assert_identical(stored(repo), concatenated(sorted(folder.glob("*.nc"))))
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("engine", [frazil, icechunk], ids=["frazil", "icechunk"])
+def test_to_garbage_collection_records_are_garbage(
+    spark: SparkSession,
+    folder: Path,
+    repo: frazil.Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Any,
+) -> None:
+    fail_before_the_commit(spark, folder, repo, monkeypatch)
+    place = str(folder.parent / "repo")
+    collecting = engine.Repository.open(engine.local_filesystem_storage(place))
+    told = collecting.garbage_collect(datetime.now(UTC) + timedelta(hours=1))
+    assert told.chunks_deleted == 2 * DAYS
+    assert objects(repo) == set()
+
+    result = ingest(spark, folder, repo, **OPTIONS)
+
+    assert result.reused_chunks == 0
     xr.testing.assert_identical(stored(repo), concatenated(sorted(folder.glob("*.nc"))))
 
 

@@ -1,7 +1,9 @@
 """Chunks as zarr stores them, without a session: for those who make chunks somewhere else."""
 
+import json
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 import zarr
 from zarr.abc.store import Store
@@ -29,6 +31,16 @@ def encode_region(
     array[region] = values
     del made[METADATA_KEY]
     return {_index(key): memoryview(chunk.as_numpy_array()) for key, chunk in made.items()}
+
+
+def decode_chunk(document: bytes, data: Data) -> npt.NDArray[Any]:
+    """Values of an array that has one chunk, of its whole shape."""
+    buffer = default_buffer_prototype().buffer
+    made: dict[str, Any] = {METADATA_KEY: buffer.from_bytes(document)}
+    ndim = len(json.loads(document)["shape"])
+    made["/".join(["c", *["0"] * ndim])] = buffer.from_bytes(data)
+    array = zarr.open_array(MemoryStore(made), mode="r", zarr_format=3)
+    return np.asarray(array[...])
 
 
 def _index(key: str) -> tuple[int, ...]:

@@ -23,13 +23,14 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest
-from frazil.format.payloads import RefKind
+from frazil.format.payloads import Native, RefKind
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node
 from frazil.ids import ChunkId, ManifestId
 from frazil.references.locations import locate
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.lookup import refs_in
 from frazil.repo.session import Session
+from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.records import Records
 from frazil.spark.ingestion.tables import WantedChunks, decode_tables, encode_tables
@@ -115,6 +116,7 @@ class Block:
     length: npt.NDArray[np.uint64]  # (n,)
     locations: Sequence[str]  # one for all, or one for each
     modified_s: int
+    chunk_ids: bytes = b""  # of chunks that were stored, and are not virtual; or nothing
 
     def to_row(self) -> dict[str, Any]:
         return {
@@ -125,6 +127,7 @@ class Block:
             "length": self.length.astype("<u8").tobytes(),
             "location": "\0".join(self.locations).encode(),
             "modified": self.modified_s,
+            "chunk_id": self.chunk_ids,
         }
 
     @classmethod
@@ -139,6 +142,7 @@ class Block:
             np.frombuffer(row["length"], dtype="<u8").astype(np.uint64),
             row["location"].decode().split("\0"),
             row["modified"],
+            row["chunk_id"],
         )
 
 
@@ -167,7 +171,9 @@ def refer(job: VirtualJob, number: int) -> Iterator[Block]:
             starts = dict(piece.starts)
             if array.axis is not None:
                 starts[array.dims[array.axis]] = int(job.layout.starts[number])
-            yield from _blocks(target, _placed(array, table, starts), table)
+            index = _placed(array, table, starts)
+            yield from _blocks(target, index, table)
+            yield from _padded_blocks(job, target, index, table)
 
 
 def record_names(job: VirtualJob) -> Iterator[ChunkId]:
@@ -206,7 +212,8 @@ def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> 
         source_chunks(source, one.name, one.chunks, group=job.source_group, stacked=one.stacked)
         for one in wanted
     ]
-    if job.records is not None and name is not None:
+    has_padding = any(table.padded for table in found)  # which is not put on record
+    if job.records is not None and name is not None and not has_padding:
         job.records.put(name, encode_tables(found))
     return found
 
@@ -278,6 +285,7 @@ def _blocks(
     target: VirtualTarget, index: npt.NDArray[np.uint32], table: ChunkTable
 ) -> Iterator[Block]:
     inside = (index < np.array(target.grid, dtype=np.int64)).all(axis=1)
+    inside[list(table.padded)] = False
     cells = index.astype(np.int64) // np.array(target.cell, dtype=np.int64)
     numbers = _numbers(cells, target.cells)
     order = np.flatnonzero(inside)[np.argsort(numbers[inside], kind="stable")]
@@ -298,6 +306,23 @@ def _blocks(
             )
 
 
+def _padded_blocks(
+    job: VirtualJob, target: VirtualTarget, index: npt.NDArray[np.uint32], table: ChunkTable
+) -> Iterator[Block]:
+    """Of chunks that are stored, since the source has no such chunks."""
+    writer = ChunkWriter(job.base.files.store, inline_threshold_bytes=0)
+    cell = np.array(target.cell, dtype=np.int64)
+    for row, data in table.padded.items():
+        stored = writer.put_chunk(data) if data else None
+        if isinstance(stored, Native):
+            at = index[row : row + 1]
+            (number,) = _numbers(at.astype(np.int64) // cell, target.cells).tolist()
+            length = np.array([stored.length], np.uint64)
+            offset = np.zeros(1, np.uint64)
+            chunk_ids = stored.chunk_id.raw
+            yield Block(target.array, number, at, offset, length, [], 0, chunk_ids)
+
+
 def _numbers(cells: npt.NDArray[np.int64], count: tuple[int, ...]) -> npt.NDArray[np.int64]:
     """Of each cell, counted in row-major order."""
     numbers = np.zeros(len(cells), dtype=np.int64)
@@ -307,6 +332,9 @@ def _numbers(cells: npt.NDArray[np.int64], count: tuple[int, ...]) -> npt.NDArra
 
 
 def _refs(block: Block) -> ChunkRefs:
+    if block.chunk_ids:
+        ids = np.frombuffer(block.chunk_ids, np.uint8).reshape(-1, 12)
+        return ChunkRefs.native(block.index, ids, block.offset, block.length)
     texts = Strings.from_list([each.encode() for each in block.locations])
     shared = len(block.locations) == 1
     codes = np.zeros(len(block.index), np.int64) if shared else np.arange(len(block.index))

@@ -50,6 +50,7 @@ _BLOCKS = pa.schema(
         ("length", pa.binary()),
         ("location", pa.binary()),
         ("modified", pa.int64()),
+        ("chunk_id", pa.binary()),
     ]
 )
 _MANIFESTS = pa.schema(
@@ -164,6 +165,7 @@ def _refer_batches(
                 yield from _batched(row for target in job.targets for row in _nothing(target))
             for number in range(partition, len(job.sources), partitions):
                 yield from _batched(_rows(job, counter, number))
+            job.base.files.store.sync()  # chunks that could not be virtual
 
 
 def _rows(job: VirtualJob, counter: Counter, number: int) -> Iterator[dict[str, Any]]:
@@ -174,8 +176,11 @@ def _rows(job: VirtualJob, counter: Counter, number: int) -> Iterator[dict[str, 
 
 def _nothing(target: VirtualTarget) -> list[dict[str, Any]]:
     """Empty blocks: so that cells are written of which only older references are left."""
-    empty = {"index": b"", "offset": b"", "length": b"", "location": b"", "modified": 0}
-    return [{"array": target.array, "cell": cell, **empty} for cell in target.cells_to_keep()]
+    empty = {"index": b"", "offset": b"", "length": b"", "location": b"", "chunk_id": b""}
+    return [
+        {"array": target.array, "cell": cell, "modified": 0, **empty}
+        for cell in target.cells_to_keep()
+    ]
 
 
 def _batched(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:

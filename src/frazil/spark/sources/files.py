@@ -22,6 +22,7 @@ from frazil.spark.sources.source import Remote, Source
 # Headers are read in small pieces that lie close together, values in large ones.
 BLOCK_BYTES = 256 << 10
 _BLOCKS = 64
+_MOST_AHEAD = 16
 _COPIED_AT_ONCE = 32 << 20
 
 type Readable = str | RemoteFile
@@ -105,6 +106,7 @@ class RemoteFile(io.RawIOBase):
         self._mark = _head(path, remote)
         self._at = 0
         self._blocks: OrderedDict[int, memoryview] = OrderedDict()
+        self._ahead = 1  # blocks fetched at once
 
     @property
     def size_bytes(self) -> int:
@@ -140,7 +142,7 @@ class RemoteFile(io.RawIOBase):
         if not len(wanted):
             return memoryview(b"")
         numbers = range(wanted.start // BLOCK_BYTES, -(-wanted.stop // BLOCK_BYTES))
-        missing = [number for number in numbers if number not in self._blocks]
+        missing = self._with_more([number for number in numbers if number not in self._blocks])
         self._blocks.update(zip(missing, self._fetch([*map(_block, missing)]), strict=True))
         joined = b"".join(self._blocks[number] for number in numbers)
         for number in numbers:
@@ -149,6 +151,16 @@ class RemoteFile(io.RawIOBase):
             self._blocks.popitem(last=False)
         start = wanted.start - numbers[0] * BLOCK_BYTES
         return memoryview(joined)[start : start + len(wanted)]
+
+    def _with_more(self, missing: list[int]) -> list[int]:
+        """Who goes on reading where a block ends gets more and more of what follows."""
+        if not missing:
+            return []
+        goes_on = missing[0] - 1 in self._blocks
+        self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else 1
+        last = -(-self.size_bytes // BLOCK_BYTES)
+        following = range(missing[-1] + 1, min(missing[-1] + self._ahead, last))
+        return missing + [number for number in following if number not in self._blocks]
 
     def _fetch(self, ranges: list[Range]) -> list[memoryview]:
         if not ranges:

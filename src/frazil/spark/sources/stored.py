@@ -1,7 +1,8 @@
 """How a source stores a variable, for those who refer to its chunks instead of copying them."""
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ class ChunkTable:
     length: npt.NDArray[np.uint64]  # (n,)
     paths: tuple[str, ...]  # one for all of them, or one for each
     modified_s: int  # no file was changed after that second
+    padded: Mapping[int, bytes] = field(default_factory=dict)
+    """By row: chunks that the source has in a form that no Zarr array can have, in another."""
 
     def __len__(self) -> int:
         return len(self.index)

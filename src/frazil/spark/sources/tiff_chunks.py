@@ -1,7 +1,7 @@
 """Where the strips and tiles of TIFF files are, and how they are encoded.
 
 tiles               chunks; those at the edges are full
-strips              chunks; the last one may be short, unless it is alone
+strips              chunks; the last one, if it is short, is padded, and cannot be virtual
 raw, in one piece   chunks of any number of rows, of a whole stack of images too
 """
 
@@ -10,11 +10,13 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.references.codecs import codec_documents
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.files import mark_of, readable
+from frazil.spark.sources.padding import pad_chunk
 from frazil.spark.sources.source import Source
 from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs, row_chunks
 from frazil.spark.sources.tiff import VARIABLE, require_tifffile
@@ -56,7 +58,7 @@ def tiff_chunks(source: Source, name: str, chunks: tuple[int, ...]) -> ChunkTabl
             raise FormatError(f"variable {name!r} is not as it was", where=source.path)
         if stored.is_row:
             return _in_one_piece(source, series, chunks, modified)
-        return _pages(source, series, stored, modified)
+        return _pages(source, file, stored, modified)
 
 
 def _storage(series: Any, byteorder: str) -> Storage:
@@ -67,8 +69,6 @@ def _storage(series: Any, byteorder: str) -> Storage:
         return problem
     in_one_piece = series.dataoffset is not None
     chunks = (*(1,) * (len(shape) - len(page.chunks)), *map(int, page.chunks))
-    if not in_one_piece and not page.is_tiled and page.shape[_row_axis(page)] % page.rowsperstrip:
-        return "a last strip that is shorter than the others"
     if not in_one_piece and prod(shape) != prod(page.shape) * len(series.pages):
         return "pages that do not make the image"
     endian = {"<": "little", ">": "big"}[byteorder] if dtype.itemsize > 1 else None
@@ -100,11 +100,6 @@ def _problem(page: Any, dtype: np.dtype[Any]) -> str | None:
     return None
 
 
-def _row_axis(page: Any) -> int:
-    found: int = page.axes.index("Y")
-    return found
-
-
 def _fill(value: Any, dtype: np.dtype[Any]) -> str | None:
     """What tiles that were never written read as."""
     scalar = np.asarray(value, dtype).item()
@@ -122,7 +117,8 @@ def _in_one_piece(
     return ChunkTable(index, offset, np.full(len(index), size, np.uint64), (source.path,), modified)
 
 
-def _pages(source: Source, series: Any, stored: StoredAs, modified: int) -> ChunkTable:
+def _pages(source: Source, file: Any, stored: StoredAs, modified: int) -> ChunkTable:
+    series = file.series[0]
     frame = series.keyframe
     grid = tuple(int(count) for count in frame.chunked)
     leading = tuple(series.shape)[: len(stored.chunks) - len(grid)]
@@ -136,8 +132,31 @@ def _pages(source: Source, series: Any, stored: StoredAs, modified: int) -> Chun
     if len(index) != len(offset):
         raise FormatError(f"{len(offset)} chunks, expected {len(index)}", where=source.path)
     written = length > 0
+    index, offset, length = index[written], offset[written], length[written]
+    short = _short_strips(series, index)
     if int(frame.compression) == 1:
         size = prod(stored.chunks) * np.dtype(series.dtype).itemsize
-        if (length[written] != size).any():
+        if (np.delete(length, short) != size).any():
             raise FormatError(f"chunks that are not of {size} bytes", where=source.path)
-    return ChunkTable(index[written], offset[written], length[written], (source.path,), modified)
+    padded = {}
+    for row in short:
+        file.filehandle.seek(int(offset[row]))
+        data = file.filehandle.read(int(length[row]))
+        padded[row] = pad_chunk(stored, _short_shape(series, stored), data)
+    return ChunkTable(index, offset, length, (source.path,), modified, padded)
+
+
+def _short_strips(series: Any, index: npt.NDArray[np.int64]) -> list[int]:
+    """Rows of strips that have fewer lines than the others."""
+    page, axis = series.keyframe, series.axes.index("Y")
+    if page.is_tiled or not series.shape[axis] % page.rowsperstrip:
+        return []
+    last = series.shape[axis] // page.rowsperstrip
+    found: list[int] = np.flatnonzero(index[:, axis] == last).tolist()
+    return found
+
+
+def _short_shape(series: Any, stored: StoredAs) -> tuple[int, ...]:
+    axis = series.axes.index("Y")
+    rest = int(series.shape[axis]) % stored.chunks[axis]
+    return (*stored.chunks[:axis], rest, *stored.chunks[axis + 1 :])
