@@ -12,7 +12,7 @@ COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "op
 COMMANDS += ["rechunk", "export", "clone", "import", "migrate"]
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
-COMMANDS += ["verify"]
+COMMANDS += ["verify", "stats", "expire", "gc"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 

@@ -122,9 +122,9 @@ def led_to(path: Path, snapshots: set[str]) -> set[str]:
     """Manifests and chunks that these snapshots' files lead to."""
     found = set[str]()
     for snapshot in snapshots:
-        listed = decode_manifest_files((path / "snapshots" / snapshot).read_bytes())
+        listed = decode_manifest_files([(path / "snapshots" / snapshot).read_bytes()])[0]
         for manifest in format_ids(listed.ids):
-            ids = decode_chunk_ids((path / "manifests" / manifest).read_bytes())
+            ids = decode_chunk_ids([(path / "manifests" / manifest).read_bytes()])
             found |= {f"manifests/{manifest}", *(f"chunks/{each}" for each in format_ids(ids))}
     return found
 

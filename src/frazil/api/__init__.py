@@ -10,7 +10,6 @@ from frazil.api.about import (
     user_agent,
 )
 from frazil.api.attribution import Attribution
-from frazil.api.collected import GCSummary
 from frazil.api.conflicts import (
     BasicConflictSolver,
     Conflict,
@@ -111,6 +110,7 @@ from frazil.format.config import (
     StorageTimeoutSettings,
     VirtualChunkContainer,
 )
+from frazil.maintenance.summaries import GCSummary
 from frazil.objectstore.credentials import (
     AnyAzureCredential,
     AnyAzureStaticCredential,

@@ -3,27 +3,25 @@
 import asyncio
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from frazil.api.collected import ChunkStorageStats, GCSummary, StorageStats
 from frazil.clock import from_datetime
 from frazil.ids import SnapshotId
-from frazil.maintenance.collect import collect
-from frazil.maintenance.deleting import DeleteLimits, delete_files, delete_keys
-from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
-from frazil.maintenance.expire_v1 import expire_v1, plan_expire_v1
-from frazil.maintenance.garbage import GarbageRequest, require_safe
-from frazil.maintenance.inventory import Inventory, StoredInventory
-from frazil.maintenance.inventory_files import FileInventory
-from frazil.maintenance.leftovers import collect_temporary, old_backups, stale_branches
+from frazil.maintenance.collection import (
+    GivenInventory,
+    collect_garbage,
+    expire_snapshots,
+    inventory_of,
+)
+from frazil.maintenance.deleting import DeleteLimits
+from frazil.maintenance.expire import ExpireRequest
+from frazil.maintenance.garbage import GarbageRequest
 from frazil.maintenance.reachable import Budget, Progress
 from frazil.maintenance.stats import chunk_totals, storage_stats
+from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, StorageStats
 from frazil.maintenance.work import LocalWork
 from frazil.repo import repository as engine
-
-type GivenInventory = str | Path | Iterable[str | Path] | Inventory
 
 MIB = 1 << 20
 _INSTEAD = (
@@ -70,13 +68,7 @@ class CollectedRepository:
             protected_branches=tuple(protect_branches),
             protected_tags=tuple(protect_tags),
         )
-        if self._engine.spec_version == 1:
-            if dry_run:
-                return set(plan_expire_v1(self._engine.repo_info(), request).snapshots)
-            return set(expire_v1(self._engine, request).snapshots)
-        if dry_run:
-            return set(plan_expire(self._engine.repo_info(), request).snapshots)
-        return set(expire(self._engine, request).snapshots)
+        return set(expire_snapshots(self._engine, request, dry_run=dry_run))
 
     async def expire_snapshots_async(
         self,
@@ -146,7 +138,7 @@ class CollectedRepository:
         )
         work = LocalWork(
             self._engine.files,
-            _inventory(self._engine, inventory),
+            inventory_of(self._engine, inventory),
             Budget().limited(
                 compressed_bytes=max_compressed_manifest_mem_bytes,
                 decoded_bytes=max_decoded_manifest_mem_bytes,
@@ -158,7 +150,7 @@ class CollectedRepository:
             incremental=incremental,
             safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
         )
-        return _collect(
+        return collect_garbage(
             self._engine,
             work,
             request,
@@ -285,54 +277,6 @@ class CollectedRepository:
 
     async def stats_async(self, *, progress: Progress | None = None) -> StorageStats:
         return await asyncio.to_thread(self.stats, progress=progress)
-
-
-def _collect(
-    repository: engine.Repository,
-    work: LocalWork,
-    request: GarbageRequest,
-    limits: DeleteLimits,
-    *,
-    backups_us: int | None,
-    leftovers: bool,
-    dry_run: bool,
-) -> GCSummary:
-    stale = stale_branches(repository, request.cutoff_us) if leftovers else ()
-    if dry_run:
-        request = replace(request, ignored_branches=frozenset(stale))
-    else:
-        require_safe(request, repository.clock())
-        for name in stale:
-            repository.delete_branch(name)
-    done = collect(
-        repository,
-        work,
-        request,
-        dry_run=dry_run,
-        delete=lambda listing: delete_files(repository.store, listing, limits),
-    )
-    summary = replace(GCSummary.of(done), branches_deleted=len(stale))
-    if leftovers and not dry_run:
-        removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
-        summary = replace(summary, temporary_files_deleted=removed)
-    if backups_us is None or summary.objects_failed_to_delete:
-        return summary
-    old = old_backups(repository, work.inventory, backups_us)
-    failed = 0 if dry_run else delete_keys(repository.store, old.keys).failed
-    return replace(
-        summary,
-        backups_deleted=len(old.keys) - failed,
-        bytes_deleted=summary.bytes_deleted + (0 if failed else old.size_bytes),
-        objects_failed_to_delete=failed,
-    )
-
-
-def _inventory(repository: engine.Repository, given: GivenInventory | None) -> Inventory:
-    if given is None:
-        return StoredInventory(repository.store)
-    if isinstance(given, str | Path):
-        return FileInventory.of(given)
-    return FileInventory.of(given) if isinstance(given, Iterable) else given
 
 
 def _require_positive(*limits: int | None) -> None:

@@ -1,0 +1,82 @@
+"""Expiring and collecting as a whole: whichever the version, with backups and leftovers."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from frazil.maintenance.collect import collect
+from frazil.maintenance.deleting import DeleteLimits, delete_files, delete_keys
+from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
+from frazil.maintenance.expire_v1 import expire_v1, plan_expire_v1
+from frazil.maintenance.garbage import GarbageRequest, require_safe
+from frazil.maintenance.inventory import Inventory, StoredInventory
+from frazil.maintenance.inventory_files import FileInventory
+from frazil.maintenance.leftovers import collect_temporary, old_backups, stale_branches
+from frazil.maintenance.summaries import GCSummary
+from frazil.maintenance.work import LocalWork
+from frazil.repo.repository import Repository
+
+type GivenInventory = str | Path | Iterable[str | Path] | Inventory
+
+
+def expire_snapshots(
+    repository: Repository, request: ExpireRequest, *, dry_run: bool = False
+) -> list[str]:
+    """Ids of the snapshots that are, or would be, expired."""
+    if repository.spec_version == 1:
+        if dry_run:
+            return plan_expire_v1(repository.repo_info(), request).snapshots
+        return expire_v1(repository, request).snapshots
+    if dry_run:
+        return plan_expire(repository.repo_info(), request).snapshots
+    return expire(repository, request).snapshots
+
+
+def collect_garbage(
+    repository: Repository,
+    work: LocalWork,
+    request: GarbageRequest,
+    limits: DeleteLimits,
+    *,
+    backups_us: int | None = None,
+    leftovers: bool = False,
+    dry_run: bool = False,
+) -> GCSummary:
+    """A collection, of leftovers and old backups as well if asked for."""
+    stale = stale_branches(repository, request.cutoff_us) if leftovers else ()
+    if dry_run:
+        request = replace(request, ignored_branches=frozenset(stale))
+    else:
+        require_safe(request, repository.clock())
+        for name in stale:
+            repository.delete_branch(name)
+    done = collect(
+        repository,
+        work,
+        request,
+        dry_run=dry_run,
+        delete=lambda listing: delete_files(repository.store, listing, limits),
+    )
+    summary = replace(GCSummary.of(done), branches_deleted=len(stale))
+    if leftovers and not dry_run:
+        removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
+        summary = replace(summary, temporary_files_deleted=removed)
+    if backups_us is None or summary.objects_failed_to_delete:
+        return summary
+    old = old_backups(repository, work.inventory, backups_us)
+    failed = 0 if dry_run else delete_keys(repository.store, old.keys).failed
+    return replace(
+        summary,
+        backups_deleted=len(old.keys) - failed,
+        bytes_deleted=summary.bytes_deleted + (0 if failed else old.size_bytes),
+        objects_failed_to_delete=failed,
+    )
+
+
+def inventory_of(repository: Repository, given: GivenInventory | None) -> Inventory:
+    """The storage itself, unless somebody gives a listing."""
+    if given is None:
+        return StoredInventory(repository.store)
+    if isinstance(given, str | Path):
+        return FileInventory.of(given)
+    return FileInventory.of(given) if isinstance(given, Iterable) else given
