@@ -19,6 +19,7 @@ from frazil.spark.options import (
 from frazil.spark.register import register_source
 from frazil.spark.selection import to_selection
 from frazil.spark.source import FORMAT
+from frazil.spark.streaming.source import parse_stream
 
 
 def read_stream(
@@ -80,8 +81,10 @@ def read_stream(
         "onRemoval": on_removal,
     }
     said = {name: str(value) for name, value in given.items() if value is not None}
+    told = {**format_options(options), **said}
+    parse_stream(told)
     register_source(spark)
-    return spark.readStream.format(FORMAT).options(**format_options(options), **said).load()
+    return spark.readStream.format(FORMAT).options(**told).load()
 
 
 def _iso(when: datetime | str | None) -> str | None:

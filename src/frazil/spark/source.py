@@ -19,6 +19,7 @@ from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.options import Mode, ReadOptions, parse_options
+from frazil.spark.partitions import value_of
 from frazil.spark.plan import Box
 from frazil.spark.scan import Scan, Table, plan_scan, plan_table, read_box
 from frazil.spark.schema import spark_schema
@@ -120,9 +121,9 @@ class IcechunkReader(DataSourceReader):
         return [InputPartition(box) for box in self.scan.boxes]
 
     @override
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        box: Box | None = partition.value
-        if box is None:  # Spark's stand-in for an empty list of partitions
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        box: Box | None = value_of(partition)
+        if box is None:
             return
         tame_gc()
         schema = arrow_schema(self.schema)
@@ -144,12 +145,13 @@ class TableReader(DataSourceReader):
         return [InputPartition(part) for part in self.reading.plan()]
 
     @override
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's stand-in for an empty list of partitions
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part = value_of(partition)
+        if part is None:
             return
         tame_gc()
         schema = arrow_schema(self.schema)
-        for batch in self.reading.read(partition.value):
+        for batch in self.reading.read(part):
             yield fitted(batch, schema)
 
 
@@ -170,12 +172,13 @@ class ChunkReader(DataSourceReader):
         return [InputPartition(part) for part in self.scan.parts]
 
     @override
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # Spark's stand-in for an empty list of partitions
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part = value_of(partition)
+        if part is None:
             return
         tame_gc()
         schema = arrow_schema(self.schema)
-        for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, partition.value):
+        for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
             yield fitted(batch, schema)
 
 

@@ -17,6 +17,7 @@ from frazil.ids import SnapshotId
 from frazil.repo.repository import Repository
 from frazil.spark.arrow_schema import arrow_schema
 from frazil.spark.opened import Opened, Pinned, open_repository, reuse_pinned
+from frazil.spark.partitions import value_of
 from frazil.spark.place import PlaceText
 from frazil.spark.streaming.chunks import (
     ChunksPart,
@@ -69,13 +70,17 @@ class CommitStream(DataSourceStreamReader):
     @override
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[InputPartition]:
         info = self.open_repository().repo_info()
-        commits = commits_between(info, parse_offset(start), parse_offset(end))
+        begin, stop = parse_offset(start), parse_offset(end)
+        if stop.after is None:
+            # PySpark 4.1 had no `start` for latestOffset: whether they fit is found out only here
+            stop = next_offset(info, self.branch, begin, self.stream, until=stop.snapshot)
+        commits = commits_between(info, begin, stop)
         return [InputPartition(part) for commit in commits for part in self._plan(commit)]
 
     @override
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        part: Part | None = partition.value
-        if part is None:  # Spark's stand-in for an empty list of partitions
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part: Part | None = value_of(partition)
+        if part is None:
             return
         tame_gc()
         schema = arrow_schema(self.schema)
