@@ -15,6 +15,7 @@ from frazil.maintenance import unpack as unpacking
 from frazil.maintenance.purge import message as messages
 from frazil.maintenance.purge import path as paths
 from frazil.maintenance.purge.remaining import Remaining
+from frazil.maintenance.reachable import Progress
 from frazil.paths import ROOT, NodePath
 from frazil.repo import repository as engine
 
@@ -102,17 +103,23 @@ class RewritingRepository:
         pack_bytes: int = packing.PACK_BYTES,
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> PackSummary:
         """Puts small chunk objects of the branch's tip together, by one commit.
 
         Of arrays at or below `paths`, by default of all, chunks of at most `small_bytes` go into
         objects of about `pack_bytes`. What others commit meanwhile is kept. The old objects stay
-        until snapshots that use them are expired and garbage is collected.
+        until snapshots that use them are expired and garbage is collected. `progress` is called
+        with what is being done, how much of it is done, and how much there is.
         """
         plan = packing.plan_pack(
             self._engine, branch, _paths(paths), small_bytes=small_bytes, pack_bytes=pack_bytes
         )
-        done = None if dry_run else packing.pack(self._engine, plan, message, metadata)
+        done = (
+            None
+            if dry_run
+            else packing.pack(self._engine, plan, message, metadata, progress=progress)
+        )
         return _pack_summary(plan, None if done is None else done.snapshot)
 
     async def pack_async(
@@ -125,6 +132,7 @@ class RewritingRepository:
         pack_bytes: int = packing.PACK_BYTES,
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> PackSummary:
         return await asyncio.to_thread(
             self.pack,
@@ -135,6 +143,7 @@ class RewritingRepository:
             pack_bytes=pack_bytes,
             metadata=metadata,
             dry_run=dry_run,
+            progress=progress,
         )
 
     def unpack(
@@ -145,10 +154,15 @@ class RewritingRepository:
         paths: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> PackSummary:
         """Gives every chunk that is in a pack an object of its own again, by one commit."""
         plan = unpacking.plan_unpack(self._engine, branch, _paths(paths))
-        done = None if dry_run else unpacking.unpack(self._engine, plan, message, metadata)
+        done = (
+            None
+            if dry_run
+            else unpacking.unpack(self._engine, plan, message, metadata, progress=progress)
+        )
         return _pack_summary(plan, None if done is None else done.snapshot)
 
     async def unpack_async(
@@ -159,9 +173,16 @@ class RewritingRepository:
         paths: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> PackSummary:
         return await asyncio.to_thread(
-            self.unpack, message, branch=branch, paths=paths, metadata=metadata, dry_run=dry_run
+            self.unpack,
+            message,
+            branch=branch,
+            paths=paths,
+            metadata=metadata,
+            dry_run=dry_run,
+            progress=progress,
         )
 
     def purge_path(

@@ -28,6 +28,7 @@ from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, id_keys, random_ids
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.reachable import Progress
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
@@ -120,14 +121,18 @@ def pack(
     plan: PackPlan,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    *,
+    progress: Progress | None = None,
 ) -> PackResult:
     """Commits on top of whatever the branch's tip is by then."""
     files = quiet_files(repository)
-    waves = [write_packs(files, plan, wave) for wave in pack_waves(plan)]
+    names = [random_ids(0)]
+    for wave in pack_waves(plan):
+        names.append(write_packs(files, plan, wave))
+        if progress is not None:
+            progress("packing chunks", wave.stop, plan.packs)
     repository.store.sync()
-    return commit_packs(
-        repository, plan, np.concatenate([random_ids(0), *waves]), message, metadata
-    )
+    return commit_packs(repository, plan, np.concatenate(names), message, metadata)
 
 
 def pack_waves(plan: PackPlan, most: int = BYTES_AT_ONCE) -> Iterator[range]:

@@ -26,6 +26,7 @@ from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs, waves
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.reachable import Progress
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.repository import Repository
@@ -108,10 +109,16 @@ def rewrite_manifests(
     plan: RewritePlan,
     message: str,
     metadata: Mapping[str, Any] | None = None,
+    *,
+    progress: Progress | None = None,
 ) -> RewriteResult:
     """Raises ConflictError if the branch is no longer where it was when this was planned."""
     files = quiet_files(repository)
-    written = [done for wave in waves(plan.jobs, REFS_AT_ONCE) for done in write_jobs(files, wave)]
+    written: list[Rewritten] = []
+    for wave in waves(plan.jobs, REFS_AT_ONCE):
+        written += write_jobs(files, wave)
+        if progress is not None:
+            progress("rewriting manifests", len(written), len(plan.jobs))
     return commit_rewritten(repository, plan, written, message, metadata)
 
 

@@ -18,6 +18,7 @@ from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.pack import BYTES_AT_ONCE
 from frazil.maintenance.part_scan import scan_parts
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.reachable import Progress
 from frazil.maintenance.relocate import RelocationRequest, relocate
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
@@ -78,12 +79,16 @@ def unpack(
     plan: UnpackPlan,
     message: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    *,
+    progress: Progress | None = None,
 ) -> UnpackResult:
     """Commits on top of whatever the branch's tip is by then."""
     files = quiet_files(repository)
     names = random_ids(len(plan.chunks))
     for rows in _waves(plan.chunks):
         _write(files, plan.chunks.take(rows), names[rows])
+        if progress is not None:
+            progress("unpacking chunks", rows.stop, len(plan.chunks))
     repository.store.sync()
     done = None
     if len(names):

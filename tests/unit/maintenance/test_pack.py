@@ -301,10 +301,14 @@ def test_chunks_are_packed_piece_by_piece(
     plan = planned(repository)
     monkeypatch.setattr("frazil.maintenance.pack.pack_waves.__defaults__", (1500,))
     monkeypatch.setattr("frazil.maintenance.unpack._waves.__defaults__", (150,))
-    pack(repository, plan)
+    told = list[tuple[str, int, int]]()
+    pack(repository, plan, progress=lambda *each: told.append(each))
     assert contents_of(repository) == before
-    unpack(repository, plan_unpack(repository, "main"))
+    assert told == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
+    again = plan_unpack(repository, "main")
+    unpack(repository, again, progress=lambda *each: told.append(each))
     assert contents_of(repository) == before
+    assert told[-1] == ("unpacking chunks", 43, 43)
 
 
 def test_a_chunk_that_is_missing_is_an_error_and_nothing_is_committed(
