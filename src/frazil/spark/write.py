@@ -19,7 +19,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StructField, StructType
 
-from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
@@ -35,6 +34,13 @@ from frazil.spark.progress import (
     create_counter,
     progress_callback,
     watched,
+)
+from frazil.spark.writing.arguments import (
+    codecs_of,
+    mapping_of,
+    metadata_of,
+    names_of,
+    txn_of,
 )
 from frazil.spark.writing.columns import Column
 from frazil.spark.writing.layout import Layout, plan_layout
@@ -148,24 +154,24 @@ def write(
         group="/" + group.strip("/"),
         branch=branch,
         mode=parse_mode(mode),
-        dims=_names(dims),
+        dims=names_of("dims", dims),
         append_dim=append_dim,
         unordered=unordered,
-        tolerance=dict(tolerance or {}),
+        tolerance=mapping_of("tolerance", tolerance, float),
         new=NewArrays(
-            chunks=dict(chunks or {}),
-            order=dict(order or {}),
-            positions=tuple(positions),
-            dtypes=dict(dtypes or {}),
-            fill=dict(fill or {}),
-            units=dict(units or {}),
-            codecs=codecs,
-            attrs=dict(attrs or {}),
+            chunks=mapping_of("chunks", chunks, int),
+            order=mapping_of("order", order, str),
+            positions=names_of("positions", positions) or (),
+            dtypes=mapping_of("dtypes", dtypes, str),
+            fill=mapping_of("fill", fill),
+            units=mapping_of("units", units, str),
+            codecs=codecs_of(codecs),
+            attrs=mapping_of("attrs", attrs, Mapping),
         ),
-        group_attrs=dict(group_attrs or {}),
+        group_attrs=mapping_of("group_attrs", group_attrs),
         message=message,
-        metadata=dict(metadata or {}),
-        txn=None if txn is None else (txn[0], str(txn[1])),
+        metadata=metadata_of(metadata),
+        txn=txn_of(txn),
         rebases=rebase,
     )
     repository = open_engine(repo, storage)
@@ -264,12 +270,6 @@ def _nothing_done(snapshot_id: str, started: float) -> WriteResult:
         seconds=perf_counter() - started,
         committed=False,
     )
-
-
-def _names(dims: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    if isinstance(dims, str):
-        raise InvalidInputError(f"dims is {dims!r}, expected a list of names")
-    return None if dims is None else tuple(dims)
 
 
 def quoted(name: str) -> str:

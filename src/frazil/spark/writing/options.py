@@ -147,7 +147,7 @@ def _require_known(given: Mapping[str, str]) -> None:
 
 
 def parse_mode(text: str) -> WriteMode:
-    mode = _MODE_NAMES.get(text.lower())
+    mode = _MODE_NAMES.get(str(text).lower())
     if mode is None:
         raise InvalidInputError(f"mode is {text!r}, expected {', '.join(map(repr, _MODE_NAMES))}")
     return mode
