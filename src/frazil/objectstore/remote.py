@@ -93,14 +93,17 @@ class RemoteStore:
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
         habits, start = self._place.habits, start_of_paths(self._place)
-        for meta in self._walk(prefix.rpartition("/")[0]):
+        after = _just_before(prefix) if habits.lists_in_order else None
+        for meta in self._walk(prefix.rpartition("/")[0], after):
             key = key_after(start, habits, meta["path"])
             if key is not None and key.startswith(prefix):
                 mark = mark_of(meta)
                 yield ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
+            elif key is not None and after is not None and key > prefix:
+                return
 
-    def _walk(self, directory: str) -> "Iterator[ObjectMeta]":
-        """All objects below it. obstore knows only whole segments as a prefix."""
+    def _walk(self, directory: str, after: str | None = None) -> "Iterator[ObjectMeta]":
+        """All objects below it, from a key on. obstore knows only whole segments as a prefix."""
         from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light
 
         root = path_of(self._place, directory) if directory else start_of_paths(self._place)
@@ -108,7 +111,10 @@ class RemoteStore:
             root = ""
         client = self._client("read")
         with translated("list", self.location, directory), self._requests.one():
-            pages = iter(list_objects(client, root.rstrip("/") or None, chunk_size=1000))
+            offset = None if after is None else path_of(self._place, after)
+            pages = iter(
+                list_objects(client, root.rstrip("/") or None, offset=offset, chunk_size=1000)
+            )
         while True:
             with translated("list", self.location, directory), self._requests.one():
                 page = next(pages, None)
@@ -211,3 +217,11 @@ class RemoteStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return RemoteStore, (self._place, self._settings)
+
+
+def _just_before(prefix: str) -> str | None:
+    """A key after which all keys with the prefix come; None if it ends a segment, or in doubt."""
+    if not prefix or not prefix[-1].isascii() or not prefix[-1].isalnum():
+        return None
+    last = chr(ord(prefix[-1]) - 1)
+    return prefix[:-1] + last if last.isalnum() else None

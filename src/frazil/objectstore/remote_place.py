@@ -33,6 +33,8 @@ class Habits:
     # Many in one request, which does not tell which of them were there.
     bulk_deletes: bool = False
     lists_by_prefix: bool = True
+    # In ascending order of names, so that a listing can begin and end anywhere.
+    lists_in_order: bool = False
     storage_classes: bool = True
     keeps_metadata: bool = True
 

@@ -57,6 +57,7 @@ class S3Place:
             # What goes by the body or the query of a request knows nothing of the slash.
             bulk_deletes=not self.rooted,
             lists_by_prefix=not self.rooted,
+            lists_in_order=not self.rooted and not self.bucket.endswith("--x-s3"),
             writable=self.writable,
             keeps_metadata=self.keeps_metadata,
         )
