@@ -54,7 +54,7 @@ def test_chunks_are_packed_and_unpacked(repo: Path) -> None:
     assert done == {"dry_run": False, "snapshot": str(tip), **counts}
     assert len(list((repo / "chunks").iterdir())) == 22
     assert contents_of(opened(repo)) == before
-    assert succeeds("pack", repo, "/g").lines == ["nothing to pack"]
+    assert succeeds("pack", repo, "/g", *options[:-1]).lines == ["nothing to pack"]
     assert succeeds("unpack", repo, "--dry-run").lines == [
         "20 chunks (20.0 KiB) would be unpacked: 2 packs"
     ]
