@@ -18,6 +18,7 @@ from frazil.assets.settings import Settings
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
+from frazil.format.alpha.v2pre_log import decode_early_log
 from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
@@ -224,7 +225,16 @@ class Files:
         return self._load(manifest_key(manifest), decode_manifest)
 
     def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
-        return self._load(transaction_key(snapshot), decode_txlog)
+        key = transaction_key(snapshot)
+        data = self.store.get(key).data
+        with naming(key):
+            try:
+                return decode_txlog(data)
+            except FormatError as damage:
+                try:
+                    return decode_early_log(data, lambda: self.fetch_snapshot(snapshot).nodes)
+                except FormatError:
+                    raise damage from None
 
     def _load[T](self, key: str, decode: Callable[[Data], T]) -> T:
         with naming(key):

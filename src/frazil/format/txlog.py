@@ -4,7 +4,7 @@ Reading data does not need it; rebase and diff do.
 """
 
 from collections.abc import Buffer, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -90,12 +90,17 @@ class TransactionLog:
 def decode_txlog(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> TransactionLog:
     envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
     root = decode(envelope.data, TRANSACTION_LOG)
+    return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))
+
+
+def decode_log_of(root: Table) -> TransactionLog:
+    """Everything but the moves."""
     arrays = root.tables("updated_chunks").rows
     return TransactionLog(
         id=SnapshotId(root.struct("id").values[0].tobytes()),
         **{name: root.vector(name).values for name in NODE_LISTS},
         updated_chunks=decode_chunks(arrays, range(len(arrays))),
-        moved=decode_moves(root.tables("moved_nodes").rows),
+        moved=(),
     )
 
 
