@@ -14,6 +14,7 @@ from frazil.maintenance.repair.run import RepairResult
 from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
+from frazil.objectstore.credentials import LocalFileSystemAccess
 
 
 def verified(location: str, *, decode: bool, virtual: bool) -> VerifyReport:
@@ -32,7 +33,7 @@ def _local_access(storage: Storage) -> GivenAccess:
         return None
     containers = {} if config is None else config.virtual_chunk_containers or {}
     return {
-        container.url_prefix: None
+        container.url_prefix: LocalFileSystemAccess()
         for container in containers.values()
         if isinstance(container.store, LocalStoreConfig)
     }

@@ -52,13 +52,14 @@ def check_nodes(
     ndim = np.zeros(len(table), dtype=np.int64)
     uses: list[ManifestUse] = []
     arrays = _Arrays.of(opened, table, problems)
+    fingerprints = [] if arrays is None else arrays.fingerprints()
+    kinds, places = data.types.tolist(), data.index.tolist()
     for row, user_data in enumerate(table.string("user_data").to_list()):
-        kind, at = int(data.types[row]), int(data.index[row])
+        kind, at = kinds[row], places[row]
         document = user_data or b""
         if kind == NODE_ARRAY and arrays is not None:
-            ndim[row] = arrays.ndim(at)
-            fact = b"array", ids[row], paths[row], document, *arrays.fingerprint(at)
-            if seen.is_new(*fact):
+            ndim[row] = len(fingerprints[at][0]) // 8
+            if seen.is_new(ids[row], paths[row], document, *fingerprints[at]):
                 found, used = arrays.check(at, key, texts[row], document)
                 problems += found
                 kept = document if with_metadata else b""
@@ -138,20 +139,28 @@ class _Arrays:
             return None
         return cls(converted, is_v2)
 
-    def ndim(self, at: int) -> int:
-        splits = self.table.tables("shape_v2").splits
-        return int(splits[at + 1] - splits[at])
-
-    def fingerprint(self, at: int) -> tuple[bytes, ...]:
-        """All that `check` looks at."""
-        axes, lengths, counts = self._shape(at)
-        refs = self._refs(at)
-        names = self.table.tables("dimension_names")
-        named = slice(int(names.splits[at]), int(names.splits[at + 1]))
-        ids, extents = self._manifest_ids(refs), self._extent_structs(refs)
-        texts = [name or b"" for name in names.rows.string("name").take(named).to_list()]
-        shape = b"%d" % len(axes) + lengths.tobytes() + counts.tobytes()
-        return shape, ids.tobytes(), extents.tobytes(), b"\0".join(texts)
+    def fingerprints(self) -> list[tuple[bytes | tuple[bytes, ...], ...]]:
+        """Of each array all that `check` looks at."""
+        shapes, names = self.table.tables("shape_v2"), self.table.tables("dimension_names")
+        manifests = self.table.tables("manifests")
+        extents = manifests.rows.vector("extents")
+        texts = [name or b"" for name in names.rows.string("name").to_list()]
+        lengths = np.ascontiguousarray(shapes.rows.scalar("array_length").values).tobytes()
+        counts = np.ascontiguousarray(shapes.rows.scalar("num_chunks").values).tobytes()
+        ids = np.ascontiguousarray(manifests.rows.struct("object_id").values).tobytes()
+        boxes = np.ascontiguousarray(extents.values).tobytes()
+        axes, named = shapes.splits.tolist(), names.splits.tolist()
+        refs, edges = manifests.splits.tolist(), extents.splits.tolist()
+        return [
+            (
+                lengths[8 * axes[at] : 8 * axes[at + 1]],
+                counts[4 * axes[at] : 4 * axes[at + 1]],
+                tuple(texts[named[at] : named[at + 1]]),
+                ids[12 * refs[at] : 12 * refs[at + 1]],
+                boxes[8 * edges[refs[at]] : 8 * edges[refs[at + 1]]],
+            )
+            for at in range(len(self.table))
+        ]
 
     def check(
         self, at: int, key: str, path: str, document: bytes

@@ -60,7 +60,7 @@ def check_snapshot(
         listed=tuple(
             each
             for each in listed
-            if seen.is_new(b"file", each.manifest, b"%d %d" % (each.size_bytes, each.num_refs))
+            if seen.is_new(b"file", each.manifest, each.size_bytes, each.num_refs)
         ),
     )
 
