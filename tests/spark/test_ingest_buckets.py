@@ -338,6 +338,22 @@ def test_headers_are_read_in_few_requests(
     assert server.count() <= 2
 
 
+def test_a_file_that_is_opened_again_is_not_read_again_unless_it_changed(
+    files: Path, http_server: Callable[[Path], HttpServer]
+) -> None:
+    (files / "data").write_bytes(b"a" * 1000)
+    server = http_server(files)
+    (source,) = find_sources(f"{server.url}/data", kind=SourceKind.NETCDF)
+    assert source.remote is not None
+    for content in (b"a" * 1000, b"b" * 1000):
+        (files / "data").write_bytes(content)
+        server.asked.clear()
+        for _ in range(3):
+            with RemoteFile(source.path, source.remote) as file:
+                assert file.read(500) == content[:500]
+        assert server.count("GET") == 1
+
+
 def test_who_reads_on_and_on_gets_more_at_once(
     files: Path, http_server: Callable[[Path], HttpServer]
 ) -> None:

@@ -34,6 +34,7 @@ from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.records import Records
 from frazil.spark.ingestion.tables import WantedChunks, decode_tables, encode_tables
+from frazil.spark.sources.files import nearby
 from frazil.spark.sources.joined import AnySource, Piece, pieces_of
 from frazil.spark.sources.source import Source
 from frazil.spark.sources.storage import source_chunks
@@ -208,10 +209,13 @@ def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> 
         known = decode_tables(job.records.find(name), wanted)
         if known is not None:
             return known
-    found = [
-        source_chunks(source, one.name, one.chunks, group=job.source_group, stacked=one.stacked)
-        for one in wanted
-    ]
+    with nearby(source) as at_hand:
+        found = [
+            source_chunks(
+                at_hand, one.name, one.chunks, group=job.source_group, stacked=one.stacked
+            )
+            for one in wanted
+        ]
     has_padding = any(table.padded for table in found)  # which is not put on record
     if job.records is not None and name is not None and not has_padding:
         job.records.put(name, encode_tables(found))

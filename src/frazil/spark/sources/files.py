@@ -9,20 +9,22 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Buffer, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
+from threading import Lock
 
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.objectstore.remote_reads import Mark
 from frazil.ranges import Range
 from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.source import Remote, Source
+from frazil.spark.sources.source import Remote, Source, SourceKind
 
 # Headers are read in small pieces that lie close together, values in large ones.
 BLOCK_BYTES = 256 << 10
 _BLOCKS = 64
 _MOST_AHEAD = 16
+_RECENT_FILES = 2  # of which blocks are kept
 _COPIED_AT_ONCE = 32 << 20
 
 type Readable = str | RemoteFile
@@ -75,8 +77,11 @@ def open_readable(source: Source) -> Readable:
 
 
 @contextmanager
-def fetched(source: Source) -> Iterator[Source]:
-    """The source with a copy, for several who want a path."""
+def nearby(source: Source) -> Iterator[Source]:
+    """The source, with a copy if it is of a kind that is read by path: for several who want one."""
+    if source.remote is None or source.kind is not SourceKind.GRIB:
+        yield source
+        return
     with on_disk(source) as path:
         yield replace(source, copy=path)
 
@@ -105,7 +110,7 @@ class RemoteFile(io.RawIOBase):
         self._remote = remote
         self._mark = _head(path, remote)
         self._at = 0
-        self._blocks: OrderedDict[int, memoryview] = OrderedDict()
+        self._kept = _kept_of(path, self._mark)
         self._ahead = 1  # blocks fetched at once
 
     @property
@@ -142,13 +147,15 @@ class RemoteFile(io.RawIOBase):
         if not len(wanted):
             return memoryview(b"")
         numbers = range(wanted.start // BLOCK_BYTES, -(-wanted.stop // BLOCK_BYTES))
-        missing = self._with_more([number for number in numbers if number not in self._blocks])
-        self._blocks.update(zip(missing, self._fetch([*map(_block, missing)]), strict=True))
-        joined = b"".join(self._blocks[number] for number in numbers)
-        for number in numbers:
-            self._blocks.move_to_end(number)
-        while len(self._blocks) > _BLOCKS:
-            self._blocks.popitem(last=False)
+        with self._kept.lock:
+            blocks = self._kept.blocks
+            missing = self._with_more([number for number in numbers if number not in blocks])
+            blocks.update(zip(missing, self._fetch([*map(_block, missing)]), strict=True))
+            joined = b"".join(blocks[number] for number in numbers)
+            for number in numbers:
+                blocks.move_to_end(number)
+            while len(blocks) > _BLOCKS:
+                blocks.popitem(last=False)
         start = wanted.start - numbers[0] * BLOCK_BYTES
         return memoryview(joined)[start : start + len(wanted)]
 
@@ -156,11 +163,12 @@ class RemoteFile(io.RawIOBase):
         """Who goes on reading where a block ends gets more and more of what follows."""
         if not missing:
             return []
-        goes_on = missing[0] - 1 in self._blocks
+        blocks = self._kept.blocks
+        goes_on = missing[0] - 1 in blocks
         self._ahead = min(2 * self._ahead, _MOST_AHEAD) if goes_on else 1
         last = -(-self.size_bytes // BLOCK_BYTES)
         following = range(missing[-1] + 1, min(missing[-1] + self._ahead, last))
-        return missing + [number for number in following if number not in self._blocks]
+        return missing + [number for number in following if number not in blocks]
 
     def _fetch(self, ranges: list[Range]) -> list[memoryview]:
         if not ranges:
@@ -171,6 +179,30 @@ class RemoteFile(io.RawIOBase):
         if mark is not None and mark.identity != self._mark.identity:
             raise FormatError("the file was replaced while it was read", where=self._path)
         return [memoryview(part) for part in parts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Blocks of one version of a file, for all who read it."""
+
+    blocks: OrderedDict[int, memoryview] = field(default_factory=OrderedDict)
+    lock: Lock = field(default_factory=Lock)
+
+
+_recent: OrderedDict[object, _Kept] = OrderedDict()
+_recent_lock = Lock()
+
+
+def _kept_of(path: str, mark: Mark) -> _Kept:
+    """Files are opened several times in a row: to describe them, and to refer to them."""
+    if not mark.etag and mark.generation is None:
+        return _Kept()  # another version might look the same
+    with _recent_lock:
+        kept = _recent.pop((path, mark.identity), None) or _Kept()
+        _recent[path, mark.identity] = kept
+        while len(_recent) > _RECENT_FILES:
+            _recent.popitem(last=False)
+        return kept
 
 
 def _block(number: int) -> Range:

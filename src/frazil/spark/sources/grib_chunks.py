@@ -5,6 +5,8 @@ latitude, longitude  of grids in which they are fields, too: of the first messag
 """
 
 import json
+from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.files import mark_of, on_disk
+from frazil.spark.sources.files import FileMark, mark_of, on_disk
 from frazil.spark.sources.grib import COORDINATES, OPTIONS, require_cfgrib
 from frazil.spark.sources.source import Source
 from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs
@@ -46,7 +48,13 @@ def grib_chunks(source: Source, name: str, chunks: tuple[int, ...]) -> ChunkTabl
 
 def _open(source: Source, path: str) -> dict[str, Any]:
     """Variables, as cfgrib has them."""
-    found: dict[str, Any] = require_cfgrib(source).open_file(path, **OPTIONS).variables
+    return _indexed(require_cfgrib(source).open_file, path, mark_of(source))
+
+
+@lru_cache(maxsize=1)  # a file is asked about each of its variables, and its index takes a while
+def _indexed(opened: Callable[..., Any], path: str, mark: FileMark) -> dict[str, Any]:
+    del mark  # of which version it is
+    found: dict[str, Any] = opened(path, **OPTIONS).variables
     return found
 
 

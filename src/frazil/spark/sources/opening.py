@@ -12,7 +12,7 @@ import numpy.typing as npt
 from frazil.spark.sources.dataset import describe_dataset, read_slab, stacked
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.files import fetched
+from frazil.spark.sources.files import nearby
 from frazil.spark.sources.grib import COORDINATES, open_grib
 from frazil.spark.sources.marks import source_mark
 from frazil.spark.sources.netcdf import NetcdfReader, open_netcdf
@@ -72,17 +72,15 @@ def describe_source(
         )
         return replace(found, mark=version)
     dims = _dims(concat_dim)
-    if storage and source.kind is SourceKind.GRIB and source.copy is None:
-        with fetched(source) as nearby:
-            return describe_source(nearby, concat_dim=dims, only=only, group=group, storage=storage)
-    with (
-        open_source(source, group=group, dims=dims) as dataset,
-        source_errors_as_ours(source.path),
-    ):
-        found = describe_dataset(dataset, source.path, concat_dims=dims, only=only)
-    if not storage:
-        return found
-    stored = source_storage(source, found, group=group)
+    with nearby(source) as at_hand:
+        with (
+            open_source(at_hand, group=group, dims=dims) as dataset,
+            source_errors_as_ours(source.path),
+        ):
+            found = describe_dataset(dataset, source.path, concat_dims=dims, only=only)
+        if not storage:
+            return found
+        stored = source_storage(at_hand, found, group=group)
     return replace(
         found,
         variables={
