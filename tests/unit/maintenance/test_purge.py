@@ -277,6 +277,17 @@ def test_attributes_that_name_it_are_told(repository: Repository) -> None:
     assert ("attributes", "/g/open") in {(each.kind, each.place) for each in plan.remaining}
 
 
+def test_what_was_put_aside_is_told(repository: Repository) -> None:
+    repository.store.put(f"{OVERWRITTEN}damaged.snapshot", SECRET)
+    plans = (
+        plan_purge_path(repository, HIDDEN),
+        plan_purge_messages(repository, [second(repository)]),
+    )
+    for plan in plans:
+        told = {each.place for each in plan.remaining if each.kind == "backup"}
+        assert told == {"overwritten/damaged.snapshot"}
+
+
 def second(repository: Repository) -> SnapshotId:
     return repository.lookup_tag("tagged")
 

@@ -20,6 +20,7 @@ from frazil.maintenance.purge.remaining import (
     Remaining,
     mentions_by_repository,
     mentions_by_snapshot,
+    put_aside,
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
 from frazil.maintenance.quiet_files import quiet_files, require_current
@@ -77,7 +78,7 @@ def plan_purge_messages(
         snapshots=tuple(changed),
         listed=repository.spec_version > 1 and info_with(info, said) is not None,
         backups=tuple(_changed_backups(files, said)),
-        remaining=(*mentions, ELSEWHERE) if changed else tuple(mentions),
+        remaining=(*mentions, *put_aside(files), ELSEWHERE) if changed else tuple(mentions),
     )
 
 

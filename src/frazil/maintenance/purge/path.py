@@ -31,6 +31,7 @@ from frazil.maintenance.purge.remaining import (
     SHOWN,
     Remaining,
     mentions_by_repository,
+    put_aside,
     tags_at,
 )
 from frazil.maintenance.purge.scrub import with_manifests, without_nodes, without_path
@@ -103,7 +104,9 @@ def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
         chunks=contents.chunks.ids(),
         blanked=contents.blanked,
         chunk_bytes=contents.chunk_bytes,
-        remaining=(*mentions, ELSEWHERE) if traces.snapshots else tuple(mentions),
+        remaining=(*mentions, *put_aside(files), ELSEWHERE)
+        if traces.snapshots
+        else tuple(mentions),
     )
 
 

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from frazil.assets.files import Files
+from frazil.assets.layout import CONFIG_YAML, OVERWRITTEN, REPO_INFO
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
@@ -22,6 +24,7 @@ class Remaining:
     moved-node                       a node that is at another path in other snapshots
     shared-chunks                    chunk objects that other arrays use too, so that they stay
     virtual-file                     files outside the repository that virtual chunks were in
+    backup                           files that were put aside, and are not looked into
     elsewhere                        what nobody can look into from here
     """
 
@@ -69,6 +72,14 @@ def tags_at(info: RepoInfo, snapshots: set[SnapshotId]) -> Iterator[Remaining]:
     for name, row in sorted(info.tags.items()):
         if info.snapshots.id(row) in snapshots:
             yield Remaining("tag", name, "leads to a snapshot that is not what it was when tagged")
+
+
+def put_aside(files: Files) -> Iterator[Remaining]:
+    """What is kept of earlier states, but for the entry point and its configuration."""
+    known = tuple(f"{OVERWRITTEN}{name}." for name in (REPO_INFO, CONFIG_YAML))
+    for info in files.store.list(OVERWRITTEN):
+        if not info.key.startswith(known):
+            yield Remaining("backup", info.key, "was put aside, and is not looked into")
 
 
 def _in(text: str, wanted: Sequence[str]) -> bool:
