@@ -61,6 +61,7 @@ type Change = Callable[[Table], Table]
 type Numbers = npt.NDArray[Any]
 
 ZEROS8, ZEROS12 = bytes(8), bytes(12)
+NO_PARENT = StructColumn(np.zeros((1, 12), dtype=np.uint8), np.zeros(1, dtype=np.bool_))
 SPEC_AT, TYPE_AT, COMPRESSION_AT, WRITER_AT = 36, 37, 38, 12
 
 
@@ -687,6 +688,8 @@ VERSION_1 = [
     Damage("a ref to nowhere", "ref-snapshot-missing", other_v1_target, 1),
     Damage("a parent that is not there", "parent-dangling", dangling_v1_parent, 1),
     Damage("parents in a circle", "parent-cycle", circular_v1_parents, 1),
+    Damage("a snapshot without a parent", "parent-absent",
+           tip(lambda root: root.replace(parent_id=NO_PARENT)), 1),
     Damage("a configuration that is none", "config-invalid", put(CONFIG_YAML, b"a: [1"), 1),
     Damage("a file of version 2", "version-unexpected", newer_file, 1),
     Damage("a log missing", "log-missing", missing(TRANSACTIONS), 1),

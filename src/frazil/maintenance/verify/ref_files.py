@@ -12,6 +12,7 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.ref_file import decode_ref
 from frazil.format.snapshot import SnapshotHead, decode_snapshot_head
+from frazil.ids import INITIAL_SNAPSHOT
 from frazil.maintenance.verify.config import check_config
 from frazil.maintenance.verify.history import SnapshotTask, rows_in_cycles
 from frazil.maintenance.verify.listing import Listing
@@ -80,6 +81,7 @@ def check_chain(
         if parent is not None and parent not in there:
             text = f"the parent is {parent}, which is not there"
             problems.append(problem("parent-dangling", SNAPSHOTS + name, text))
+    problems += _check_roots(heads, sorted(reached))
     problems += _check_cycles(heads, sorted(reached))
     times = {name: head.flushed_at_us for name, head in heads.known.items()}
     ordered = sorted(reached, key=lambda name: (times.get(name, 0), name))
@@ -104,6 +106,16 @@ def _reached(heads: _Heads, tips: list[str], there: set[str]) -> set[str]:
         if parent is not None and parent in there:
             waiting.append(parent)
     return reached
+
+
+def _check_roots(heads: _Heads, names: list[str]) -> list[Problem]:
+    """All of history goes back to one snapshot: that with the well-known id, or the oldest."""
+    roots = [name for name in names if name in heads.known and heads.parent(name) is None]
+    first = str(INITIAL_SNAPSHOT)
+    if first not in roots:
+        first = min(roots, key=lambda name: heads.known[name].flushed_at_us, default=first)
+    text = f"and it is not the first snapshot, which is {first}"
+    return [problem("parent-absent", SNAPSHOTS + name, text) for name in roots if name != first]
 
 
 def _check_cycles(heads: _Heads, names: list[str]) -> list[Problem]:
