@@ -13,7 +13,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = {
     "dask.py": ("dask",),
     "references": ("references",),
-    "spark": ("spark", "ingest"),
+    "spark": ("spark", "ingest", "grib"),
     "testing": ("test",),
     "xarray.py": ("xarray",),
     "zarrstore": ("grib",),
