@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-long test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
+.PHONY: help demo servers test test-long soak test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -33,6 +33,9 @@ test: $(READY)test servers ## every test but the long ones: unit, properties, co
 test-long: $(READY)test servers ## what takes minutes: a Spark cluster whose workers and drivers are killed
 	$(PYTEST) -m long $(ARGS)
 
+soak: $(READY)test ## minutes of writing while garbage is collected: nothing is lost
+	$(BIN)/python -m pytest tests/soak -m soak -n 0 $(ARGS)
+
 test-strict: export FRAZIL_STRICT = 1
 test-strict: test ## the same; a skipped test is a failure
 
@@ -55,7 +58,7 @@ compat: $(READY)test ## only the tests that run the reference implementation bes
 spark: $(READY)test ## only the tests that need Spark
 	$(BIN)/python -m pytest -m spark $(ARGS)
 
-spark-matrix: $(READY)test ## reading, and the table of filter pushdown, with PySpark 4.1, 4.2 and 4.3, each in .build
+spark-matrix: $(READY)test ## write docs/spark-versions.md: what holds with PySpark 4.1, 4.2 and 4.3, each in .build
 	scripts/spark_matrix.sh
 
 bench: $(READY)test ## frazil against the reference, as ratios

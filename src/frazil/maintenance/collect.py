@@ -6,8 +6,8 @@ to, for the next time. If the repo info changed meanwhile in a way that matters 
 snapshot stands on one that is to go), everything is worked out again.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import GCRan, UpdateKind
@@ -46,6 +46,7 @@ class Collected:
     deleted: dict[FileKind, Deleted]
     skipped: tuple[FileKind, ...] = ()
     memory_bytes: int = 0
+    foreseen: Mapping[FileKind, Listing] = field(default_factory=dict)  # in a dry run: the files
 
     @property
     def total(self) -> Deleted:
@@ -86,7 +87,7 @@ def foreseen(plan: GarbagePlan) -> Collected:
     deleted = {
         kind: Deleted(len(listing), listing.total_bytes) for kind, listing in plan.garbage.items()
     }
-    return Collected(deleted=deleted, memory_bytes=plan.memory_bytes)
+    return Collected(deleted=deleted, memory_bytes=plan.memory_bytes, foreseen=dict(plan.garbage))
 
 
 def execute(

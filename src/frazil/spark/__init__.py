@@ -7,12 +7,15 @@ from frazil.spark import lazily as __lazily__
 
 if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.ingest import IngestResult, ingest
+    from frazil.spark.maintenance.expire import ExpireResult, expire_snapshots
+    from frazil.spark.maintenance.garbage import GarbageResult, garbage_collect
     from frazil.spark.maintenance.migrate import MigrateResult, migrate
     from frazil.spark.maintenance.pack import PackResult, pack
     from frazil.spark.maintenance.rewrite_manifests import (
         RewriteManifestsResult,
         rewrite_manifests,
     )
+    from frazil.spark.maintenance.stats import StatsResult, stats
     from frazil.spark.pipelines.blocks_plan import Block, Output
     from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
     from frazil.spark.pipelines.export import ExportResult, export
@@ -32,7 +35,9 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
 __all__ = [
     "Block",
     "CloneResult",
+    "ExpireResult",
     "ExportResult",
+    "GarbageResult",
     "IngestResult",
     "JobProgress",
     "MapBlocksResult",
@@ -44,11 +49,14 @@ __all__ = [
     "ReduceResult",
     "RewriteManifestsResult",
     "SqlPlan",
+    "StatsResult",
     "WriteResult",
     "clone",
+    "expire_snapshots",
     "explain_clone",
     "explain_rechunk",
     "export",
+    "garbage_collect",
     "ingest",
     "map_blocks",
     "migrate",
@@ -65,5 +73,6 @@ __all__ = [
     "rewrite_manifests",
     "session",
     "sql",
+    "stats",
     "write",
 ]

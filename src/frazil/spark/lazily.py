@@ -18,7 +18,9 @@ from typing import Any, override
 NAMES = {
     "Block": "frazil.spark.pipelines.blocks_plan",
     "CloneResult": "frazil.spark.pipelines.clone",
+    "ExpireResult": "frazil.spark.maintenance.expire",
     "ExportResult": "frazil.spark.pipelines.export",
+    "GarbageResult": "frazil.spark.maintenance.garbage",
     "IngestResult": "frazil.spark.ingest",
     "JobProgress": "frazil.spark.progress",
     "MapBlocksResult": "frazil.spark.pipelines.map_blocks",
@@ -30,11 +32,14 @@ NAMES = {
     "ReduceResult": "frazil.spark.pipelines.reduce",
     "RewriteManifestsResult": "frazil.spark.maintenance.rewrite_manifests",
     "SqlPlan": "frazil.spark.sql",
+    "StatsResult": "frazil.spark.maintenance.stats",
     "WriteResult": "frazil.spark.write",
     "clone": "frazil.spark.pipelines.clone",
+    "expire_snapshots": "frazil.spark.maintenance.expire",
     "explain_clone": "frazil.spark.pipelines.clone",
     "explain_rechunk": "frazil.spark.pipelines.rechunk",
     "export": "frazil.spark.pipelines.export",
+    "garbage_collect": "frazil.spark.maintenance.garbage",
     "ingest": "frazil.spark.ingest",
     "map_blocks": "frazil.spark.pipelines.map_blocks",
     "migrate": "frazil.spark.maintenance.migrate",
@@ -51,6 +56,7 @@ NAMES = {
     "rewrite_manifests": "frazil.spark.maintenance.rewrite_manifests",
     "session": "frazil.spark.session",
     "sql": "frazil.spark.sql",
+    "stats": "frazil.spark.maintenance.stats",
     "write": "frazil.spark.write",
 }
 

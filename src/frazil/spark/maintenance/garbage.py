@@ -1,0 +1,97 @@
+"""Garbage collected by executors: the same files as locally.
+
+driver      repo info, which snapshots stay; the repo info without those that go
+executors   read snapshots and manifests, list chunks, delete
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.clock import from_datetime
+from frazil.ids import format_ids
+from frazil.maintenance.collect import collect
+from frazil.maintenance.collection import GivenInventory, inventory_of
+from frazil.maintenance.deleting import Deleted, DeleteLimits
+from frazil.maintenance.garbage import GarbageRequest
+from frazil.maintenance.inventory import Listing
+from frazil.maintenance.summaries import GCSummary
+from frazil.spark.jobs.commits import CommitNote
+from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.scattered import ScatteredWork
+from frazil.spark.opened import RepositoryLike
+from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.pipelines.running import cancelled_on_interrupt
+
+_FILES = "kind string, id string, size_bytes long"
+_SHOWN = 100_000  # of the files that were deleted: the driver has them in memory
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GarbageResult:
+    """`summary` is that of the local action; `deleted` has a row for each file, up to 100,000.
+
+    In a dry run, for each file that would be deleted.
+    """
+
+    summary: GCSummary
+    deleted: DataFrame = field(repr=False)
+
+
+def garbage_collect(
+    spark: SparkSession,
+    repo: RepositoryLike,
+    delete_object_older_than: datetime,
+    *,
+    dry_run: bool = False,
+    incremental: bool = False,
+    inventory: GivenInventory | None = None,
+    safety_age: timedelta = _DAY,
+    max_concurrent_deletes: int = 10,
+    storage: StorageOptions | None = None,
+) -> GarbageResult:
+    """Deletes files that no branch or tag leads to and that are older than a time.
+
+    Args:
+        spark: the session whose executors read, list and delete.
+        repo: the repository, or where it is.
+        delete_object_older_than: younger files stay, whatever leads to them.
+        dry_run: only tells what would be deleted.
+        incremental: looks only at what snapshots that go had, without listing chunks.
+        inventory: a listing in files (CSV, Parquet) in place of asking the storage.
+        safety_age: times that are less far back are refused: a session that has been open for so
+            long may have written what would go. `timedelta(0)` for no such limit.
+        max_concurrent_deletes: requests of one task at a time.
+        storage: how the location of a bucket is reached.
+    """
+    repository = open_shared(repo, storage)
+    work = ScatteredWork(spark, FilesElsewhere.of(repository), inventory_of(repository, inventory))
+    request = GarbageRequest(
+        cutoff_us=from_datetime(delete_object_older_than),
+        incremental=incremental,
+        safety_age_us=safety_age // timedelta(microseconds=1),
+    )
+    seen: list[Listing] = []
+    limits = DeleteLimits(concurrent=max_concurrent_deletes)
+
+    def delete(listing: Listing) -> Deleted:
+        seen.append(listing)
+        return work.delete(listing, limits)
+
+    note = CommitNote(operation="garbage_collect", application="spark")
+    with cancelled_on_interrupt(spark, note.job):
+        done = collect(repository, work, request, dry_run=dry_run, delete=delete)
+    rows = _rows(list(done.foreseen.values()) if dry_run else seen)
+    return GarbageResult(summary=GCSummary.of(done), deleted=spark.createDataFrame(rows, _FILES))
+
+
+def _rows(listings: list[Listing]) -> list[tuple[str, str, int]]:
+    rows: list[tuple[str, str, int]] = []
+    for listing in listings:
+        some = listing.take(slice(0, max(0, _SHOWN - len(rows))))
+        kind = listing.kind.value.rstrip("/")
+        names, sizes = format_ids(some.ids), some.size_bytes.tolist()
+        rows += [(kind, name, size) for name, size in zip(names, sizes, strict=True)]
+    return rows

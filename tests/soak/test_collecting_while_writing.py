@@ -1,0 +1,46 @@
+"""A writer that commits while garbage is collected in a loop loses nothing."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import icechunk
+import pytest
+import zarr
+
+from tests.soak.collecting import SESSION, collect, create, read
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(path: Path, seconds: float) -> None:
+    """The writer is another process, as it would be."""
+    create(path)
+    command = [sys.executable, "-m", "tests.soak.collecting", str(path), str(seconds)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as writer:
+        meanwhile = collect(path, lambda: writer.poll() is None)
+        out, _ = writer.communicate(timeout=120)
+    assert writer.returncode == 0, out
+    commits, *values = map(int, out.split())
+    assert read(path) == values
+    assert commits > 5
+    assert meanwhile["collections"] > 2
+    until = time.monotonic() + SESSION.total_seconds() + 2
+    after = collect(path, lambda: time.monotonic() < until)
+    assert meanwhile["chunks"] + after["chunks"] > 0  # or nothing was put at risk
+    assert read(path) == values
+    reference = icechunk.Repository.open(icechunk.local_filesystem_storage(str(path)))
+    store = reference.readonly_session("main").store
+    assert zarr.open_array(store, path="a", mode="r")[:].tolist()[::8] == values  # type: ignore[union-attr]  # an array
+
+
+def test_nothing_is_lost_in_seconds(tmp_path: Path) -> None:
+    run(tmp_path / "repo", 8)
+
+
+@pytest.mark.long
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_nothing_is_lost_in_minutes(tmp_path: Path) -> None:
+    run(tmp_path / "repo", 300)
