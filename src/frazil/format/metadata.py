@@ -10,11 +10,12 @@ from operator import itemgetter
 from typing import Any
 
 import msgpack  # type: ignore[import-untyped]  # the package has no type information
+import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
-from frazil.flatbuf.ragged import even_length
+from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.schemas import METADATA_ITEM
@@ -64,6 +65,23 @@ def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> T
         name=StringColumn.of(Strings.from_list([name for name, _ in items])),
         value=StringColumn.of(Strings.from_list([encode(value) for _, value in items])),
     )
+
+
+def encode_metadata_of(many: Sequence[Mapping[str, Json]]) -> TableVectorColumn:
+    """Of many snapshots for a file of version 2, together."""
+    items = [
+        (name.encode(), value)
+        for metadata in many
+        for name, value in sorted(metadata.items(), key=lambda item: item[0].encode())
+    ]
+    rows = Table.build(
+        METADATA_ITEM,
+        len(items),
+        name=StringColumn.of(Strings.from_list([name for name, _ in items])),
+        value=StringColumn.of(Strings.from_list([encode_flexbuffer(value) for _, value in items])),
+    )
+    counts = np.array([len(metadata) for metadata in many], dtype=np.int64)
+    return TableVectorColumn.of(rows, splits_of(counts))
 
 
 def _encode_msgpack(value: Json) -> bytes:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import Json
-from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.metadata import encode_metadata
+from frazil.flatbuf.table import Table
+from frazil.format.metadata import encode_metadata_of
 from frazil.format.nodes import id_column
 from frazil.format.repo_info import SnapshotInfos
 from frazil.format.schemas import SNAPSHOT_INFO
@@ -146,9 +146,6 @@ class SnapshotChain(SnapshotInfos):
     @property
     def table(self) -> Table:
         heads = [self.head(row) for row in range(len(self))]
-        items = [encode_metadata(head.metadata) for head in heads]
-        splits = np.concatenate([[0], np.cumsum([len(each) for each in items])]).astype(np.int64)
-        rows = Table.concat(items) if items else encode_metadata({})
         return Table.build(
             SNAPSHOT_INFO,
             len(heads),
@@ -156,5 +153,5 @@ class SnapshotChain(SnapshotInfos):
             parent_offset=ScalarColumn.of(self.parents, "i4"),
             flushed_at=ScalarColumn.of(self.flushed_at_us, "u8"),
             message=StringColumn.from_list([head.message for head in heads]),
-            metadata=TableVectorColumn.of(rows, splits),
+            metadata=encode_metadata_of([head.metadata for head in heads]),
         )
