@@ -18,6 +18,9 @@ def migrate(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Remove the old files that a migration has kept.")
     ] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Let Spark's executors copy and write.")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -48,6 +51,9 @@ def migrate(
     if target is None and not dry_run:
         question = f"Migrate {repo} from {opened.generation} to version {to}, in place?"
         require_consent(question, given=yes)
+    if spark and not dry_run:
+        _migrate_on_spark(repo, target, to, as_json=as_json)
+        return
     with progress_bar() as tell:
         done = opened.migrate(
             to,
@@ -56,3 +62,27 @@ def migrate(
             progress=tell,
         )
     print_migration(done, repo if target is None else target, as_json=as_json)
+
+
+def _migrate_on_spark(repo: str, target: str | None, to: int, *, as_json: bool) -> None:
+    from frazil.api.migrating import MigrationSummary
+    from frazil.cli.output import silence_logs
+    from frazil.cli.views.copies import print_migration
+    from frazil.spark.maintenance.migrate import migrate as run
+    from frazil.spark.session import session
+
+    silence_logs()
+    done = run(session(app_name="frazil migrate"), repo, target, to=to)
+    summary = MigrationSummary(
+        dry_run=False,
+        generation=done.generation,
+        spec_version=done.spec_version,
+        in_place=done.in_place,
+        snapshots=done.snapshots,
+        manifests=done.manifests,
+        copied=done.copied,
+        bytes=done.bytes,
+        snapshot_ids={row["old"]: row["new"] for row in done.snapshot_ids.collect()},
+        seconds=done.seconds,
+    )
+    print_migration(summary, repo if target is None else target, as_json=as_json)

@@ -1,13 +1,17 @@
 """Migrations whose manifests and copies executors make: the same repository as locally."""
 
+import json
 import logging
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 import frazil
+from frazil.cli.main import app
 from frazil.maintenance.copying.clone import plan_clone
 from frazil.objectstore.local import LocalStore
 from frazil.spark.maintenance.copy import clone_on_spark
@@ -72,3 +76,24 @@ def test_a_planned_copy_is_made_by_executors(spark: SparkSession, tmp_path: Path
     assert seen(theirs(tmp_path / "copy")) == seen(source)
     again = plan_clone(source.engine, LocalStore(tmp_path / "copy"))
     assert clone_on_spark(spark, again, create_counter(spark)).copied == 0
+
+
+@pytest.fixture
+def _logs_again() -> Iterator[None]:
+    """Commands silence logs for the rest of their process."""
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("_logs_again", "spark")
+def test_commands_let_executors_do_it(tmp_path: Path) -> None:
+    def run(*arguments: object) -> str:
+        answer = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+        assert answer.exit_code == 0, answer.output
+        return answer.stdout
+
+    source = made(LocalStore(tmp_path / "source"), spec_version=1)
+    done = json.loads(run("migrate", tmp_path / "source", tmp_path / "new", "--spark", "--json"))
+    assert (done["generation"], done["in_place"], done["snapshots"]) == ("V1", False, 5)
+    assert run("clone", tmp_path / "new", tmp_path / "copy", "--spark").startswith("cloned 5")
+    assert seen(opened(tmp_path / "copy")) == seen(source)
