@@ -1,5 +1,6 @@
 """NetCDF 3 files: what they hold, where it lies, and files that are damaged."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
@@ -13,8 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from frazil.errors import FormatError, IcechunkError
-from frazil.spark.sources import SourceKind, describe_source, find_sources, open_source, opened
+from frazil.spark.sources import (
+    Source,
+    SourceKind,
+    describe_source,
+    find_sources,
+    open_source,
+    opened,
+)
 from frazil.spark.sources.netcdf3 import netcdf3_chunks
+from tests.servers.http_files import HttpServer
 from tests.spark.netcdf3_files import Made, write_netcdf3
 
 DTYPES = {1: ["i1", "i2", "i4", "f4", "f8"], 5: ["u1", "u2", "u4", "i8", "u8", "f4", "i2"]}
@@ -58,20 +67,44 @@ def test_files_read_as_they_were_written(
         assert found.variables[name].dims == each.dims
         assert found.variables[name].attrs["units"] == "K"
         assert values.dtype == each.values.dtype
-        _check_chunks(path, name, each.values, record_dim in each.dims)
+        _check_chunks(source, name, each.values, record_dim in each.dims)
 
 
-def _check_chunks(path: Path, name: str, values: npt.NDArray[Any], by_record: Any) -> None:
+def _check_chunks(source: Source, name: str, values: npt.NDArray[Any], by_record: Any) -> None:
     """The bytes at the places of the chunks are the values."""
     chunks = (1, *values.shape[1:]) if by_record else values.shape
-    table = netcdf3_chunks(str(path), name, chunks)
-    raw = path.read_bytes()
+    table = netcdf3_chunks(source, name, chunks)
+    raw = Path(source.path).read_bytes()
     parts = [
         raw[int(start) : int(start) + int(size)]
         for start, size in zip(table.offset, table.length, strict=True)
     ]
     flat = np.frombuffer(b"".join(parts), dtype=values.dtype.newbyteorder(">"))
     np.testing.assert_array_equal(flat.reshape(values.shape), values)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+    with HttpServer(tmp_path_factory.mktemp("web")) as running:
+        yield running
+
+
+@settings(max_examples=30, deadline=None)
+@given(drawn=contents(), data=st.data())
+def test_parts_of_remote_files_are_those_of_local_ones(
+    server: HttpServer, drawn: tuple[dict[str, Made], str | None, int], data: st.DataObject
+) -> None:
+    made, record_dim, version = drawn
+    write_netcdf3(server.root / "a.nc", made, record_dim=record_dim, version=version)
+    (here,) = find_sources(server.root / "a.nc")
+    (there,) = find_sources(f"{server.url}/a.nc")
+    with open_source(here) as local, open_source(there) as remote:
+        for name, each in made.items():
+            key = data.draw(hnp.basic_indices(each.values.shape, allow_newaxis=False))
+            want, found = local.variables[name][key], remote.variables[name][key]
+            np.testing.assert_array_equal(found.values, want.values)
+            assert found.dims == want.dims
+            assert found.dtype == want.dtype.newbyteorder("=")
 
 
 @pytest.mark.parametrize("name", ["bears.nc", "example_1.nc"])
