@@ -5,6 +5,7 @@ stored elsewhere, and every reference to it be told where.
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,25 +16,50 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId, ManifestId
+from frazil.maintenance.id_sets import halves
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
-type Keys = npt.NDArray[Any]  # (n,) byte strings that can be sorted and compared
+type Ints = npt.NDArray[np.int64]
+type Numbers = npt.NDArray[np.uint64]
+type Column = npt.NDArray[np.unsignedinteger[Any]]
 
-_KEY_BYTES = 28
+# Odd, and with bits all over: what differs in one column then differs in the sum, nearly always.
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
 
 
-def id_keys(ids: Ids) -> Keys:
+def id_keys(ids: Ids) -> npt.NDArray[Any]:
+    """Ids as byte strings that can be compared."""
     return np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").reshape(-1)
 
 
-def part_keys(
-    chunk_id: Ids, offset: npt.NDArray[np.uint64], length: npt.NDArray[np.uint64]
-) -> Keys:
-    keys = np.empty((len(chunk_id), _KEY_BYTES), dtype=np.uint8)
-    keys[:, :12] = chunk_id
-    keys[:, 12:20] = np.ascontiguousarray(offset, dtype=">u8").view(np.uint8).reshape(-1, 8)
-    keys[:, 20:] = np.ascontiguousarray(length, dtype=">u8").view(np.uint8).reshape(-1, 8)
-    return id_keys(keys)
+def grouped(columns: Sequence[Column]) -> tuple[Ints, Ints]:
+    """The first row of each group of equal rows, and the group of each row."""
+    numbers = _mixed(columns)
+    order = np.argsort(numbers, kind="stable").astype(np.int64)
+    ordered = numbers[order]
+    again = np.flatnonzero(ordered[1:] == ordered[:-1])
+    one, two = order[again], order[again + 1]
+    if any((column[one] != column[two]).any() for column in columns):
+        order = np.lexsort(columns).astype(np.int64)  # rows that differ have one number
+        new = np.zeros(len(order), dtype=np.bool_)
+        for column in columns:
+            new[1:] |= column[order[1:]] != column[order[:-1]]
+    else:
+        new = np.ones(len(order), dtype=np.bool_)
+        new[again + 1] = False
+    new[:1] = True
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = np.cumsum(new) - 1
+    return order[new], group
+
+
+def _mixed(columns: Sequence[Column]) -> Numbers:
+    """One number for each row: equal for equal rows, and hardly ever for others."""
+    numbers = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column, factor in zip(columns, _FACTORS, strict=False):
+        numbers ^= numbers >> np.uint64(29)
+        numbers += column.astype(np.uint64, copy=False) * np.uint64(factor)
+    return numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +78,18 @@ class Parts:
         return int(self.length.sum())
 
     @property
-    def keys(self) -> Keys:
-        return part_keys(self.chunk_id, self.offset, self.length)
+    def columns(self) -> tuple[Column, ...]:
+        """Numbers that make a part what it is; the first two those of the object."""
+        return (*halves(self.chunk_id), self.offset, self.length)
 
-    def take(self, rows: npt.NDArray[np.int64] | slice) -> "Parts":
+    def distinct(self) -> "Parts":
+        """Each once, by object and place in it."""
+        rows, _ = grouped(self.columns)
+        found = self.take(rows)
+        high, low, offset, length = found.columns
+        return found.take(np.lexsort((length, offset, low, high)).astype(np.int64))
+
+    def take(self, rows: Ints | slice) -> "Parts":
         return Parts(self.chunk_id[rows], self.offset[rows], self.length[rows])
 
     @classmethod
@@ -77,33 +111,47 @@ class Parts:
 class Relocation:
     """Where parts are from now on; their lengths stay."""
 
-    keys: Keys  # ascending
+    numbers: Numbers  # of the parts, ascending
+    old: Parts
     chunk_id: Ids
-    offset: npt.NDArray[np.uint64]
+    offset: Numbers
 
     @classmethod
-    def of(cls, old: Parts, chunk_id: Ids, offset: npt.NDArray[np.uint64]) -> "Relocation":
-        """Row i of the old parts is at row i of the new places."""
-        keys = old.keys
-        order = np.argsort(keys, kind="stable")
-        return cls(keys[order], chunk_id[order], offset[order])
+    def of(cls, old: Parts, chunk_id: Ids, offset: Numbers) -> "Relocation":
+        """Row i of the old parts, which are distinct, is at row i of the new places."""
+        numbers = _mixed(old.columns)
+        order = np.argsort(numbers, kind="stable").astype(np.int64)
+        return cls(numbers[order], old.take(order), chunk_id[order], offset[order])
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.numbers)
 
-    def rows_of(self, keys: Keys) -> npt.NDArray[np.int64]:
+    def rows_of(self, parts: Parts) -> Ints:
         """Row of each, -1 where it stays where it is."""
-        if not len(self.keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return np.where(self.keys[rows] == keys, rows, -1).astype(np.int64)
+        found = np.full(len(parts), -1, dtype=np.int64)
+        if not len(self):
+            return found
+        columns, mine = parts.columns, self.old.columns
+        numbers = _mixed(columns)
+        rows = np.searchsorted(self.numbers, numbers).astype(np.int64)
+        left = np.arange(len(parts), dtype=np.int64)
+        while True:  # once, but for parts that differ and have one number
+            inside = rows < len(self)
+            left, rows = left[inside], rows[inside]
+            alike = self.numbers[rows] == numbers[left]
+            left, rows = left[alike], rows[alike]
+            if not len(left):
+                return found
+            same = np.ones(len(left), dtype=np.bool_)
+            for column, own in zip(columns, mine, strict=True):
+                same &= column[left] == own[rows]
+            found[left[same]] = rows[same]
+            left, rows = left[~same], rows[~same] + 1
 
     def apply(self, refs: ChunkRefs) -> ChunkRefs | None:
         """The same chunks by references to where they are now; None if none of them moved."""
         native = np.flatnonzero(refs.kind == RefKind.NATIVE)
-        found = self.rows_of(
-            part_keys(refs.chunk_id[native], refs.offset[native], refs.length[native])
-        )
+        found = self.rows_of(Parts.native(refs))
         moved, rows = native[found >= 0], found[found >= 0]
         if not len(moved):
             return None

@@ -25,7 +25,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import chunk_key
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId, ManifestId, SnapshotId
-from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, id_keys, random_ids
+from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, grouped, random_ids
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.reachable import Progress
@@ -98,11 +98,13 @@ def plan_pack(
     require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
     scan = scan_parts(quiet_files(repository), session.base, paths, longest=small_bytes)
-    keys = scan.parts.keys
-    first = np.sort(np.unique(keys, return_index=True)[1]).astype(np.int64)
-    rows, pack = _arranged(scan.take(first), small_bytes, pack_bytes)
-    chunks = scan.parts.take(first[rows])
-    chosen = np.isin(keys, chunks.keys)
+    first, part = grouped(scan.parts.columns)
+    in_order = np.sort(first)
+    rows, pack = _arranged(scan.take(in_order), small_bytes, pack_bytes)
+    chunks = scan.parts.take(in_order[rows])
+    is_chosen = np.zeros(len(first), dtype=np.bool_)
+    is_chosen[part[in_order[rows]]] = True
+    chosen = is_chosen[part]
     touched = scan.manifests_with(chosen)
     return PackPlan(
         branch=branch,
@@ -205,7 +207,7 @@ def _arranged(scan: PartScan, small_bytes: int, pack_bytes: int) -> tuple[Ints, 
     """Rows in the order of packs, and the pack of each; every part is there once."""
     length = scan.parts.length.astype(np.int64)
     is_small = (length > 0) & (length <= small_bytes)
-    source = np.unique(id_keys(scan.parts.chunk_id), return_inverse=True)[1].reshape(-1)
+    _, source = grouped(scan.parts.columns[:2])
     held = np.bincount(source, weights=length)  # by object, what is referred to
     fills = np.bincount(scan.array, weights=np.where(is_small, length, 0)) >= pack_bytes
     rows = np.flatnonzero(is_small & (held[source] <= small_bytes)) if len(source) else source

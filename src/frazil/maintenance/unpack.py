@@ -67,7 +67,7 @@ def plan_unpack(
         branch=branch,
         snapshot=session.snapshot_id,
         paths=tuple(paths),
-        chunks=parts.take(np.unique(parts.keys, return_index=True)[1].astype(np.int64)),
+        chunks=parts.distinct(),
         packs=len(packs),
         references=len(parts),
         untouched=frozenset(scan.manifests) - scan.manifests_with(chosen),

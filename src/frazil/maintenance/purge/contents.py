@@ -84,9 +84,7 @@ class _Found:
     def parts_in(self, chunks: IdSet) -> Parts:
         """Of these objects, each once, by object and place in it."""
         parts = Parts.concat(self.parts)
-        parts = parts.take(np.flatnonzero(chunks.contains(parts.chunk_id)))
-        first = np.unique(parts.keys, return_index=True)[1]
-        return parts.take(first.astype(np.int64))
+        return parts.take(np.flatnonzero(chunks.contains(parts.chunk_id))).distinct()
 
     def virtual_files(self) -> Iterator[Remaining]:
         places = sorted(self.locations)
@@ -118,8 +116,7 @@ def _not_kept(files: Files, found: _Found, kept: IdSet) -> tuple[IdSet, Parts]:
             if node_id not in found.gone:
                 parts = Parts.native(refs)
                 others.append(parts.take(np.flatnonzero(wanted.contains(parts.chunk_id))))
-    used = Parts.concat(others)
-    used = used.take(np.unique(used.keys, return_index=True)[1].astype(np.int64))
+    used = Parts.concat(others).distinct()
     ids = wanted.ids()
     return IdSet.of(ids[~IdSet.of(used.chunk_id).contains(ids)]), used
 
