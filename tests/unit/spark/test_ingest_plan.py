@@ -1,4 +1,5 @@
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -393,6 +394,65 @@ def test_every_input_element_is_read_once_and_lands_where_concatenation_puts_it(
 
     np.testing.assert_array_equal(result, expected)
     assert all((count == 1).all() for count in seen)
+
+
+@given(length=st.integers(1, 12), chunk=st.integers(1, 5), task_bytes=sizes, data=st.data())
+def test_a_region_is_read_from_sources_and_the_rest_of_its_chunks_from_the_group(
+    length: int, chunk: int, task_bytes: int, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, length - 1))
+    lengths = data.draw(
+        st.lists(st.integers(1, 3), min_size=1, max_size=4).filter(
+            lambda found: sum(found) <= length - start
+        )
+        if length - start >= 2
+        else st.just([1])
+    )
+    ends = np.cumsum([start, *lengths])
+    days = [
+        day(f"{k}.nc", list(range(one, two)))
+        for k, (one, two) in enumerate(pairwise(ends.tolist()))
+    ]
+    layout = plan_layout(
+        days[::-1],
+        concat_dim="time",
+        chunks={},
+        existing=existing_group(length, chunk),
+        inside=True,
+    )
+    assert layout.starts.tolist() == ends.tolist()
+    assert [array.name for array in layout.arrays] == ["t2m"]
+    (array,) = layout.arrays
+    plan = planned(layout, task_bytes, 1)
+    old, new = np.zeros(array.shape, int), np.ones(array.shape, int)
+    result = old - 1
+
+    for number in range(plan.tasks):
+        task = plan.task(number)
+        block = result[region(array, task)]
+        for read in plan_reads(layout, task):
+            match read:
+                case SourceRead(which, selection, into):
+                    block[into] = new[ends[which] : ends[which + 1]][selection]
+                case BaseRead(selection, into):
+                    block[into] = old[selection]
+
+    touched = result[:, 0] >= 0
+    first, last = start // chunk * chunk, -(-int(ends[-1]) // chunk) * chunk
+    assert touched.tolist() == [first <= row < last for row in range(length)]
+    assert (result[:, 0] == 1).tolist() == [start <= row < ends[-1] for row in range(length)]
+
+
+@pytest.mark.parametrize("hours", [[3, 4, 5], [7], [1, 3], []])
+def test_a_region_must_be_there(hours: list[int]) -> None:
+    with pytest.raises(InvalidInputError, match="'time'"):
+        plan_layout(
+            [day("a.nc", hours)],
+            concat_dim="time",
+            chunks={},
+            existing=existing_group(5, 2),
+            inside=True,
+        )
 
 
 @given(layouts(), sizes, sizes)
