@@ -9,6 +9,7 @@ snapshot stands on one that is to go), everything is worked out again.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from frazil.errors import SessionStateError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import GCRan, UpdateKind
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
@@ -24,6 +25,7 @@ from frazil.maintenance.garbage import (
 )
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing
+from frazil.maintenance.migrate.journal import read_journal
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows, root_rows
 from frazil.maintenance.retained import adoptions, nearest_of, retained
 from frazil.repo.entry import exhausted, require_online, tries
@@ -71,6 +73,7 @@ def collect(
     doing = "collecting garbage"
     require_writable(repository, doing=doing)
     require_online(repository.repo_info(), doing=doing)
+    _require_confirmed(repository)
     if dry_run:
         return foreseen(plan_garbage(repository, work, request))
     for _ in tries(repository.files.settings):
@@ -80,6 +83,15 @@ def collect(
         except _RestartError:
             continue
     raise exhausted(repository.files.settings)
+
+
+def _require_confirmed(repository: Repository) -> None:
+    """A migration keeps the old files until it is confirmed: they would be garbage."""
+    if read_journal(repository.store) is not None:
+        raise SessionStateError(
+            "the repository was migrated, and its old files are kept until that is confirmed:"
+            " confirm the migration first (frazil migrate --confirm)"
+        )
 
 
 def foreseen(plan: GarbagePlan) -> Collected:

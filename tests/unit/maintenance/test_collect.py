@@ -23,6 +23,7 @@ from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, lis
 from frazil.maintenance.inventory_files import FileInventory
 from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.leftovers import STAGING
+from frazil.maintenance.migrate.journal import write_journal
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
@@ -310,3 +311,10 @@ async def test_collecting_can_be_awaited() -> None:
     kept = with_garbage()
     summary = await kept.repository.garbage_collect_async(kept.later(days=1))
     assert summary.snapshots_deleted == 3
+
+
+def test_old_files_of_a_migration_stay_until_it_is_confirmed() -> None:
+    kept = with_garbage()
+    write_journal(kept.store, "A2e", ["snapshots/1CECHNKREP0F1RSTCMT0"])
+    with pytest.raises(frazil.SessionStateError, match="confirm the migration first"):
+        kept.repository.garbage_collect(kept.later(days=1))
