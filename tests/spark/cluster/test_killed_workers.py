@@ -27,7 +27,7 @@ def gated(tmp_path: Path) -> GatedFolder:
 
 def kill_in_the_middle(cluster: StandaloneCluster, driver: Driver, gated: GatedFolder) -> None:
     """Kills one of two workers, which both have a chunk to store, and lets the other go on."""
-    victim, _ = driver.reach(gated.gate, len(HOSTS))
+    victim = driver.reach(gated.gate, len(HOSTS))[0]
     assert stored(gated.path) == STORED
     kill(cluster.worker_of(victim))
     gated.gate.open()
