@@ -21,6 +21,7 @@ from frazil.maintenance.repair.manifests import plan_manifest
 from frazil.maintenance.repair.snapshots import plan_snapshots
 from frazil.maintenance.repair.steps import RepairPlan, RepairStep, execute_steps
 from frazil.maintenance.verify.kinds import Severity
+from frazil.maintenance.verify.old import open_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import Progress, plan_verify, verify
@@ -50,6 +51,8 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
     for each in report.problems:
         kinds_of.setdefault(each.place.file, set()).add(each.kind)
     plan = plan_verify(store)
+    if open_old(store, plan.problems) is not None:  # migrate it first: nobody writes these
+        return RepairPlan((), tuple(_left(report.problems, ())))
     of_repo, of_config = kinds_of.get(REPO_INFO, set()), kinds_of.get(CONFIG_YAML, set())
     steps: list[RepairStep] = []
     for key, kinds in kinds_of.items():

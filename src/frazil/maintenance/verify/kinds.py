@@ -97,7 +97,9 @@ _HISTORY = {
 _SNAPSHOTS = {
     "snapshot-parent-present": _error("a snapshot of version 2 names its parent", _SNAPSHOT),
     "snapshot-metadata-unsorted": _error("metadata is not in order of names", _SNAPSHOT),
-    "manifest-list-version": _error("manifests are listed in the way of the other version"),
+    "manifest-list-version": _error(
+        "manifests are listed in the way of the other version", _SNAPSHOT
+    ),
     "manifest-list-unsorted": _error("the list of manifests is not in order of id", _SNAPSHOT),
     "manifest-list-duplicate": _error("a manifest is listed twice"),
     "manifest-unlisted": _error("a manifest is used but not listed", _SNAPSHOT),

@@ -31,6 +31,7 @@ from frazil.maintenance.verify.files import (
 from frazil.maintenance.verify.history import Entry
 from frazil.maintenance.verify.listing import Listing, list_everything
 from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.old import open_old, verify_old
 from frazil.maintenance.verify.problems import Problem, first_of_each, worst_first
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
@@ -74,6 +75,9 @@ def verify(
     tell("listing", 0, 0)
     pool = Pool(IO_THREADS)
     plan = plan_verify(store, pool)
+    old = open_old(store, plan.problems)
+    if old is not None:
+        return verify_old(old, plan.listing)
     decodes = chunks is not None and chunks.decode is not None
     snapshots = SnapshotsChecked([], [], [])
     checker = SnapshotChecker(store, pool, plan.entry.spec_version, with_metadata=decodes)

@@ -28,6 +28,7 @@ from frazil.maintenance.verify.files import (
 )
 from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.objects import Objects
+from frazil.maintenance.verify.old import open_old, verify_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import IO_THREADS, plan_verify, report_of, sizes_of
@@ -86,6 +87,9 @@ def verify(
     store = open_place(place_of(repo, storage))
     note = CommitNote(operation="verify", application="spark")
     plan = plan_verify(store)
+    old = open_old(store, plan.problems)
+    if old is not None:  # small, and read by the engine
+        return _result(spark, verify_old(old, plan.listing))
     version, snapshots = plan.entry.spec_version, SnapshotsChecked([], [], [])
     counter = create_counter(spark)
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
@@ -109,7 +113,10 @@ def verify(
                 counter=counter,
             )
             parts: list[ManifestsChecked] = _run(spark, len(tasks), check)
-    report = report_of(plan, snapshots.problems, tasks, parts)
+    return _result(spark, report_of(plan, snapshots.problems, tasks, parts))
+
+
+def _result(spark: SparkSession, report: VerifyReport) -> VerifyResult:
     rows = [_row(each) for each in report.problems]
     return VerifyResult(report=report, problems=spark.createDataFrame(rows, PROBLEMS))
 

@@ -1,0 +1,134 @@
+"""Repositories of generations before version 1, and of the alphas of version 2.
+
+Their files are read by the engine, which makes today's records of them. These are written as files
+of version 2, in memory, and looked at as such: what holds of every generation is checked (paths,
+parents, zarr metadata, extents, every reference and object), the order of things in files is not.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from frazil.assets.files import Files
+from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS
+from frazil.assets.pool import Pool
+from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
+from frazil.format.generation import CURRENT
+from frazil.format.manifest import encode_manifest
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import encode_snapshot
+from frazil.ids import ManifestId, SnapshotId, format_base32
+from frazil.maintenance.id_sets import GrowingIdSet
+from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.verify.files import ManifestChecker, SnapshotChecker, SnapshotsChecked
+from frazil.maintenance.verify.history import SnapshotTask
+from frazil.maintenance.verify.listing import Listing, list_everything
+from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.problems import Problem, problem, worst_first
+from frazil.maintenance.verify.report import Unreferenced, VerifyReport
+from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
+from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.repository import Repository
+
+_NO_ENTRY = {"repository-missing", "branch-main-missing", "repo-info-unreadable"}
+# What the rewriting makes so, or the generation never said
+_NOT_KEPT = {"manifest-size", "manifest-count", "manifest-lacks-array", "log-missing"}
+
+
+def open_old(store: ObjectStore, problems: Iterable[Problem]) -> Repository | None:
+    """The repository, if it is of a generation that is not read byte by byte.
+
+    `problems` of the entry point as one of today.
+    """
+    if _NO_ENTRY.isdisjoint(each.kind for each in problems):
+        return None
+    try:
+        repository = Repository.open(store)
+    except IcechunkError:
+        return None
+    return None if repository.generation in CURRENT else repository
+
+
+def verify_old(repository: Repository, stored: Listing) -> VerifyReport:
+    """`stored` is all that is there, by the names that it has there."""
+    files, problems = quiet_files(repository), list[Problem]()
+    listing = list_everything(repository.store, [])  # by the names of today
+    info = repository.repo_info()
+    names = list(_history(info, problems))
+    found = SnapshotsChecked([], [], [])
+    for name in names:
+        _check_snapshot(files, name, found)
+    tasks = manifest_tasks(found.uses, found.listed)
+    counts, chunks = RefCounts(), GrowingIdSet()
+    for task in tasks:
+        copy = _copied(files, task, found.problems)
+        if copy is None:
+            continue
+        checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None)  # no containers
+        for _, checked in checker.check([task], [0]):
+            found.problems.extend(checked.problems)
+            counts += checked.counts
+            chunks.add_set(checked.chunk_ids)
+    kept = [each for each in found.problems if each.kind not in _NOT_KEPT]
+    return VerifyReport(
+        spec_version=repository.spec_version,
+        problems=tuple(worst_first([*problems, *kept])),
+        snapshots=len(names),
+        manifests=len(tasks),
+        refs=counts,
+        files=stored.total_files,
+        total_bytes=stored.total_bytes,
+        unreferenced=_unreferenced(listing, chunks),
+    )
+
+
+def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferenced]:
+    return {CHUNKS: Unreferenced(*listing.chunks.bytes_outside(chunks.done()))}
+
+
+def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
+    """Names of the snapshots that branches and tags lead to, each once."""
+    seen = set[int]()
+    for ref, row in sorted({**info.branches, **info.tags}.items()):
+        try:
+            for ancestor in info.snapshots.ancestors(row):
+                if ancestor in seen:
+                    break
+                seen.add(ancestor)
+                yield str(info.snapshots.id(ancestor))
+        except IcechunkError as error:
+            problems.append(problem("parent-dangling", ref, error.message))
+
+
+def _check_snapshot(files: Files, name: str, found: SnapshotsChecked) -> None:
+    key = SNAPSHOTS + name
+    try:
+        snapshot = files.fetch_snapshot(SnapshotId.parse(name))
+        data = encode_snapshot(snapshot)
+    except ObjectNotFoundError:
+        found.problems.append(problem("snapshot-missing", key, "it is not there"))
+        return
+    except FormatError as error:
+        found.problems.append(problem("file-damaged", key, error.message))
+        return
+    store = MemoryStore()
+    store.put(key, data)
+    checker = SnapshotChecker(store, Pool(1), None, with_metadata=False)
+    for part in checker.check([SnapshotTask(name, needs_log=False)]):
+        found.extend(part)
+
+
+def _copied(files: Files, task: ManifestTask, problems: list[Problem]) -> MemoryStore | None:
+    """A store with the manifest as a file of version 2."""
+    key = MANIFESTS + format_base32(task.manifest)
+    try:
+        data = encode_manifest(files.fetch_manifest(ManifestId(task.manifest)))
+    except ObjectNotFoundError:
+        text = f"{task.uses[0].path if task.uses else task.listed[0].snapshot} needs it"
+        problems.append(problem("manifest-missing", key, text))
+        return None
+    except FormatError as error:
+        problems.append(problem("file-damaged", key, error.message))
+        return None
+    store = MemoryStore()
+    store.put(key, data)
+    return store
