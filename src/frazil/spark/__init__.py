@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
         rewrite_manifests,
     )
     from frazil.spark.maintenance.stats import StatsResult, stats
+    from frazil.spark.maintenance.verify import VerifyResult, verify
     from frazil.spark.pipelines.blocks_plan import Block, Output
     from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
     from frazil.spark.pipelines.export import ExportResult, export
@@ -50,6 +51,7 @@ __all__ = [
     "RewriteManifestsResult",
     "SqlPlan",
     "StatsResult",
+    "VerifyResult",
     "WriteResult",
     "clone",
     "expire_snapshots",
@@ -74,5 +76,6 @@ __all__ = [
     "session",
     "sql",
     "stats",
+    "verify",
     "write",
 ]

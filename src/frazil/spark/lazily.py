@@ -33,6 +33,7 @@ NAMES = {
     "RewriteManifestsResult": "frazil.spark.maintenance.rewrite_manifests",
     "SqlPlan": "frazil.spark.sql",
     "StatsResult": "frazil.spark.maintenance.stats",
+    "VerifyResult": "frazil.spark.maintenance.verify",
     "WriteResult": "frazil.spark.write",
     "clone": "frazil.spark.pipelines.clone",
     "expire_snapshots": "frazil.spark.maintenance.expire",
@@ -57,6 +58,7 @@ NAMES = {
     "session": "frazil.spark.session",
     "sql": "frazil.spark.sql",
     "stats": "frazil.spark.maintenance.stats",
+    "verify": "frazil.spark.maintenance.verify",
     "write": "frazil.spark.write",
 }
 
