@@ -123,15 +123,16 @@ class RefFiles:
         require_absent(target, REPO_INFO, version=2)
         found = {}
         for listed in target.list(REFS):
-            ref = ref_of_key(listed.key)
-            if ref is not None:
-                blob = target.get(listed.key)
-                if not ref[2]:
+            match ref_of_key(listed.key):
+                case _, name, False:
+                    blob = target.get(listed.key)
                     tip = decode_ref(blob.data)
                     # Snapshots that no ref of the source leads to any more are listed nowhere.
                     known = self.info.snapshots.find(tip) >= 0
-                    _require(known or exists(self.source, snapshot_key(tip)), ref[1], tip)
-                found[listed.key] = blob.version
+                    _require(known or exists(self.source, snapshot_key(tip)), name, tip)
+                    found[listed.key] = blob.version
+                case _, _, True:
+                    found[listed.key] = ""  # that it is there is all it says
         return found
 
     def publish(self, target: ObjectStore, found: Versions) -> bool:
@@ -142,7 +143,7 @@ class RefFiles:
         changed = False
         with _moved_is_conflict():
             for key, data in made.items():
-                if key not in found or bytes(target.get(key).data) != data:
+                if key not in found or (data and bytes(target.get(key).data) != data):
                     target.put(key, data, when=_unchanged(found, key))
                     changed = True
         gone = [key for key in found if key not in made]
