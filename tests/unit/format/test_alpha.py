@@ -31,7 +31,7 @@ from frazil.format.alpha.zarr_packing import as_stored
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
 from frazil.format.generation import Generation
 from frazil.format.payloads import ETag, LastModified, Virtual
-from frazil.ids import ManifestId, SnapshotId, format_base32
+from frazil.ids import ManifestId, SnapshotId, format_base32, format_ids
 from tests.conformance.generations import ARCHIVES, repository_files
 
 FOLDERS = {
@@ -125,12 +125,12 @@ def test_checksums_of_virtual_chunks_are_read() -> None:
     ]
 
 
-def test_a_hundred_thousand_references_become_columns() -> None:
-    count = 100_000
+def test_many_references_become_columns() -> None:
+    count = 20_000
     ids = np.random.default_rng(1).integers(0, 256, (count, 12), dtype=np.uint8)
     chunks = {
-        (1, (row // 400, row % 400)): {"Ref": (format_base32(raw.tobytes()), row, 2)}
-        for row, raw in enumerate(ids)
+        (1, (row // 400, row % 400)): {"Ref": (name, row, 2)}
+        for row, name in enumerate(format_ids(ids))
     }
     [refs] = decode_old_manifest(msgpack.packb((chunks,)), NAME).resolved({}).arrays.values()
     assert np.array_equal(refs.chunk_id, ids)
