@@ -1,0 +1,93 @@
+"""Damage that the encoders do not make, on tables made by hand; and storage that fails."""
+
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+
+from frazil.assets.layout import MANIFESTS, REPO_INFO, SNAPSHOTS, TRANSACTIONS
+from frazil.errors import StorageError
+from frazil.flatbuf.table import Table, UnionColumn
+from frazil.maintenance.verify.listing import list_everything
+from frazil.maintenance.verify.nodes import check_nodes
+from frazil.maintenance.verify.opening import OpenedFile
+from frazil.maintenance.verify.ops import check_ops_log
+from frazil.maintenance.verify.problems import MOST_ROWS, Place, Problem, problems_of_rows
+from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.uses import Seen
+from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import Blob
+from frazil.ranges import ByteRange
+from tests.verify.damage import copied, healthy, keys, raw, tip_key, with_rows
+
+
+@cache
+def once() -> MemoryStore:
+    return healthy(2)
+
+
+@dataclass(frozen=True)
+class UnionChange:
+    """The first row is of a type that nobody knows, as the decoder shows it."""
+
+    name: str
+    number: int
+
+    def __call__(self, table: Table) -> Table:
+        data = table.union(self.name)
+        types, index = data.types.copy(), data.index.copy()
+        types[0], index[0] = self.number, -1
+        # Not by `replace`, which refuses it: only the decoder makes such a table.
+        columns = {**table.columns, self.name: UnionColumn(types, index, data.variants)}
+        return Table(table.schema, len(table), MappingProxyType(columns))
+
+
+def test_a_node_that_is_neither_array_nor_group_is_found() -> None:
+    opened = raw(once(), tip_key(once()))
+    root = with_rows(opened.root, "nodes", UnionChange("node_data", 9))
+    problems: list[Problem] = []
+    changed = OpenedFile(opened.key, 2, root, opened.size_bytes)
+    check_nodes(changed, Seen(), problems, with_metadata=False)
+    assert [one.kind for one in problems] == ["node-kind"]
+
+
+def test_an_update_of_an_unknown_kind_is_found() -> None:
+    root = with_rows(raw(once(), REPO_INFO).root, "latest_updates", UnionChange("update_type", 99))
+    problems: list[Problem] = []
+    check_ops_log(once(), root, list_everything(once(), []), problems)
+    assert [one.kind for one in problems] == ["ops-log-unknown-update"]
+
+
+class Failing(MemoryStore):
+    """Some objects are listed, and cannot be read."""
+
+    def __init__(self, broken: set[str]) -> None:
+        super().__init__()
+        self.broken = broken
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        if key in self.broken:
+            raise StorageError(f"cannot read {key!r}: I/O error")
+        return super().get(key, byte_range)
+
+
+def test_what_the_storage_fails_to_give_is_a_problem_and_not_the_end() -> None:
+    source = copied(once())
+    broken = {keys(source, folder)[0] for folder in (SNAPSHOTS, MANIFESTS, TRANSACTIONS)}
+    store = Failing(broken)
+    for key in keys(source, ""):
+        store.put(key, bytes(source.get(key).data))
+    report = verify(store)
+    failed = {one.place.file for one in report.problems if one.kind == "file-unreadable"}
+    assert failed == broken
+    assert report.refs.native > 0
+
+
+def test_of_many_alike_a_hundred_are_listed_and_the_rest_counted() -> None:
+    index = np.arange(1000, dtype=np.uint32).reshape(-1, 1)
+    rows = np.arange(1000, dtype=np.int64)
+    found = problems_of_rows("chunk-missing", Place("f", "/a"), rows, index, lambda _: "gone")
+    assert len(found) == MOST_ROWS + 1
+    assert sum(one.count for one in found) == 1000
+    assert found[3].place.chunk == (3,)
