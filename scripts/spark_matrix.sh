@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # spark_matrix.sh [VERSION...]: what must hold with every PySpark that frazil supports, each in an environment of its own,
-# .build/spark-VERSION. First SPARK.md's table of filter pushdown, then reading. Safe to repeat; the first time takes minutes.
+# .build/spark-VERSION: SPARK.md's table of filter pushdown, reading, writing, streams, ingest, pipelines, Connect.
+# Writes docs/spark-versions.md. Safe to repeat; it takes minutes for each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 versions=("$@")
@@ -38,11 +39,18 @@ install() {
 mapfile -t files < <(grep --recursive --files-with-matches --include='test_*.py' 'mark\.spark_matrix' tests/spark | sort)
 
 failed=()
+reports=()
 for version in "${versions[@]}"; do
     install "$version"
     [ -z "${ONLY_INSTALL:-}" ] || continue
-    echo "PySpark $version"
-    PYTHONPATH=src:. ".build/spark-$version/bin/python" -m pytest -q -p no:cacheprovider -m spark_matrix \
-        "${files[@]}" ${ARGS:-} || failed+=("$version")
+    exact=$(".build/spark-$version/bin/python" -c 'import pyspark; print(pyspark.__version__)')
+    echo "PySpark $exact"
+    PYTHONPATH=$PWD/src:$PWD ".build/spark-$version/bin/python" -m pytest -q -p no:cacheprovider -m spark_matrix \
+        --junitxml=".build/spark-$version.xml" "${files[@]}" ${ARGS:-} || failed+=("$version")
+    reports+=("$exact=.build/spark-$version.xml")
 done
+# The page tells of all versions and all tests, or it is not written.
+if [ $# -eq 0 ] && [ -z "${ARGS:-}${ONLY_INSTALL:-}" ]; then
+    .venv/bin/python -m scripts.spark_versions "${reports[@]}"
+fi
 [ ${#failed[@]} -eq 0 ] || { echo "failed with PySpark ${failed[*]}" >&2; exit 1; }
