@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
+from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config_codec import decode_config
 from frazil.format.dump import dump
@@ -17,7 +18,9 @@ from frazil.format.locations import CompressedLocations, LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, encode_snapshot
+from frazil.format.storage_refs import decode_storage_refs
 from frazil.format.txlog import decode_txlog, encode_txlog
+from frazil.maintenance.storage_keys import pieces_of
 from tests.unit.format.samples import (
     ARRAY_ID,
     MANIFEST_ID,
@@ -51,10 +54,16 @@ def read_repo_info(data: bytes) -> None:
 
 
 def read_snapshot(data: bytes) -> None:
+    with suppress(FormatError):  # it may not need what is damaged, or refuse what others do not
+        decode_manifest_files([data, data])
     list(decode_snapshot(data).nodes)
 
 
 def read_manifest(data: bytes) -> None:
+    with suppress(FormatError):
+        decode_chunk_ids([data, data])
+    with suppress(FormatError):
+        list(pieces_of(decode_storage_refs([data, data])))
     for refs in decode_manifest(data).arrays.values():
         for row in range(len(refs)):
             refs.payload(row)

@@ -2,14 +2,13 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import icechunk
 import pytest
 import zarr
 
-from tests.soak.collecting import SESSION, collect, create, read
+from tests.soak.collecting import collect, create, read
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,17 +25,14 @@ def run(path: Path, seconds: float) -> None:
     assert read(path) == values
     assert commits > 5
     assert meanwhile["collections"] > 2
-    until = time.monotonic() + SESSION.total_seconds() + 2
-    after = collect(path, lambda: time.monotonic() < until)
-    assert meanwhile["chunks"] + after["chunks"] > 0  # or nothing was put at risk
-    assert read(path) == values
+    assert meanwhile["chunks"] > 0  # or nothing was put at risk
     reference = icechunk.Repository.open(icechunk.local_filesystem_storage(str(path)))
     store = reference.readonly_session("main").store
     assert zarr.open_array(store, path="a", mode="r")[:].tolist()[::8] == values  # type: ignore[union-attr]  # an array
 
 
 def test_nothing_is_lost_in_seconds(tmp_path: Path) -> None:
-    run(tmp_path / "repo", 8)
+    run(tmp_path / "repo", 6)
 
 
 @pytest.mark.long

@@ -17,7 +17,7 @@ from frazil.maintenance.collection import (
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import ExpireRequest
 from frazil.maintenance.garbage import GarbageRequest
-from frazil.maintenance.reachable import Budget, Progress
+from frazil.maintenance.reachable import Budget, Progress, narrowed
 from frazil.maintenance.stats import chunk_totals, storage_stats
 from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, StorageStats
 from frazil.maintenance.work import LocalWork
@@ -137,9 +137,10 @@ class CollectedRepository:
             concurrent=max_concurrent_deletes, consecutive_failures=max_consecutive_delete_failures
         )
         work = LocalWork(
-            self._engine.files,
+            narrowed(self._engine.files, max_concurrent_manifest_fetches),
             inventory_of(self._engine, inventory),
             Budget().limited(
+                snapshots=max_snapshots_in_memory,
                 compressed_bytes=max_compressed_manifest_mem_bytes,
                 decoded_bytes=max_decoded_manifest_mem_bytes,
             ),
@@ -214,10 +215,12 @@ class CollectedRepository:
             max_concurrent_manifest_fetches,
         )
         budget = Budget().limited(
+            snapshots=max_snapshots_in_memory,
             compressed_bytes=max_compressed_manifest_mem_bytes,
             decoded_bytes=max_decoded_manifest_mem_bytes,
         )
-        return ChunkStorageStats.of(chunk_totals(self._engine, budget=budget))
+        files = narrowed(self._engine.files, max_concurrent_manifest_fetches)
+        return ChunkStorageStats.of(chunk_totals(self._engine, files=files, budget=budget))
 
     async def chunk_storage_stats_async(
         self,

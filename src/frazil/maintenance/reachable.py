@@ -9,6 +9,7 @@ raises: whoever deletes what is not reachable must not guess.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import batched
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import MANIFESTS, SNAPSHOTS
 from frazil.assets.old_files import OldFiles
+from frazil.assets.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
 from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_manifest_files
@@ -59,6 +61,15 @@ class Budget:
             compressed_bytes=min(self.compressed_bytes, compressed_bytes or self.compressed_bytes),
             decoded_bytes=min(self.decoded_bytes, decoded_bytes or self.decoded_bytes),
         )
+
+
+def narrowed(files: Files, width: int) -> Files:
+    """The same files, with no more than so many requests at a time."""
+    if width >= files.pool.width:
+        return files
+    fewer = copy(files)
+    fewer.pool = Pool(width)
+    return fewer
 
 
 def root_rows(info: RepoInfo) -> list[int]:
@@ -113,7 +124,8 @@ def manifests_by_snapshot(
             yield files.pool.map(partial(_listed_of_old, files), some)
         else:
             load = partial(load_together, files, SNAPSHOTS, decode_manifest_files)
-            groups = list(batched(some, _SNAPSHOTS_TOGETHER))
+            share = -(-len(some) // files.pool.width)
+            groups = list(batched(some, min(share, _SNAPSHOTS_TOGETHER)))
             yield [each for group in files.pool.map(load, groups) for each in group]
         if progress is not None:
             progress("reading snapshots", min(start + at_once, len(names)), len(names))

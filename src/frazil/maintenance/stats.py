@@ -211,10 +211,14 @@ def storage_stats(
 
 
 def chunk_totals(
-    repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
+    repository: Repository,
+    *,
+    files: Files | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
 ) -> Bytes:
     """Bytes of each kind, without asking whose they are: eight bytes of memory for each piece."""
-    info, files = repository.repo_info(), repository.files
+    info, files = repository.repo_info(), files or repository.files
     snapshots = ids_of_rows(info, reachable_rows(info, root_rows(info)))
     manifests = manifests_of(files, snapshots, budget=budget, progress=progress)
     sums = {kind: DistinctSum() for kind in KINDS}
