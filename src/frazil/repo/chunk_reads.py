@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
+from frazil.errors import IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.protocol import Data
@@ -26,28 +27,69 @@ def fetch_payload(files: Files, payload: Payload, byte_range: ByteRange | None) 
             return files.virtual.fetch(payload, resolve(byte_range, payload.length))
 
 
-def fetch_found(files: Files, found: Sequence[Found], count: int) -> list[Data | None]:
-    """Whole chunks in bulk, each at its place in a list of `count`."""
+def fetch_found(
+    files: Files,
+    found: Sequence[Found],
+    count: int,
+    parts: npt.NDArray[np.int64] | None = None,
+) -> list[Data | None]:
+    """Chunks in bulk, each at its place in a list of `count`; whole, or these (count, 2) bytes."""
     data: list[Data | None] = [None] * count
     virtual: list[tuple[ChunkRefs, npt.NDArray[np.int64]]] = []
     places: list[int] = []  # of the virtual ones
     for part in found:
         kind = part.refs.kind[part.rows]
         for row, place in _pairs(part, kind == RefKind.INLINE):
-            data[place] = fetch_payload(files, part.refs.payload(row), None)
+            wanted = None if parts is None else Range(*parts[place].tolist())
+            data[place] = fetch_payload(files, part.refs.payload(row), wanted)
         native, is_virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
-        rows = part.rows[native]
-        fetched = files.chunks.fetch_many(
-            part.refs.chunk_id[rows], part.refs.offset[rows], part.refs.length[rows]
-        )
-        for place, chunk in zip(part.at[native].tolist(), fetched, strict=True):
+        at = part.at[native]
+        for place, chunk in zip(
+            at.tolist(), _fetch_native(files, part.refs, part.rows[native], at, parts), strict=True
+        ):
             data[place] = chunk
         virtual.append((part.refs, part.rows[is_virtual]))
         places += part.at[is_virtual].tolist()
-    # Of all parts at once: chunks of one file may have their references in several manifests.
-    for place, chunk in zip(places, files.virtual.fetch_many(virtual), strict=True):
+    for place, chunk in zip(places, _fetch_virtual(files, virtual, places, parts), strict=True):
         data[place] = chunk
     return data
+
+
+def _fetch_native(
+    files: Files,
+    refs: ChunkRefs,
+    rows: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    parts: npt.NDArray[np.int64] | None,
+) -> list[Data]:
+    offset, length = refs.offset[rows], refs.length[rows]
+    if parts is not None:
+        start = np.minimum(parts[places, 0].astype(np.uint64), length)
+        stop = np.minimum(parts[places, 1].astype(np.uint64), length)
+        offset, length = offset + start, stop - start
+    return files.chunks.fetch_many(refs.chunk_id[rows], offset, length)
+
+
+def _fetch_virtual(
+    files: Files,
+    found: list[tuple[ChunkRefs, npt.NDArray[np.int64]]],
+    places: list[int],
+    parts: npt.NDArray[np.int64] | None,
+) -> Sequence[Data]:
+    """Of all manifests at once: chunks of one file may have their references in several."""
+    if parts is None:
+        return files.virtual.fetch_many(found)
+    chunks = [refs.payload(row) for refs, rows in found for row in rows.tolist()]
+    wanted = [
+        (chunk, resolve(Range(*parts[place].tolist()), chunk.length))
+        for chunk, place in zip(chunks, places, strict=True)
+        if isinstance(chunk, Virtual)
+    ]
+    fetched = files.virtual.fetch_parts(wanted)
+    for each in fetched:
+        if isinstance(each, IcechunkError):
+            raise each
+    return [each for each in fetched if not isinstance(each, IcechunkError)]
 
 
 def _pairs(part: Found, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

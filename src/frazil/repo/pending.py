@@ -19,6 +19,8 @@ from frazil.format.payloads import Payload
 
 type Index = tuple[int, ...]
 
+FEW = 64
+
 
 class Untouched(Enum):
     """What `find` answers where nothing was changed: look in the manifests."""
@@ -92,8 +94,15 @@ class PendingChunks:
         self._blocks.append(ChunkChanges(refs=ChunkRefs.empty(self._ndim), deleted=distinct(index)))
 
     def change_many(self, changes: ChunkChanges) -> None:
-        self._settle()
-        self._blocks.append(changes)
+        """Few of them stay single, for the sake of programs that write and read in turns."""
+        if len(changes.refs) + len(changes.deleted) > FEW:
+            self._settle()
+            self._blocks.append(changes)
+            return
+        for row, index in enumerate(changes.refs.index.tolist()):
+            self.set(tuple(index), changes.refs.payload(row))
+        for index in changes.deleted.tolist():
+            self.delete(tuple(index))
 
     def find(self, index: Index) -> Payload | Untouched | None:
         """The chunk's payload; None if it was deleted.

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.index_keys import distinct
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import ManifestId
@@ -51,13 +52,21 @@ class SessionChunks(SessionState):
         payload = self.chunk_payload(path, index)
         return None if payload is None else fetch_payload(self.files, payload, byte_range)
 
-    def fetch_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> list[Data | None]:
-        """Bytes of each wanted chunk, (m, ndim), None where there is none."""
+    def fetch_chunks(
+        self,
+        path: NodePath,
+        wanted: npt.NDArray[np.uint32],
+        parts: npt.NDArray[np.int64] | None = None,
+    ) -> list[Data | None]:
+        """Bytes of each wanted chunk, (m, ndim), None where there is none.
+
+        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk.
+        """
         node, array, changes = self._array_with_changes(path)
         if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
             raise _wrong_ndim(path, wanted.shape[-1], array)
         found = lookup_current(self.files, node, changes, wanted)
-        return fetch_found(self.files, found, len(wanted))
+        return fetch_found(self.files, found, len(wanted), parts)
 
     def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
         """All references of the array as of now, in batches; changed ones come first."""
@@ -76,6 +85,22 @@ class SessionChunks(SessionState):
         payload = self.chunk_writer().put_chunk(data)
         with self._editing() as changes:
             changes.pending(self._require_place(path, index)).set(index, payload)
+
+    def change_chunks(
+        self, path: NodePath, index: npt.NDArray[np.uint32], data: Sequence[Buffer | None]
+    ) -> None:
+        """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
+        _, array, _ = self._array_with_changes(path)
+        self._require_writable()
+        _require_inside(path, index, array)
+        is_set = np.array([each is not None for each in data], np.bool_)
+        given = [each for each in data if each is not None]
+        refs = self.chunk_writer().put_chunks(index[is_set], given, self.files.pool)
+        changed = ChunkChanges(refs=refs, deleted=distinct(index[~is_set]))
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            _require_inside(path, index, array)
+            changes.pending(node).change_many(changed)
 
     def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
         """Whether the chunk was set; of several at once one is."""
@@ -210,6 +235,14 @@ def _in_grid(index: Index, array: ArrayData) -> bool:
     return len(index) == len(array.num_chunks) and all(
         0 <= position < count for position, count in zip(index, array.num_chunks, strict=True)
     )
+
+
+def _require_inside(path: NodePath, index: npt.NDArray[np.uint32], array: ArrayData) -> None:
+    if index.shape[1:] != (len(array.num_chunks),):
+        raise _wrong_ndim(path, index.shape[1], array)
+    beyond = (index >= np.array(array.num_chunks, np.int64)).any(axis=1)
+    if bool(beyond.any()):
+        raise _outside(path, tuple(index[np.argmax(beyond)].tolist()), array)
 
 
 def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:

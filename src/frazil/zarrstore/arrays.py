@@ -36,18 +36,9 @@ def open_group(session: Session, path: NodePath) -> zarr.Group:
 
 
 def read_region(session: Session, path: NodePath, selection: Selection) -> npt.NDArray[Any]:
-    """The selected part of an array, one slice per dimension.
-
-    All chunks it touches are found by one lookup and fetched in one plan, where the grid allows it:
-    parts of shards, and chunks of unequal sizes, are left to zarr.
-    """
+    """The selected part of an array, one slice per dimension, read as one plan (pipeline/)."""
     array = open_array(session, path)
-    touched = _touched_chunks(array, selection)
-    if touched is not None and array.shards is None:
-        data = session.fetch_chunks(path, touched)
-        at_hand = dict(zip(map(tuple, touched.tolist()), data, strict=True))
-        array = _open_array(_Fetched(session, path, at_hand), path)
-    use_fused_pipeline(array)
+    _require_slices(array, selection)
     return np.asarray(array[selection])
 
 
@@ -76,7 +67,6 @@ def write_region(
     two threads that write to different parts of one chunk take turns.
     """
     array = open_array(session, path)
-    use_fused_pipeline(array)
     touched = _touched_chunks(array, selection)
     shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
     with _locks_of(session).held(path, touched):
@@ -85,6 +75,8 @@ def write_region(
 
 class _Fetched(SessionStore):
     """A store that knows some chunks of one array already."""
+
+    plans_selections = False
 
     def __init__(
         self, engine: Session, path: NodePath, chunks: dict[tuple[int, ...], Data | None]
@@ -155,10 +147,7 @@ def _touched_chunks(
     array: "zarr.Array[Any]", selection: Selection
 ) -> npt.NDArray[np.uint32] | None:
     """Index of every stored chunk that a selection touches, (m, ndim); None if not a plain grid."""
-    if len(selection) != array.ndim:
-        raise InvalidInputError(
-            f"the selection has {len(selection)} slices, the array has {array.ndim} dimensions"
-        )
+    _require_slices(array, selection)
     try:
         sizes: Sequence[int] = array.shards or array.chunks
     except NotImplementedError:  # zarr's answer for a rectilinear grid
@@ -171,6 +160,13 @@ def _touched_chunks(
     index = np.stack(grid, axis=-1) if grid else np.zeros((1, 0))
     count = prod(len(along) for along in places)
     return index.reshape(count, array.ndim).astype(np.uint32)
+
+
+def _require_slices(array: "zarr.Array[Any]", selection: Selection) -> None:
+    if len(selection) != array.ndim:
+        raise InvalidInputError(
+            f"the selection has {len(selection)} slices, the array has {array.ndim} dimensions"
+        )
 
 
 def _touched_places(selected: range, size: int) -> npt.NDArray[np.uint64]:

@@ -29,6 +29,7 @@ from frazil.zarrstore import (
 from frazil.zarrstore.gathering import fetch_together
 from frazil.zarrstore.iterators import AsyncCloseableIterator
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
+from frazil.zarrstore.pipeline import use_pipeline
 from frazil.zarrstore.references import size_bytes
 from frazil.zarrstore.requests import parse_byte_request
 
@@ -46,6 +47,7 @@ class SessionStore(Store):
     ) -> None:
         super().__init__(read_only=bool(read_only))
         self.engine = engine
+        use_pipeline()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SessionStore) and self.engine == other.engine
@@ -65,6 +67,7 @@ class SessionStore(Store):
         """The same session behind another store. A read-only session stays read-only."""
         return type(self)(self.engine, read_only)
 
+    plans_selections = True  # whether the pipeline may go past `get` and `set` to the session
     supports_writes = True
     supports_deletes = True
     supports_listing = True
@@ -185,6 +188,10 @@ class SessionStore(Store):
         return await asyncio.to_thread(listing.size_below, self.engine, prefix)
 
     # What the methods above share
+
+    def require_writable(self) -> None:
+        """Raises if this store is read-only."""
+        self._check_writable()
 
     def _check_writable(self) -> None:
         if self.read_only:

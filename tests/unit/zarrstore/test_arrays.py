@@ -160,9 +160,8 @@ def test_threads_that_share_chunks_lose_nothing(session: Session) -> None:
     assert np.array_equal(read_region(session, X, (slice(None), slice(None))), VALUES + 1)
 
 
-def test_the_faster_pipeline_is_used_where_zarr_would_use_its_default(session: Session) -> None:
-    make(session)
-    array = open_array(session, X)
+def test_the_faster_pipeline_is_used_where_zarr_would_use_its_default() -> None:
+    array = zarr.create_array({}, data=VALUES)
     use_fused_pipeline(array)
     assert isinstance(array.async_array.codec_pipeline, FusedCodecPipeline)
     assert np.array_equal(array[:], VALUES)

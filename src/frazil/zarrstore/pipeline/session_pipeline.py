@@ -1,0 +1,133 @@
+"""Frazil's codec pipeline."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self, cast
+
+import numpy as np
+from zarr.abc.codec import Codec, CodecPipeline
+from zarr.abc.store import Store
+from zarr.core.array import create_codec_pipeline
+from zarr.core.array_spec import ArraySpec
+from zarr.core.buffer import Buffer, NDBuffer
+from zarr.core.codec_pipeline import FusedCodecPipeline, codecs_from_list_unchecked
+from zarr.storage import StorePath
+
+from frazil.zarrstore.pipeline.batch import Batch, Item
+from frazil.zarrstore.pipeline.choice import replaced_pipeline
+from frazil.zarrstore.pipeline.coding import Coding
+from frazil.zarrstore.pipeline.reading import read_batch
+from frazil.zarrstore.pipeline.writing import write_batch
+from frazil.zarrstore.store import SessionStore
+
+
+@dataclass(frozen=True)
+class SessionPipeline(CodecPipeline):
+    """The codecs of one array in a session.
+
+    A selection is planned as a whole: its chunks are found by one lookup, fetched together and
+    decoded on threads. Whatever is unusual is left to zarr's own pipeline: parts of shards, codecs
+    that only work asynchronously, memory that is not the host's.
+    """
+
+    usual: FusedCodecPipeline
+    coding: Coding
+
+    @classmethod
+    def from_codecs(cls, codecs: Iterable[Codec]) -> Self:
+        """Not one of these: without a store, this is for the pipeline that was replaced."""
+        return cast("Self", replaced_pipeline().from_codecs(codecs))
+
+    @classmethod
+    def from_array_metadata_and_store(cls, array_metadata: Any, store: Store) -> Self:
+        """One of these for a session's store, else what the pipeline that was replaced makes."""
+        if not (isinstance(store, SessionStore) and store.plans_selections):
+            made = replaced_pipeline().from_array_metadata_and_store(array_metadata, store)
+            return cast("Self", made)
+        usual: Any = create_codec_pipeline(array_metadata)  # of the class that was replaced
+        coding = Coding.of(tuple(usual))
+        if coding is None:
+            return cast("Self", usual)
+        return cls(_fused(coding, usual.batch_size), coding)
+
+    # What is the same for every pipeline
+
+    def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
+        evolved = self.usual.evolve_from_array_spec(array_spec)
+        coding = Coding.of(evolved.codecs)
+        return (
+            cast("Self", evolved) if coding is None else replace(self, usual=evolved, coding=coding)
+        )
+
+    def __iter__(self) -> Iterator[Codec]:
+        return iter(self.usual)
+
+    @property
+    def supports_partial_decode(self) -> bool:
+        return self.usual.supports_partial_decode
+
+    @property
+    def supports_partial_encode(self) -> bool:
+        return self.usual.supports_partial_encode
+
+    def validate(self, **what: Any) -> None:
+        self.usual.validate(**what)
+
+    def compute_encoded_size(self, byte_length: int, array_spec: ArraySpec) -> int:
+        return self.usual.compute_encoded_size(byte_length, array_spec)
+
+    async def decode(
+        self, chunk_bytes_and_specs: Iterable[tuple[Buffer | None, ArraySpec]]
+    ) -> Iterable[NDBuffer | None]:
+        return await self.usual.decode(chunk_bytes_and_specs)
+
+    async def encode(
+        self, chunk_arrays_and_specs: Iterable[tuple[NDBuffer | None, ArraySpec]]
+    ) -> Iterable[Buffer | None]:
+        return await self.usual.encode(chunk_arrays_and_specs)
+
+    # What is not
+
+    async def read(
+        self, batch_info: Iterable[Item], out: NDBuffer, drop_axes: tuple[int, ...] = ()
+    ) -> tuple[Any, ...]:
+        items = list(batch_info)
+        if self.supports_partial_decode or not _is_usual(items, out):
+            return await self.usual.read(items, out, drop_axes)
+        batch = Batch.of(items, drop_axes)
+        return await asyncio.to_thread(read_batch, batch, self.coding, out)
+
+    async def write(
+        self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: tuple[int, ...] = ()
+    ) -> None:
+        items = list(batch_info)
+        if self.supports_partial_encode or not _is_usual(items, value):
+            await self.usual.write(items, value, drop_axes)
+            return
+        batch = Batch.of(items, drop_axes)
+        await asyncio.to_thread(write_batch, batch, self.coding, value)
+
+
+def _is_usual(items: list[Item], values: NDBuffer) -> bool:
+    """Whether there are chunks, of an array in a session, and values in the memory of the host."""
+    return (
+        bool(items)
+        and isinstance(items[0][0], StorePath)
+        and isinstance(items[0][0].store, SessionStore)
+        and isinstance(values.as_ndarray_like(), np.ndarray)
+    )
+
+
+def _fused(coding: Coding, batch_size: int) -> FusedCodecPipeline:
+    """The newer pipeline of zarr in the place of its default one: the same results, on threads."""
+    codecs = coding.transform.codecs
+    first, second, third = codecs_from_list_unchecked(codecs)
+    return FusedCodecPipeline(
+        codecs=codecs,
+        array_array_codecs=first,
+        array_bytes_codec=second,
+        bytes_bytes_codecs=third,
+        sync_transform=coding.transform,
+        batch_size=batch_size,
+    )

@@ -1,0 +1,236 @@
+"""The codec pipeline for frazil's stores: zarr's own results, with fewer requests."""
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zarr.codecs import (
+    BloscCodec,
+    BytesCodec,
+    Crc32cCodec,
+    GzipCodec,
+    TransposeCodec,
+    ZstdCodec,
+)
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.errors import ChunkNotFoundError
+
+from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.wrappers import Counting
+from frazil.repo.repository import Repository
+from frazil.repo.version import Branch
+from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
+from frazil.zarrstore.pipeline.spans import WORTHWHILE_BYTES, span_of
+from frazil.zarrstore.store import SessionStore
+
+CODECS: dict[str, dict[str, Any]] = {
+    "plain": {"compressors": None},
+    "plain, big endian": {"compressors": None, "serializer": BytesCodec(endian="big")},
+    "zstd": {"compressors": ZstdCodec()},
+    "gzip": {"compressors": GzipCodec()},
+    "blosc": {"compressors": BloscCodec()},
+    "crc32c": {"compressors": Crc32cCodec()},
+    "transposed": {"filters": [TransposeCodec(order=(1, 0))], "compressors": ZstdCodec()},
+    "shards": {"shards": (12, 10)},
+}
+SHAPE = (31, 23)
+DTYPES = ["i4", "f8", "u1", "bool", "M8[s]", "c8", "S3", "U4"]
+
+
+def made(codecs: str, dtype: str, store: Any, **more: Any) -> "zarr.Array[Any]":
+    options = {"chunks": (6, 5), "name": "x", "shape": SHAPE, "dtype": dtype} | CODECS[codecs]
+    return zarr.create_array(store, **options, **more)
+
+
+def session_store() -> SessionStore:
+    return SessionStore(Repository.create(MemoryStore()).writable_session("main"))
+
+
+def some_values(dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7  # zeros, the fill value, too
+    if np.dtype(dtype).kind == "M":
+        return numbers.astype("M8[s]")
+    return numbers.astype(dtype)
+
+
+def same(left: Any, right: Any) -> bool:
+    """Bit by bit: a time that is none is not equal to itself."""
+    one, other = np.asarray(left), np.asarray(right)
+    return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+
+
+def places(length: int) -> st.SearchStrategy[Any]:
+    bound = st.none() | st.integers(-length, length)
+    step = st.none() | st.integers(1, 4)
+    return st.builds(slice, bound, bound, step) | st.integers(-length, length - 1)
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("codecs", CODECS)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_selections_are_read_and_written_as_by_zarr(codecs: str, data: st.DataObject) -> None:
+    dtype = data.draw(st.sampled_from(DTYPES if codecs != "transposed" else DTYPES[:6]))
+    ours, theirs = made(codecs, dtype, session_store()), made(codecs, dtype, {})
+    assert isinstance(ours.async_array.codec_pipeline, SessionPipeline)
+    assert isinstance(theirs.async_array.codec_pipeline, BatchedCodecPipeline)
+    for _ in range(data.draw(st.integers(1, 3))):
+        where = (data.draw(places(SHAPE[0])), data.draw(places(SHAPE[1])))
+        values = some_values(dtype, np.empty(SHAPE)[where].shape)
+        ours[where] = theirs[where] = values
+    assert same(ours[:], theirs[:])
+    where = (data.draw(places(SHAPE[0])), data.draw(places(SHAPE[1])))
+    assert same(ours[where], theirs[where])
+    rows = data.draw(st.lists(st.integers(0, SHAPE[0] - 1), min_size=1, max_size=9))
+    columns = data.draw(st.lists(st.integers(0, SHAPE[1] - 1), min_size=1, max_size=9))
+    apart: Any = (np.array(rows), np.array(columns))
+    assert same(ours.oindex[apart], theirs.oindex[apart])
+    paired: Any = tuple(np.array(list(zip(rows, columns, strict=False))).T)
+    assert same(ours.vindex[paired], theirs.vindex[paired])
+    assert same(ours.blocks[1:3, 0], theirs.blocks[1:3, 0])
+
+
+@pytest.mark.parametrize("write_empty_chunks", [False, True])
+@pytest.mark.parametrize("codecs", ["plain", "zstd"])
+def test_chunks_of_nothing_but_fill_value_are_stored_only_if_wanted(
+    codecs: str, *, write_empty_chunks: bool
+) -> None:
+    store = session_store()
+    array = made(codecs, "f4", store, config={"write_empty_chunks": write_empty_chunks})
+    array[:] = 1
+    array[:6] = 0
+    stored = sum(key.startswith("x/c/") for key in zarr.core.sync.sync(_listed(store)))
+    assert stored == (30 if write_empty_chunks else 25)
+    assert np.asarray(array[:]).sum() == 23 * 25
+
+
+async def _listed(store: SessionStore) -> list[str]:
+    return [key async for key in store.list()]
+
+
+def test_an_array_without_dimensions_is_a_chunk() -> None:
+    array = zarr.create_array(session_store(), name="x", shape=(), dtype="f8")
+    assert array[()] == 0
+    array[()] = 7.5
+    assert array[()] == 7.5
+
+
+def test_missing_chunks_are_missed_where_that_is_asked_for() -> None:
+    array = made("plain", "f4", session_store(), config={"read_missing_chunks": False})
+    array[:6] = 1
+    assert np.all(array[:6] == 1)
+    with pytest.raises(ChunkNotFoundError, match="c/1/0"):
+        array[:7]
+
+
+def test_small_chunks_of_one_selection_share_an_object() -> None:
+    counting = Counting(MemoryStore())
+    repository = Repository.create(counting)
+    session = repository.writable_session("main")
+    array = zarr.create_array(
+        SessionStore(session),
+        name="x",
+        shape=(100_000,),
+        chunks=(1000,),
+        dtype="f4",
+        compressors=None,
+    )
+    values = np.arange(100_000, dtype=np.float32)
+    array[:] = values
+    session.commit("packed")
+    assert counting.count("put", "chunks/") == 1
+    counting.clear()
+    assert np.array_equal(_opened(repository)[:], values)
+    assert [each.verb for each in counting.requests if each.key.startswith("chunks/")] == [
+        "get_ranges"
+    ]
+
+
+def test_only_the_bytes_that_are_needed_of_a_plain_chunk_are_fetched() -> None:
+    counting = Counting(MemoryStore())
+    repository = Repository.create(counting)
+    session = repository.writable_session("main")
+    array = zarr.create_array(
+        SessionStore(session),
+        name="x",
+        shape=(2000, 100),
+        chunks=(1000, 100),
+        dtype="f8",
+        compressors=None,
+    )
+    values = np.arange(200_000, dtype=np.float64).reshape(2000, 100)
+    array[:] = values
+    session.commit("large chunks")
+    counting.clear()
+    opened = _opened(repository)
+    assert np.array_equal(opened[995:1005, 3], values[995:1005, 3])
+    fetched = sum(each.size_bytes for each in counting.requests if each.key.startswith("chunks/"))
+    assert fetched == 10 * 100 * 8
+
+
+def _opened(repository: Repository) -> "zarr.Array[Any]":
+    session = repository.readonly_session(Branch("main"))
+    return zarr.open_array(SessionStore(session), path="x", mode="r")
+
+
+@given(data=st.data())
+def test_spans_hold_what_is_selected(data: st.DataObject) -> None:
+    shape = data.draw(st.tuples(*[st.integers(1, 4)] * data.draw(st.integers(1, 3))))
+    shape = (*shape, WORTHWHILE_BYTES // 4)
+    selection = tuple(
+        data.draw(
+            st.integers(0, length - 1) | st.slices(length).filter(lambda s: (s.step or 1) > 0)
+        )
+        for length in shape
+    )
+    values = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    span = span_of(selection, shape, 4)
+    if span is not None:
+        part = np.frombuffer(values.tobytes()[span.start : span.stop], np.int32)
+        assert np.array_equal(part.reshape(span.shape)[span.selection], values[selection])
+        assert span.stop - span.start <= values.nbytes - WORTHWHILE_BYTES
+
+
+def test_an_array_can_be_pickled() -> None:
+    repository = Repository.create(MemoryStore())
+    session = repository.writable_session("main")
+    made("zstd", "i4", SessionStore(session))[:] = 5
+    session.commit("made")
+    array = pickle.loads(pickle.dumps(_opened(repository)))
+    assert np.all(array[:] == 5)
+
+
+PROGRAM = """
+import zarr
+{before}
+import frazil
+session = frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
+array = zarr.create_array(session.store, shape=3, dtype="i4")
+print(type(array.async_array.codec_pipeline).__name__, type(
+    zarr.create_array({{}}, shape=3, dtype="i4").async_array.codec_pipeline).__name__)
+"""
+FUSED = '"zarr.core.codec_pipeline.FusedCodecPipeline"'
+
+
+@pytest.mark.parametrize(
+    ("before", "used"),
+    [
+        ("", "SessionPipeline BatchedCodecPipeline"),
+        ('zarr.config.set({"frazil.codec_pipeline": False})', "BatchedCodecPipeline " * 2),
+        (f'zarr.config.set({{"codec_pipeline.path": {FUSED}}})', "FusedCodecPipeline " * 2),
+    ],
+    ids=["default", "not wanted", "another was chosen"],
+)
+def test_which_pipeline_is_used_is_the_users_choice(before: str, used: str) -> None:
+    program = PROGRAM.format(before=before)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == used.split()
