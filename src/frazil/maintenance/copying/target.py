@@ -8,7 +8,6 @@ from frazil.assets.layout import (
     MANIFESTS,
     OVERWRITTEN,
     REFS,
-    REPO_INFO,
     SNAPSHOTS,
     TRANSACTIONS,
 )
@@ -16,7 +15,7 @@ from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 
-_OURS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS, OVERWRITTEN, REFS, CONFIG_YAML, REPO_INFO)
+_FOLDERS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS, OVERWRITTEN, REFS)
 
 
 def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
@@ -32,7 +31,7 @@ def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
 def require_no_strangers(target: ObjectStore) -> None:
     """What an interrupted copy left is welcome, anything else is not."""
     for info in target.list():
-        if not info.key.startswith(_OURS):
+        if not info.key.startswith(_FOLDERS) and info.key != CONFIG_YAML:
             raise InvalidInputError(
                 f"there is {info.key!r} at the target, which is no part of a repository",
                 kind="parent-directory-not-clean",

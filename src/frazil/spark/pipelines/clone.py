@@ -8,6 +8,8 @@ from time import perf_counter
 from pyspark.sql import SparkSession
 
 from frazil.format.storage_config import VirtualChunkContainer
+from frazil.maintenance.copying.containers import container_of
+from frazil.maintenance.copying.target import require_no_strangers
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.opened import RepositoryLike
@@ -15,10 +17,9 @@ from frazil.spark.pipelines.clone_deep import (
     CopyObjects,
     copied,
     object_keys,
-    require_no_strangers,
 )
 from frazil.spark.pipelines.clone_origin import Origin, read_origin
-from frazil.spark.pipelines.clone_shallow import ShallowClone, container_of
+from frazil.spark.pipelines.clone_shallow import ShallowClone
 from frazil.spark.pipelines.opening import (
     StorageOptions,
     open_shared,

@@ -16,16 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.assets.layout import (
     CHUNKS,
-    CONFIG_YAML,
-    MANIFESTS,
-    OVERWRITTEN,
-    REFS,
-    SNAPSHOTS,
-    TRANSACTIONS,
     manifest_key,
     snapshot_key,
 )
-from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
+from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.manifest import decode_manifest
 from frazil.format.payloads import RefKind
 from frazil.format.snapshot import decode_snapshot
@@ -42,7 +36,6 @@ from frazil.spark.workers import tame_gc
 KEYS = pa.schema([("key", pa.string())])
 COUNTS = pa.schema([("objects", pa.int64()), ("copied", pa.int64()), ("bytes", pa.int64())])
 _BATCH = 4096  # keys
-_FOLDERS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS, OVERWRITTEN, REFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +107,6 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str) -> int | Non
     if not len(data) == expected == arrived:
         raise StorageError(f"{key!r} has {expected} bytes, {arrived} arrived at the target")
     return expected
-
-
-def require_no_strangers(target: ObjectStore) -> None:
-    """What a clone left that was interrupted is welcome, anything else is not."""
-    for info in target.list():
-        if not info.key.startswith((*_FOLDERS, CONFIG_YAML)):
-            raise InvalidInputError(
-                f"there is {info.key!r} at the target, which is no part of a repository",
-                kind="parent-directory-not-clean",
-            )
 
 
 def object_keys(spark: SparkSession, store: ObjectStore, origin: Origin) -> DataFrame:

@@ -21,7 +21,6 @@ from frazil.format.storage_config import (
     VirtualChunkContainer,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.maintenance.copying.containers import container_of
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
@@ -39,8 +38,6 @@ from frazil.spark.pipelines.clone_manifests import (
     cells_of,
 )
 from frazil.spark.pipelines.running import collect, map_tasks
-
-__all__ = ["ShallowClone", "container_of"]
 
 
 @dataclass(frozen=True, slots=True)
