@@ -6,7 +6,7 @@ Chunk data never leaves the executor; references do.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
-from typing import Any, assert_never
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +31,10 @@ from frazil.spark.ingestion.plan import (
 )
 from frazil.spark.ingestion.records import Records, stores_chunks
 from frazil.spark.ingestion.times import convert
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.sources import Opened, opened
 from frazil.spark.sources.joined import AnySource, pieces_of, read_any
 from frazil.zarrstore.arrays import read_region
-from frazil.zarrstore.encoding import encode_region
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -115,15 +115,6 @@ def _identity(job: IngestJob, task: Task) -> Iterable[object]:
 
 def _plain(box: Box) -> list[list[int]]:
     return [[int(part.start), int(part.stop)] for part in box]
-
-
-def store_region(
-    document: bytes, writer: ChunkWriter, where: tuple[slice, ...], values: npt.NDArray[Any]
-) -> ChunkRefs:
-    """Encodes and stores a region that covers whole chunks; says where its chunks are."""
-    chunks = encode_region(document, where, values)
-    index = np.array(list(chunks), dtype=np.uint32).reshape(len(chunks), len(where))
-    return ChunkRefs.from_payloads(index, [writer.put_chunk(data) for data in chunks.values()])
 
 
 def _read_block(job: IngestJob, task: Task, files: Opened) -> npt.NDArray[np.generic]:

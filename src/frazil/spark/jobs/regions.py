@@ -16,4 +16,4 @@ def store_region(
     """Encodes and stores a region that covers whole chunks; says where its chunks are."""
     chunks = encode_region(document, where, values)
     index = np.array(list(chunks), dtype=np.uint32).reshape(len(chunks), len(where))
-    return ChunkRefs.from_payloads(index, [writer.put_chunk(data) for data in chunks.values()])
+    return writer.put_chunks(index, list(chunks.values()))

@@ -17,8 +17,8 @@ from frazil.repo.version import Branch
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.description import ArrayDescription
 from frazil.spark.ingestion.metadata import group_document
-from frazil.spark.ingestion.tasks import store_region
 from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.jobs.sessions import session_at
 from frazil.spark.opened import Opened, RepositoryLike
 from frazil.spark.pipelines.blocks_plan import (

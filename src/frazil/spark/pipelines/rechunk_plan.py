@@ -14,7 +14,7 @@ from frazil.format.snapshot import Node
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.pipelines.boxes import Cut, choose_box, region_shape, task_bytes
 from frazil.spark.pipelines.reading import read_bounded
 from frazil.spark.pipelines.relayout import Layout, Wanted, dims_of, layout_of, relayout

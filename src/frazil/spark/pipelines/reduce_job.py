@@ -17,7 +17,7 @@ from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.failures import carrying_errors
-from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.pipelines.boxes import region_shape
 from frazil.spark.pipelines.partials import Partial, combine, finish, reduce_block, value_dtype
 from frazil.spark.pipelines.reading import read_bounded

@@ -10,7 +10,7 @@ from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.spark.description import Grid
 from frazil.spark.ingestion.metadata import group_document
-from frazil.spark.ingestion.tasks import store_region
+from frazil.spark.jobs.regions import store_region
 from frazil.spark.pipelines.grouping import Grouping
 from frazil.spark.pipelines.partials import How
 from frazil.spark.pipelines.reduce_plan import ReducePlan, Variable
