@@ -9,7 +9,7 @@ import pytest
 from tests.cli.running import COMMAND, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
-COMMANDS += ["rechunk", "export", "clone", "import", "migrate"]
+COMMANDS += ["rechunk", "reduce", "map-blocks", "export", "clone", "import", "migrate"]
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
 COMMANDS += ["verify", "stats", "expire", "gc"]

@@ -1,4 +1,4 @@
-"""Rechunk, export and clone, without a JVM: tests/spark/pipelines/test_commands.py runs them."""
+"""Pipelines without a JVM: tests/spark/pipelines/test_commands.py runs them."""
 
 from pathlib import Path
 
@@ -36,6 +36,9 @@ def test_dry_runs_show_the_plan_and_do_nothing(repo: Path, tmp_path: Path) -> No
     assert (array["chunks"], array["shards"]) == ([15, 10], [30, 10])
     assert succeeds("rechunk", repo, "--chunks", "time=10", "--dry-run").lines == ["nothing to do"]
 
+    told = succeeds("reduce", repo, "x", "--group", "a", "--over", "time", "--dry-run", "--json")
+    assert told.json["shape"] == {"lat": 20}
+
     target = tmp_path / "target"
     (listed,) = succeeds("export", repo, target, "--dry-run", "--json").json["arrays"]
     assert listed == {"array": "/a/x", "chunks": 6}
@@ -50,4 +53,11 @@ def test_mistakes_are_noticed_before_spark_starts(repo: Path, tmp_path: Path) ->
     assert "nope" in fails("rechunk", repo, "nope", "--chunks", "time=3")[0]
     assert frazil("rechunk", repo, "--chunks", "time").code == 2
     assert "nope" in fails("export", repo, tmp_path / "o", "--group", "nope")[0]
+    group = ("--group", "a")
+    assert "dimensions are time, lat" in fails("reduce", repo, "x", "--over", "tiem", *group)[0]
+    assert "no array 'y'" in fails("reduce", repo, "y", "--over", "time", *group)[0]
+    assert "already" in fails("reduce", repo, "x", "--over", "time", *group, "--into", "a")[0]
+    assert frazil("map-blocks", repo, "nope.py:f", "a/x", "--output", "a/y=f8").code == 2
+    assert frazil("map-blocks", repo, "math:nope", "a/x", "--output", "a/y=f8").code == 2
+    assert frazil("map-blocks", repo, "math:floor", "a/x", "--output", "a/y").code == 2
     assert "nope" in fails("clone", repo, tmp_path / "o", "--ref", "nope")[0]

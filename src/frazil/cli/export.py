@@ -65,12 +65,13 @@ def export(
         raise typer.BadParameter("--ref and --since are for bundles")
 
     from frazil.cli.output import print_json, print_table, silence_logs
-    from frazil.cli.repositories import chosen_version, open_repository
+    from frazil.cli.places import open_source
+    from frazil.cli.repositories import chosen_version
     from frazil.spark.pipelines.export import explain_export
     from frazil.spark.pipelines.export import export as run_export
     from frazil.spark.session import session
 
-    repository = open_repository(repo)
+    repository = open_source(repo)
     version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
     plan = explain_export(repository.readonly_session(version), group, variables)
     if dry_run:

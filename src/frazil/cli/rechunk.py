@@ -43,13 +43,13 @@ def rechunk(
         raise typer.BadParameter("give one of --shards and --unsharded")
 
     from frazil.cli.output import print_json, silence_logs
-    from frazil.cli.repositories import open_repository
+    from frazil.cli.places import open_source
     from frazil.cli.views.rechunking import plan_as_json, print_plan
     from frazil.spark.pipelines.rechunk import explain_rechunk
     from frazil.spark.pipelines.rechunk import rechunk as run_rechunk
     from frazil.spark.session import session
 
-    repository = open_repository(repo)
+    repository = open_source(repo)
     sharding = {} if unsharded else per_shard
     # Before Spark starts: a typing error should not take long.
     plan = explain_rechunk(

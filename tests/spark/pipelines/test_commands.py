@@ -54,3 +54,27 @@ def test_rechunk_export_and_clone_from_the_command_line(tmp_path: Path) -> None:
     assert "would be brought up to date" in run("clone", path, tmp_path / "copy", "--dry-run")
     copy = Repository.open(local_filesystem_storage(tmp_path / "copy"))
     assert copy.lookup_branch("main") == repo.lookup_branch("main")
+
+
+@pytest.mark.usefixtures("_logs_again", "spark")
+def test_reduce_and_map_blocks_from_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "repo"
+    repo = Repository.create(local_filesystem_storage(path))
+    with repo.transaction("main", message="data") as store:
+        zarr.create_array(
+            store, name="a/x", data=VALUES, chunks=(10, 10), dimension_names=["time", "lat"]
+        )
+    mean = ("reduce", path, "x", "--group", "a", "--over", "time")
+    rows = json.loads(run(*mean, "--json"))
+    assert [row["x"] for row in rows] == VALUES.mean(axis=0).tolist()
+    assert run(*mean, "--over", "lat").split() == ["x", str(VALUES.mean())]
+    assert json.loads(run(*mean, "--into", "mean", "--json"))["committed"]
+    found = zarr.open_array(repo.readonly_session("main").store, path="mean/x", mode="r")
+    np.testing.assert_array_equal(found, VALUES.mean(axis=0))
+
+    script = tmp_path / "functions.py"
+    script.write_text("def twice(values):\n    return 2 * values\n")
+    made = run("map-blocks", path, f"{script}:twice", "a/x", "--output", "a/twice=f8")
+    assert "1 arrays" in made
+    doubled = zarr.open_array(repo.readonly_session("main").store, path="a/twice", mode="r")
+    np.testing.assert_array_equal(doubled, 2 * VALUES)

@@ -6,7 +6,7 @@ one commit, or is a DataFrame.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, overload
 
@@ -140,25 +140,9 @@ def reduce(
     done = find_commit(repository, branch, idempotency_key)
     if done is not None:
         return _nothing(done, started)
-    names = (variables,) if isinstance(variables, str) else tuple(variables)
-    dims = (over,) if isinstance(over, str) else over
     base = repository.readonly_session(Branch(branch))
-    opened = Opened(base)
-    home = NodePath.from_key_prefix(group)
-    description = opened.describe(home.text)
-    grid = choose_grid(description, names)
-    if not grid.variables:  # coordinates, which no table has as values
-        grid = replace(grid, variables=tuple(description.arrays[name] for name in names))
-    _require_all(grid, names)
-    grouping = None if groupby is None else _grouping(base, description, grid, groupby)
-    plan = plan_reduce(
-        grid,
-        dims if dims is not None else [grouping.dim] if grouping else [],
-        How.parse(how),
-        grouping=grouping,
-        skipna=skipna,
-        max_bytes=_CELL_BYTES,
-    )
+    wanted = _Wanted(variables, over, how, groupby, skipna=skipna, group=group)
+    grid, plan = wanted.plan(base)
     if into is None:
         return _frame(spark, base, plan, grid)
     job = _Job(spark, repository, base, plan, grid, NodePath.from_key_prefix(into), branch)
@@ -166,10 +150,71 @@ def reduce(
         operation="reduce",
         application=spark.conf.get("spark.app.name", "spark") or "spark",
         key=idempotency_key,
-        facts={"how": str(plan.how), "over": list(dims or ()), "groupby": groupby},
+        facts={"how": str(plan.how), "over": list(wanted.dims or ()), "groupby": groupby},
     )
-    text = message or f"{plan.how} of {', '.join(names)} into `{job.into}`"
+    text = message or f"{plan.how} of {', '.join(wanted.names)} into `{job.into}`"
     return _store(job, note, message=text, metadata=metadata, progress=progress, started=started)
+
+
+def explain_reduce(
+    repo: RepositoryLike,
+    variables: str | Sequence[str],
+    *,
+    over: str | Sequence[str] | None = None,
+    how: str = How.MEAN,
+    groupby: str | None = None,
+    skipna: bool = True,
+    group: str = "/",
+    branch: str = "main",
+    into: str | None = None,
+    storage: StorageOptions | None = None,
+) -> ReducePlan:
+    """What `reduce` would do. Reads metadata, and the coordinate of `groupby`."""
+    base = open_shared(repo, storage).readonly_session(Branch(branch))
+    wanted = _Wanted(variables, over, how, groupby, skipna=skipna, group=group)
+    grid, plan = wanted.plan(base)
+    if into is not None:
+        require_new(base, NodePath.from_key_prefix(into), plan, grid)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    variables: str | Sequence[str]
+    over: str | Sequence[str] | None
+    how: str
+    groupby: str | None
+    skipna: bool = field(kw_only=True)
+    group: str = field(kw_only=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.variables,) if isinstance(self.variables, str) else tuple(self.variables)
+
+    @property
+    def dims(self) -> Sequence[str] | None:
+        return (self.over,) if isinstance(self.over, str) else self.over
+
+    def plan(self, base: Session) -> tuple[Grid, ReducePlan]:
+        """Raises what is wrong."""
+        description = Opened(base).describe(NodePath.from_key_prefix(self.group).text)
+        grid = choose_grid(description, self.names)
+        if not grid.variables:  # coordinates, which no table has as values
+            grid = replace(grid, variables=tuple(description.arrays[name] for name in self.names))
+        _require_all(grid, self.names)
+        grouping = None
+        if self.groupby is not None:
+            grouping = _grouping(base, description, grid, self.groupby)
+        dims = self.dims if self.dims is not None else [grouping.dim] if grouping else []
+        plan = plan_reduce(
+            grid,
+            dims,
+            How.parse(self.how),
+            grouping=grouping,
+            skipna=self.skipna,
+            max_bytes=_CELL_BYTES,
+        )
+        return grid, plan
 
 
 @dataclass(frozen=True, slots=True)
