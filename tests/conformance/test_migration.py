@@ -20,6 +20,7 @@ from tests.conformance.generations import ARCHIVES, description, put, repository
 from tests.conformance.test_v1_repositories import ORDERS, described, unpacked
 
 type Seen = dict[str, Any]
+LAYOUTS = ("A1e", "A2c", "A2f", "A3e", "V1pre1")  # one of each, for what takes long
 NO_VIRTUAL_ACCESS = "virtual, and not ours to read"
 
 
@@ -115,7 +116,7 @@ def test_every_generation_becomes_version_2(name: str, tmp_path: Path) -> None:
 def test_every_generation_is_migrated_to_another_place(name: str, tmp_path: Path) -> None:
     root = put(repository_files(name), tmp_path / "repo")
     before, expected = files(root), seen(ours(root))
-    for version in (1, 2):
+    for version in (1, 2) if name.startswith(LAYOUTS) else (2,):
         target = tmp_path / f"version {version}"
         done = ours(root).migrate(version, storage=local_filesystem_storage(target))
         assert done.snapshot_ids == {}  # nothing else has the names
