@@ -94,7 +94,7 @@ def store_chunks(
         kind,
         chunk_id=ids[plan.owner],
         offset=plan.offset,
-        length=np.where(plan.owner < 0, 0, length),
+        length=length,
         inline=_inline_column(views, inline) if len(inline) else None,
     )
 
