@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from frazil.assets.old_layout import OldLayout
 from frazil.errors import InvalidInputError
 from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.local import LocalStore
@@ -36,6 +37,8 @@ def format_path(path: str) -> PlaceText:
 
 def format_place(store: ObjectStore) -> PlaceText:
     """Raises InvalidInputError for a store that no other process could open."""
+    if isinstance(store, OldLayout):  # whoever opens the place finds out its generation again
+        store = store.inner
     if isinstance(store, LocalStore):
         return PlaceText(store.root)
     if isinstance(store, RedirectedStore):
