@@ -390,3 +390,16 @@ def test_urls_are_shown_without_what_may_be_secret() -> None:
     for storage in (frazil.http_storage(url), frazil.redirect_storage(url)):
         assert "http://127.0.0.1:1/data" in repr(storage)
         assert not [word for word in ("me:", "password", "secret") if word in repr(storage)]
+
+
+def test_small_chunks_of_one_assignment_share_an_object(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(tmp_path))
+    session = repo.writable_session("main")
+    array = zarr.create_array(
+        session.store, name="a", shape=(5000,), chunks=(1000,), dtype="f8", compressors=None
+    )
+    array[:] = 1.5
+    assert len(list((tmp_path / "chunks").iterdir())) == 1
+    assert zarr.config.get("codec_pipeline.path").startswith("frazil.")
+    others = zarr.create_array({}, shape=3, dtype="i4").async_array
+    assert type(others.codec_pipeline).__module__.startswith("zarr.")
