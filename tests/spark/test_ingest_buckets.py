@@ -292,6 +292,10 @@ def test_urls_that_would_show_a_secret_are_refused_without_repeating_it() -> Non
 def test_a_file_that_is_not_on_the_web_server_is_named(web: Place) -> None:
     with pytest.raises(ObjectNotFoundError, match=r"http://.*/missing\.nc"):
         find_sources(f"{web.prefix}missing.nc")
+    with pytest.raises(InvalidInputError, match="web servers show no listings"):
+        find_sources(f"{web.prefix}*.nc")
+    with pytest.raises(InvalidInputError, match="web servers show no listings"):
+        find_sources(f"{web.prefix}a.zarr", kind=SourceKind.ZARR)
 
 
 def test_storage_options_for_paths_are_refused(tmp_path: Path) -> None:

@@ -37,6 +37,11 @@ def find_remote(url: str, kind: SourceKind | None, storage: Mapping[str, object]
     authority, _, key = rest.partition("/")
     store = _whole(f"{scheme}://{authority}", storage)
     if scheme.lower() in _WEB:
+        if "*" in key or kind is SourceKind.ZARR:
+            raise InvalidInputError(
+                f"{url}: web servers show no listings, so patterns and Zarr stores cannot be read"
+                " there: name each file"
+            )
         place = place_of(locate(url, root=None))
         return [_source(url, Remote(store, place.key), kind)]
     root = f"{scheme}://{authority}/"
