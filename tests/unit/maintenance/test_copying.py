@@ -1,5 +1,6 @@
 """Copies of repositories: whole, of some refs or paths, by reference, and as one file."""
 
+import asyncio
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -328,3 +329,30 @@ def test_packed_chunks_are_copied_as_they_are(tmp_path: Path) -> None:
         zarr.open_array(by_reference(tmp_path).readonly_session("main").store, path="p")[...],
         np.arange(64 * 600).reshape(64, 600),
     )
+
+
+def test_every_step_can_be_waited_for(tmp_path: Path) -> None:
+    """The twins for event loops do the same."""
+
+    async def move() -> tuple[Repository, int]:
+        source = made(MemoryStore(), spec_version=1)
+        await source.migrate_async()
+        current = await Repository.open_async(source.storage)
+        files = (await current.confirm_migration_async()).files
+        await current.clone_to_async(Storage(MemoryStore()))
+        await current.export_bundle_async(tmp_path / "b")
+        await Repository.import_bundle_async(tmp_path / "b", Storage(LocalStore(tmp_path / "c")))
+        return await Repository.open_bundle_async(tmp_path / "b"), files
+
+    read, files = asyncio.run(move())
+    assert files == 5
+    assert seen(read) == seen(opened(tmp_path / "c"))
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    source = made(MemoryStore())
+    source.clone_to(Storage(LocalStore(tmp_path)), progress=lambda *each: told.append(each))
+    source.clone_to(Storage(MemoryStore()), paths=["g0"], progress=lambda *each: told.append(each))
+    assert {doing for doing, _, _ in told} >= {"reading snapshots", "copying", "writing manifests"}
+    assert all(0 <= done <= total for _, done, total in told)
