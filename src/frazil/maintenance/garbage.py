@@ -181,7 +181,8 @@ def _choose(repository: Repository, info: RepoInfo, files: Listing, cutoff_us: i
     young = np.concatenate([ids[stays], strangers])
     stays[rows] = True
     adopted = adoptions(info, stays, nearest_of(info, stays))
-    logs = [raw for row in np.flatnonzero(stays) for raw in info.snapshots.pruned_logs(int(row))]
+    named = info.snapshots.table.vector("pruned_ancestor_tx_logs").take(np.flatnonzero(stays))
+    logs = [raw.tobytes() for raw in named.values]
     logs += [raw for adoption in adopted.values() for raw in adoption.logs]
     return _Snapshots(reachable, young, ids[~stays], logs)
 

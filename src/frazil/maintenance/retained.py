@@ -6,6 +6,7 @@ between are named by it from then on (spec 2.1), so that diffs and rebases still
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +91,11 @@ def retained(
     moved = np.where(parents[rows] < 0, -1, place[parents[rows]])
     table = info.snapshots.table.take(rows)
     if adopted:
+        named = bool(info.snapshots.table.vector("pruned_ancestor_tx_logs").splits[-1])
         logs = [
-            adopted[row].logs if row in adopted else info.snapshots.pruned_logs(row)
+            adopted[row].logs
+            if row in adopted
+            else (info.snapshots.pruned_logs(row) if named else ())
             for row in rows.tolist()
         ]
         table = table.replace(pruned_ancestor_tx_logs=_log_column(logs))
@@ -111,14 +115,22 @@ def retained(
 
 
 def _logs(info: RepoInfo, row: int, stop: int) -> tuple[bytes, ...]:
+    path = list(takewhile(lambda each: each != stop, info.snapshots.ancestors(row)))
+    ids = _texts(info.snapshots.ids[path])
+    named = info.snapshots.table.vector("pruned_ancestor_tx_logs")
     found: list[bytes] = []
-    for each in info.snapshots.ancestors(row):
-        if each == stop:
-            break
+    for each, raw in zip(path, ids, strict=True):
         if each != row:
-            found.append(info.snapshots.ids[each].tobytes())
-        found += reversed(info.snapshots.pruned_logs(each))
+            found.append(raw)
+        if named.splits[-1]:  # somebody has expired something before
+            found += reversed(info.snapshots.pruned_logs(each))
     return tuple(reversed(found))
+
+
+def _texts(ids: npt.NDArray[np.uint8]) -> list[bytes]:
+    """Each row as bytes."""
+    rows: list[bytes] = np.ascontiguousarray(ids).view(f"V{SnapshotId.size}").ravel().tolist()
+    return rows
 
 
 def _log_column(logs: Sequence[Sequence[bytes]]) -> VectorColumn:
