@@ -26,6 +26,7 @@ class Life:
     draw: random.Random
     arrays: dict[str, tuple[int, ...]] = field(default_factory=dict)  # on main
     tags: int = 0
+    pages: bool = True  # whether the ops log is long enough for several
 
     @classmethod
     def begun(cls, module: ModuleType, storage: Any, spec_version: int, seed: int) -> "Life":
@@ -34,6 +35,7 @@ class Life:
             inline_chunk_threshold_bytes=life.draw.choice([0, 16, 512]),
             num_updates_per_repo_info_file=life.draw.choice([1, 3, 1000]),
         )
+        life.pages = config.num_updates_per_repo_info_file < 1000
         config.set_virtual_chunk_container(
             module.VirtualChunkContainer(CONTAINER, module.s3_store(region="us-east-1"))
         )
@@ -316,4 +318,8 @@ class Life:
         repo = self._repo()
         if not hasattr(repo, "garbage_collect"):
             return
-        repo.garbage_collect(datetime.now(UTC) + timedelta(days=1))
+        later = datetime.now(UTC) + timedelta(days=1)
+        if self.module.__name__ == "frazil" and not self.pages:
+            repo.garbage_collect(later, backups_older_than=later)
+        else:
+            repo.garbage_collect(later)

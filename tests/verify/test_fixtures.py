@@ -70,8 +70,7 @@ def test_what_alphas_of_version_2_wrote_otherwise_is_put_right(
     }
     assert result.after.errors == []
     assert shown(store) == before
-    # Backups were left out of the archives, and a configuration never was in them.
-    assert set(result.after.kinds) == {"backup-missing", "virtual-uncovered"}
+    assert set(result.after.kinds) == {"virtual-uncovered"}  # there was no configuration
 
 
 def shown(store: LocalStore) -> dict[str, object]:

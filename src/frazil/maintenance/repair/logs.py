@@ -55,7 +55,7 @@ def plan_logs(
 
 
 def _text(task: SnapshotTask) -> str:
-    if task.parent is None:
+    if task.name == str(INITIAL_SNAPSHOT):
         return "the log of a first snapshot: empty"
     return f"worked out from the snapshot and its parent {task.parent}"
 
@@ -67,8 +67,10 @@ def recomputed(files: Files, task: SnapshotTask) -> TransactionLog | None:
     is not in it; nobody can tell.
     """
     snapshot = SnapshotId.parse(task.name)
+    if snapshot == INITIAL_SNAPSHOT:
+        return TransactionLog(id=snapshot)
     if task.parent is None:
-        return TransactionLog(id=snapshot) if snapshot == INITIAL_SNAPSHOT else None
+        return None
     before = files.fetch_snapshot(SnapshotId.parse(task.parent))
     after = files.fetch_snapshot(snapshot)
     changes = compare(before.nodes, after.nodes)

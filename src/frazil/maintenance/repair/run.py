@@ -12,7 +12,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import CONFIG_YAML, MANIFESTS, REPO_INFO
 from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
-from frazil.errors import ReadOnlyError
+from frazil.errors import ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
@@ -66,6 +66,7 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
         steps += plan_logs(files, plan.entry.tasks, kinds_of)
     steps += plan_repo_info(store, plan.listing, of_repo)
     steps += plan_config_yaml(store, plan.listing, of_config)
+    steps = [step for step in steps if not _is_done(store, step)]
     return RepairPlan(tuple(steps), tuple(_left(report.problems, steps)))
 
 
@@ -92,6 +93,14 @@ def repair(
         report = verify(store, progress=progress)
         plan = plan_repair(store, report)
     return RepairResult(before, tuple(steps), tuple(kept), report)
+
+
+def _is_done(store: ObjectStore, step: RepairStep) -> bool:
+    """Whether the file is what it would become: then the problem is another's fault."""
+    try:
+        return bytes(store.get(step.key).data) == step.data
+    except StorageError:
+        return False
 
 
 def _files(store: ObjectStore, spec_version: int) -> Files:

@@ -54,6 +54,7 @@ _FILES = {
     "file-damaged": _error("a payload that cannot be decompressed or decoded"),
     "file-name": _error("a file in one of the folders whose name is not that of an id"),
     "file-id": _error("the id inside a file is not its name"),
+    "text-invalid": _error("a text that is not UTF-8"),
     "file-unknown": _note("a file that is not part of the layout"),
     "version-unexpected": _error("a file of a newer version than its repository"),
 }
@@ -76,7 +77,9 @@ _ENTRY = {
     "repo-metadata-invalid": _error("metadata of the repository cannot be decoded"),
     "config-invalid": _error("the configuration cannot be decoded", _RESTORED),
     "container-invalid": _note("a virtual chunk container that no chunk can be read from"),
-    "backup-missing": _warning("the ops log names a backup that is not there"),
+    "backup-missing": _warning(
+        "the ops log goes on in a backup that is not there, or older ones are there"
+    ),
     "backup-unreadable": _warning("a backup that the ops log names cannot be read"),
     "backup-name": _warning("a backup that is not named as the specification says"),
     "ops-log-cycle": _error("the pages of the ops log lead back to one of them"),

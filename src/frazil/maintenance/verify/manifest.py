@@ -15,6 +15,7 @@ from frazil.maintenance.verify.array_refs import ArrayRefs, Surroundings, check_
 from frazil.maintenance.verify.opening import OpenedFile, check_id
 from frazil.maintenance.verify.orders import descents, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 from frazil.maintenance.verify.uses import ManifestTask
 
 
@@ -55,6 +56,9 @@ def check_manifest(
             text = f"{use.snapshot} looks for its chunks here"
             problems.append(problem("manifest-lacks-array", key, text, node=use.path))
     location = _locations(opened, refs.rows, problems)
+    problems += check_texts(key, {"checksum_etag": refs.rows.string("checksum_etag")})
+    if location is not None:
+        problems += check_texts(key, {"location": location})
     kind = ref_kinds(refs.rows)
     parts = []
     for row, node_id in enumerate(node_ids):

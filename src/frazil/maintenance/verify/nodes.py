@@ -15,6 +15,7 @@ from frazil.maintenance.verify.extents import Extents, decode_extents, find_over
 from frazil.maintenance.verify.opening import OpenedFile
 from frazil.maintenance.verify.orders import first_descent, first_repeat
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 from frazil.maintenance.verify.uses import ManifestUse, Seen
 from frazil.maintenance.verify.zarr_nodes import check_array, check_group
 from frazil.paths import NodePath
@@ -132,6 +133,8 @@ class _Arrays:
         if len(before) and not (before.tables("shape_v2").present == is_v2).all():
             text = f"an array {'without' if is_v2 else 'with'} `shape_v2`"
             problems.append(problem("shape-version", opened.key, text))
+        names = before.tables("dimension_names").rows.string("name")
+        problems += check_texts(opened.key, {"dimension_names": names})
         try:
             converted = with_shapes_v2(nodes).union("node_data").variants[NODE_ARRAY]
         except FormatError as error:

@@ -6,13 +6,16 @@ import numpy as np
 
 from frazil.assets.layout import OVERWRITTEN, REPO_INFO
 from frazil.errors import ObjectNotFoundError, StorageError
-from frazil.flatbuf.table import Table
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.schema import String
+from frazil.flatbuf.table import Table, UnionColumn
 from frazil.format.envelope import FileType
 from frazil.format.schemas import UPDATE_KINDS
 from frazil.ids import format_ids
 from frazil.maintenance.verify.listing import Listing
 from frazil.maintenance.verify.opening import open_file
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 from frazil.objectstore.protocol import ObjectStore
 
 _REWRITES_PARENTS = (2, 14)  # RepoMigrated, ExpirationRan
@@ -35,24 +38,39 @@ def check_ops_log(
     store: ObjectStore, root: Table, listing: Listing, problems: list[Problem]
 ) -> OpsFacts:
     """From the repo info on, page after page."""
-    key, rewritten = REPO_INFO, False
-    seen, amended = set[str](), set[str]()
+    key, rewritten, complete = REPO_INFO, False, False
+    pages, cited, amended = set[str](), set[str](), set[str]()
     while True:
-        rewritten |= _check_page(key, root, listing, problems)
+        rewritten |= _check_page(key, root, problems)
         amended.update(_amended(root))
+        cited.update(_cited(root))
         name = root.string("repo_before_updates").item(0)
         if not name:
-            return OpsFacts(rewritten, frozenset(amended), complete=True)
+            complete = True
+            break
         text = name.decode("utf-8", "replace")
-        if text in seen:
+        if text in pages:
             problems.append(problem("ops-log-cycle", key, f"it goes on in {text}, again"))
             break
-        seen.add(text)
+        pages.add(text)
         found = _open_page(store, text, key, problems)
         if found is None:
             break
         key, root = OVERWRITTEN + text, found
-    return OpsFacts(parents_rewritten=True, amended=frozenset(amended), complete=False)
+    if complete:  # where it is cut short, nobody knows which of them are pages
+        problems += _check_backups(cited - pages, pages, listing)
+    return OpsFacts(rewritten or not complete, frozenset(amended), complete)
+
+
+def _check_backups(cited: set[str], pages: set[str], listing: Listing) -> list[Problem]:
+    """Of each state that entries name there is a copy, but for the oldest: those are collected."""
+    others = {name for name in listing.overwritten if name.startswith(f"{REPO_INFO}.")} - pages
+    oldest = max(others, default="")  # names count down
+    return [
+        problem("backup-missing", REPO_INFO, f"{OVERWRITTEN}{name}, though older ones are there")
+        for name in sorted(cited - listing.overwritten)
+        if name < oldest
+    ]
 
 
 def _amended(root: Table) -> list[str]:
@@ -80,13 +98,15 @@ def _open_page(
     return opened.root
 
 
-def _check_page(key: str, root: Table, listing: Listing, problems: list[Problem]) -> bool:
+def _check_page(key: str, root: Table, problems: list[Problem]) -> bool:
     """Whether an entry says that parents were rewritten."""
     updates = root.tables("latest_updates").rows
     if not len(updates):
         problems.append(problem("ops-log-empty", key, "not even the creation is recorded"))
         return True
-    types = updates.union("update_type").types
+    union = updates.union("update_type")
+    types = union.types
+    problems += check_texts(key, {"backup_path": updates.string("backup_path"), **_names(union)})
     for number in np.setdiff1d(types, list(UPDATE_KINDS)).tolist():
         text = f"an update of type {number}"
         problems.append(problem("ops-log-unknown-update", key, text))
@@ -95,12 +115,19 @@ def _check_page(key: str, root: Table, listing: Listing, problems: list[Problem]
     if len(late):
         text = f"entry {int(late[0]) + 1} is later than the one before it"
         problems.append(problem("ops-log-order", key, text))
-    paths = {path.decode("utf-8", "replace") for path in _cited(updates)}
-    for name in sorted(paths - listing.overwritten):
-        text = f"{OVERWRITTEN}{name} is not there"
-        problems.append(problem("backup-missing", key, text))
     return bool(np.isin(types, _REWRITES_PARENTS).any())
 
 
-def _cited(updates: Table) -> list[bytes]:
-    return [path for path in updates.string("backup_path").to_list() if path]
+def _names(union: UnionColumn) -> dict[str, StringColumn]:
+    """Branches and tags in entries."""
+    return {
+        f"{table.schema.name}.{field.name}": table.string(field.name)
+        for table in union.variants.values()
+        for field in table.schema.fields
+        if isinstance(field.kind, String) and len(table)
+    }
+
+
+def _cited(root: Table) -> list[str]:
+    paths = root.tables("latest_updates").rows.string("backup_path").to_list()
+    return [path.decode("utf-8", "replace") for path in paths if path]

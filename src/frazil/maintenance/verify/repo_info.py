@@ -22,6 +22,7 @@ from frazil.maintenance.verify.orders import (
     repeats,
 )
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 
 MAIN = b"main"
 
@@ -36,6 +37,18 @@ def check_repo_info(opened: OpenedFile, problems: list[Problem]) -> Json | None:
     _check_refs(root, problems)
     _check_flags(root, problems)
     status = root.subtable("status")
+    problems += check_texts(
+        REPO_INFO,
+        {
+            "branches": root.tables("branches").rows.string("name"),
+            "tags": root.tables("tags").rows.string("name"),
+            "deleted_tags": root.strings("deleted_tags").strings,
+            "message": root.tables("snapshots").rows.string("message"),
+            "metadata": root.tables("metadata").rows.string("name"),
+            "limited_availability_reason": status.rows.string("limited_availability_reason"),
+            "repo_before_updates": root.string("repo_before_updates"),
+        },
+    )
     number = int(status.rows.scalar("availability").values[int(status.index[0])])
     if number not in set(Availability):
         text = f"availability is {number}"

@@ -14,6 +14,7 @@ from frazil.maintenance.verify.nodes import NodeFacts, check_nodes
 from frazil.maintenance.verify.opening import OpenedFile, check_id
 from frazil.maintenance.verify.orders import descents, first_descent, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 from frazil.maintenance.verify.uses import ListedManifest, ManifestUse, Seen
 
 # struct ManifestFileInfo of version 1
@@ -45,6 +46,7 @@ def check_snapshot(
     is_v2 = opened.spec_version >= 2
     if is_v2 and parent.present[0]:
         problems.append(problem("snapshot-parent-present", key, "`parent_id` is not empty"))
+    problems += check_texts(key, {"message": root.string("message")})
     metadata = _check_metadata(opened, problems)
     nodes, uses = check_nodes(opened, seen, problems, with_metadata=with_metadata)
     listed = _check_list(opened, nodes.manifest_ids, problems)
@@ -67,6 +69,7 @@ def check_snapshot(
 
 def _check_metadata(opened: OpenedFile, problems: list[Problem]) -> dict[str, Json] | None:
     items = opened.root.tables("metadata").rows
+    problems += check_texts(opened.key, {"metadata": items.string("name")})
     names = [name or b"" for name in items.string("name").to_list()]
     row = first_descent(names)
     if row is not None:

@@ -14,6 +14,7 @@ from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.opening import OpenedFile, check_id
 from frazil.maintenance.verify.orders import descents, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.texts import check_texts
 
 type Keys = npt.NDArray[np.uint64]  # node ids as numbers
 
@@ -128,7 +129,7 @@ def _dimensions(around: Around) -> dict[int, set[int]]:
 def _check_moves(key: str, moves: Table, around: Around) -> list[Problem]:
     if not len(moves):
         return []
-    problems = []
+    problems = check_texts(key, {"from": moves.string("from"), "to": moves.string("to")})
     sources = [path or b"" for path in moves.string("from").to_list()]
     targets = [path or b"" for path in moves.string("to").to_list()]
     ids = id_keys(moves.struct("node_id").values).tolist()
