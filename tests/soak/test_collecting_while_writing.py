@@ -39,4 +39,4 @@ def test_nothing_is_lost_in_seconds(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_in_minutes(tmp_path: Path) -> None:
-    run(tmp_path / "repo", 300)
+    run(tmp_path / "repo", 240)

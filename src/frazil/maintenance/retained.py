@@ -36,10 +36,10 @@ def adoptions(
     """
     parents = info.snapshots.parents.tolist()
     named = [row for row in np.flatnonzero(keep).tolist() if parents[row] >= 0]
+    orphans = {row: parent_of(row) for row in named if not keep[parents[row]]}
     return {
-        row: Adoption(parent=parent_of(row), logs=_logs(info, row, parent_of(row)))
-        for row in named
-        if not keep[parents[row]]
+        row: Adoption(parent=parent, logs=_logs(info, row, parent))
+        for row, parent in orphans.items()
     }
 
 
@@ -117,13 +117,13 @@ def retained(
 def _logs(info: RepoInfo, row: int, stop: int) -> tuple[bytes, ...]:
     path = list(takewhile(lambda each: each != stop, info.snapshots.ancestors(row)))
     ids = _texts(info.snapshots.ids[path])
-    named = info.snapshots.table.vector("pruned_ancestor_tx_logs")
+    if not info.snapshots.table.vector("pruned_ancestor_tx_logs").splits[-1]:
+        return tuple(reversed(ids[1:]))  # nothing was expired before
     found: list[bytes] = []
     for each, raw in zip(path, ids, strict=True):
         if each != row:
             found.append(raw)
-        if named.splits[-1]:  # somebody has expired something before
-            found += reversed(info.snapshots.pruned_logs(each))
+        found += reversed(info.snapshots.pruned_logs(each))
     return tuple(reversed(found))
 
 
