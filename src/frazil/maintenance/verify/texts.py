@@ -6,6 +6,7 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.maintenance.verify.problems import Problem, problem
 
 _FIRST_BEYOND_ASCII = 128
+_FEW = 64  # rows: sooner looked at one by one
 
 
 def check_texts(file: str, columns: Mapping[str, StringColumn]) -> list[Problem]:
@@ -19,12 +20,20 @@ def check_texts(file: str, columns: Mapping[str, StringColumn]) -> list[Problem]
 
 
 def _first_wrong(column: StringColumn) -> bytes | None:
+    if len(column) <= _FEW:
+        few = column.to_list()
+        return next((item for item in few if item and not _is_text(item)), None)
     used = column.pruned().strings.compact()
     if not len(used) or int(used.heap.max(initial=0)) < _FIRST_BEYOND_ASCII:
         return None
-    for item in used.to_list():
-        try:
-            item.decode()
-        except UnicodeDecodeError:
-            return item
-    return None
+    return next((item for item in used.to_list() if not _is_text(item)), None)
+
+
+def _is_text(item: bytes) -> bool:
+    if item.isascii():
+        return True
+    try:
+        item.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
