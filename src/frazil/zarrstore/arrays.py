@@ -10,14 +10,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError
-from frazil.objectstore.protocol import Data
-from frazil.paths import NodePath
-from frazil.ranges import ByteRange, resolve
+from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
 from frazil.zarrstore.fused import use_fused_pipeline
-from frazil.zarrstore.keys import ChunkKey, Key, key_prefix
+from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
 from frazil.zarrstore.store import SessionStore
 
 type Selection = tuple[slice, ...]
@@ -49,11 +49,14 @@ def read_chunks(
 
     All are fetched in one plan. The grid must be a plain one.
     """
-    at_hand = dict(zip(map(tuple, index.tolist()), session.fetch_chunks(path, index), strict=True))
-    array = _open_array(_Fetched(session, path, at_hand), path)
+    fetched = zip(chunk_keys(ROOT, index), session.fetch_chunks(path, index), strict=True)
+    buffer = default_buffer_prototype().buffer
+    held = {key: buffer.from_bytes(data) for key, data in fetched if data is not None}
+    held[METADATA_FILE] = buffer.from_bytes(session.node(path).user_data)
+    array = zarr.open_array(MemoryStore(held), mode="r", zarr_format=3)
     use_fused_pipeline(array)
     sizes = array.shards or array.chunks
-    for place in at_hand:
+    for place in index.tolist():
         parts = zip(place, sizes, strict=True)
         yield np.asarray(array[tuple(slice(k * size, (k + 1) * size) for k, size in parts)])
 
@@ -71,34 +74,6 @@ def write_region(
     shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
     with _locks_of(session).held(path, touched):
         array[selection] = np.broadcast_to(values, shape)
-
-
-class _Fetched(SessionStore):
-    """A store that knows some chunks of one array already."""
-
-    plans_selections = False
-
-    def __init__(
-        self, engine: Session, path: NodePath, chunks: dict[tuple[int, ...], Data | None]
-    ) -> None:
-        super().__init__(engine, read_only=True)
-        self._path = path
-        self._chunks = chunks
-
-    def _at_hand(self, key: Key | None) -> bool:
-        return self._knows(key) or super()._at_hand(key)
-
-    def _fetch(self, key: Key | None, wanted: ByteRange | None) -> Data | None:
-        if not isinstance(key, ChunkKey) or not self._knows(key):
-            return super()._fetch(key, wanted)
-        data = self._chunks[key.index]
-        if data is None:
-            return None
-        part = resolve(wanted, len(data))
-        return data[part.start : part.stop]
-
-    def _knows(self, key: Key | None) -> bool:
-        return isinstance(key, ChunkKey) and key.path == self._path and key.index in self._chunks
 
 
 class _ChunkLocks:

@@ -67,7 +67,6 @@ class SessionStore(Store):
         """The same session behind another store. A read-only session stays read-only."""
         return type(self)(self.engine, read_only)
 
-    plans_selections = True  # whether the pipeline may go past `get` and `set` to the session
     supports_writes = True
     supports_deletes = True
     supports_listing = True
@@ -188,10 +187,6 @@ class SessionStore(Store):
         return await asyncio.to_thread(listing.size_below, self.engine, prefix)
 
     # What the methods above share
-
-    def require_writable(self) -> None:
-        """Raises if this store is read-only."""
-        self._check_writable()
 
     def _check_writable(self) -> None:
         if self.read_only:

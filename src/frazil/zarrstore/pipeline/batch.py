@@ -1,6 +1,6 @@
 """The chunks of one selection, as zarr asks for them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,8 @@ from zarr.core.array_spec import ArraySpec
 
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
+from frazil.repo.session import Session
 from frazil.zarrstore.keys import ChunkKey, parse_key
-from frazil.zarrstore.store import SessionStore
 
 # Where a chunk is stored, how it is made, the part of it that is selected, the place of that part
 # among the values, and whether it is the whole chunk.
@@ -21,7 +21,8 @@ type Item = tuple[Any, ArraySpec, Any, Any, bool]
 class Batch:
     """Chunks of one array. `drop_axes` are those of a chunk that the values do not have."""
 
-    store: SessionStore
+    engine: Session
+    is_read_only: bool  # as a whole, or through the store that is used
     path: NodePath
     index: npt.NDArray[np.uint32]  # (n, ndim)
     items: list[Item]
@@ -34,11 +35,11 @@ class Batch:
         key = parse_key(first.path)
         if not isinstance(key, ChunkKey):
             raise InvalidInputError(f"invalid zarr key format `{first.path}`")
-        return cls(first.store, key.path, _indices(items, key), items, drop_axes)
+        store, index = first.store, _indices(items, key)
+        return cls(store.engine, store.read_only, key.path, index, items, drop_axes)
 
     def part(self, start: int, stop: int) -> "Batch":
-        items, index = self.items[start:stop], self.index[start:stop]
-        return Batch(self.store, self.path, index, items, self.drop_axes)
+        return replace(self, items=self.items[start:stop], index=self.index[start:stop])
 
 
 def _indices(items: list[Item], first: ChunkKey) -> npt.NDArray[np.uint32]:

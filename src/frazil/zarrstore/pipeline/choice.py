@@ -10,26 +10,41 @@ pipeline before, or wants none of ours:
 """
 
 from threading import Lock
-from typing import Any
+from typing import Final
 
 import zarr
-from zarr.abc.codec import CodecPipeline
-from zarr.core import codec_pipeline
+from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import get_pipeline_class, register_pipeline
 
-PATH = "codec_pipeline.path"
-WANTED = "frazil.codec_pipeline"
+from frazil.zarrstore.pipeline.replaced import replaced
+from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
+from frazil.zarrstore.pipeline.zarr_parts import ARE_THERE
 
-_pipelines: Any = codec_pipeline  # what is in it depends on zarr's version
+PATH: Final = "codec_pipeline.path"
+WANTED: Final = "frazil.codec_pipeline"
 
 
 class _Choice:
     """Made once in a process: whoever changes zarr's configuration later has the last word."""
 
     def __init__(self) -> None:
-        self.lock = Lock()
-        self.is_made = False
-        self.replaced: type[CodecPipeline] = codec_pipeline.BatchedCodecPipeline
+        self._lock = Lock()
+        self._is_made = False
+
+    def make(self) -> None:
+        with self._lock:
+            if not self._is_made:
+                self._is_made = True
+                self._choose()
+
+    def _choose(self) -> None:
+        current = get_pipeline_class()
+        is_default = current is BatchedCodecPipeline
+        if ARE_THERE and is_default and zarr.config.get(WANTED, True):
+            replaced.pipeline = current
+            register_pipeline(SessionPipeline)
+            name = f"{SessionPipeline.__module__}.{SessionPipeline.__qualname__}"
+            zarr.config.set({PATH: name})
 
 
 _choice = _Choice()
@@ -37,32 +52,4 @@ _choice = _Choice()
 
 def use_pipeline() -> None:
     """From now on frazil's pipeline serves frazil's stores, unless that is not wanted."""
-    if not _choice.is_made:
-        with _choice.lock:
-            _choose()
-
-
-def _choose() -> None:
-    if _choice.is_made:  # by another thread
-        return
-    _choice.is_made = True
-    if _is_possible() and zarr.config.get(WANTED, True):
-        # Not before it is wanted: it imports parts that older versions of zarr do not have.
-        from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline  # noqa: PLC0415
-
-        _choice.replaced = get_pipeline_class()
-        register_pipeline(SessionPipeline)
-        name = f"{SessionPipeline.__module__}.{SessionPipeline.__qualname__}"
-        zarr.config.set({PATH: name})
-
-
-def replaced_pipeline() -> type[CodecPipeline]:
-    """The class that was configured before, for stores that are not frazil's."""
-    return _choice.replaced
-
-
-def _is_possible() -> bool:
-    """Whether nobody chose a pipeline, and zarr is young enough (3.4) to run codecs on threads."""
-    return get_pipeline_class() is codec_pipeline.BatchedCodecPipeline and hasattr(
-        _pipelines, "FusedCodecPipeline"
-    )
+    _choice.make()

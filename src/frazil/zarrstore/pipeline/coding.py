@@ -8,7 +8,8 @@ import numpy as np
 from zarr.abc.codec import Codec
 from zarr.codecs import BytesCodec
 from zarr.core.array_spec import ArraySpec
-from zarr.core.chunk_utils import ChunkTransform
+
+from frazil.zarrstore.pipeline.zarr_parts import ChunkTransform
 
 _PLAIN_KINDS = "biufcmM"  # numbers and times: any bytes are a value
 

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from zarr.abc.codec import GetResult
 from zarr.core.buffer import NDBuffer
-from zarr.core.chunk_utils import decode_and_scatter_chunk, fill_value_or_default
 
 from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.spans import Span, span_of
+from frazil.zarrstore.pipeline.zarr_parts import (
+    GetResult,
+    decode_and_scatter_chunk,
+    fill_value_or_default,
+)
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
@@ -50,7 +53,7 @@ def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
     stored = coding.stored_dtype(batch.items[0][1])
     if stored is not None:
         return _read_plain(batch, stored, np.asarray(out.as_ndarray_like()))
-    data = batch.store.engine.fetch_chunks(batch.path, batch.index)
+    data = batch.engine.fetch_chunks(batch.path, batch.index)
     place = partial(_decode, coding, batch.drop_axes, out)
     return coders.map(place, list(zip(batch.items, data, strict=True)))
 
@@ -73,7 +76,7 @@ def _decode(
 def _read_plain(batch: Batch, stored: np.dtype[Any], values: npt.NDArray[Any]) -> list[GetResult]:
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
     spans = [_span(item, stored.itemsize) for item in batch.items]
-    data = batch.store.engine.fetch_chunks(batch.path, batch.index, _parts(spans))
+    data = batch.engine.fetch_chunks(batch.path, batch.index, _parts(spans))
     place = partial(_place, stored, batch.drop_axes, values)
     every = list(zip(batch.items, spans, data, strict=True))
     if chunk_bytes(batch) < COPIED_BYTES:

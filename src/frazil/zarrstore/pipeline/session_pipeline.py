@@ -11,15 +11,15 @@ from zarr.abc.store import Store
 from zarr.core.array import create_codec_pipeline
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
-from zarr.core.codec_pipeline import FusedCodecPipeline, codecs_from_list_unchecked
 from zarr.storage import StorePath
 
+from frazil.repo.session import Session
 from frazil.zarrstore.pipeline.batch import Batch, Item
-from frazil.zarrstore.pipeline.choice import replaced_pipeline
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.reading import read_batch
+from frazil.zarrstore.pipeline.replaced import replaced
 from frazil.zarrstore.pipeline.writing import write_batch
-from frazil.zarrstore.store import SessionStore
+from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline, codecs_from_list_unchecked
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class SessionPipeline(CodecPipeline):
     @classmethod
     def from_codecs(cls, codecs: Iterable[Codec]) -> Self:
         """Not one of these: without a store, this is for the pipeline that was replaced."""
-        return cast("Self", replaced_pipeline().from_codecs(codecs))
+        return cast("Self", replaced.pipeline.from_codecs(codecs))
 
     @classmethod
     def from_array_metadata_and_store(cls, array_metadata: Any, store: Store) -> Self:
         """One of these for a session's store, else what the pipeline that was replaced makes."""
-        if not (isinstance(store, SessionStore) and store.plans_selections):
-            made = replaced_pipeline().from_array_metadata_and_store(array_metadata, store)
+        if not is_of_session(store):
+            made = replaced.pipeline.from_array_metadata_and_store(array_metadata, store)
             return cast("Self", made)
         usual: Any = create_codec_pipeline(array_metadata)  # of the class that was replaced
         coding = Coding.of(tuple(usual))
@@ -109,12 +109,17 @@ class SessionPipeline(CodecPipeline):
         await asyncio.to_thread(write_batch, batch, self.coding, value)
 
 
+def is_of_session(store: Store) -> bool:
+    """Whether it is frazil's: the module of that class needs this one."""
+    return isinstance(getattr(store, "engine", None), Session)
+
+
 def _is_usual(items: list[Item], values: NDBuffer) -> bool:
     """Whether there are chunks, of an array in a session, and values in the memory of the host."""
     return (
         bool(items)
         and isinstance(items[0][0], StorePath)
-        and isinstance(items[0][0].store, SessionStore)
+        and is_of_session(items[0][0].store)
         and isinstance(values.as_ndarray_like(), np.ndarray)
     )
 

@@ -5,23 +5,25 @@ from typing import Any
 
 import numpy.typing as npt
 from zarr.core.buffer import NDBuffer
-from zarr.core.chunk_utils import merge_and_encode_chunk
 
+from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.reading import coders, waves
+from frazil.zarrstore.pipeline.zarr_parts import merge_and_encode_chunk
 
 
 def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     """Stores the chunks with these values in them; chunks that are only fill value are deleted."""
-    batch.store.require_writable()
+    if batch.is_read_only:
+        raise ReadOnlyStoreError("store was opened in read-only mode and does not support writing")
     for start, stop in waves(batch):
         _write_wave(batch.part(start, stop), coding, value)
 
 
 def _write_wave(batch: Batch, coding: Coding, value: NDBuffer) -> None:
-    engine = batch.store.engine
+    engine = batch.engine
     old: list[Data | None] = [None] * len(batch.items)
     partly = [row for row, item in enumerate(batch.items) if not item[4]]
     if partly:
