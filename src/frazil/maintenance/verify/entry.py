@@ -1,40 +1,64 @@
 """Where a repository begins, whichever version it is of, and however much of that is left."""
 
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO, SNAPSHOTS, TRANSACTIONS, V1_MAIN_BRANCH
+from collections.abc import Mapping
+
+from frazil.assets.layout import (
+    OVERWRITTEN,
+    REFS,
+    REPO_INFO,
+    SNAPSHOTS,
+    TRANSACTIONS,
+    V1_MAIN_BRANCH,
+    ref_of_key,
+)
 from frazil.assets.pool import Pool
-from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.errors import StorageError
 from frazil.format.envelope import FileType
 from frazil.maintenance.verify.history import Entry, SnapshotTask
 from frazil.maintenance.verify.listing import Listing
-from frazil.maintenance.verify.opening import OpenedFile, open_file
+from frazil.maintenance.verify.opening import Fetched, OpenedFile, fetch, open_file
 from frazil.maintenance.verify.ops import NOTHING_KNOWN, check_ops_log
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.ref_files import check_chain, check_config_yaml, check_refs
 from frazil.maintenance.verify.repo_info import check_history, check_repo_info
 from frazil.objectstore.protocol import ObjectStore
 
+type EntryFiles = Mapping[str, Fetched]
 
-def check_entry(store: ObjectStore, pool: Pool, listing: Listing, problems: list[Problem]) -> Entry:
-    if REPO_INFO in listing.sizes:
-        return _check_version_2(store, listing, problems)
-    if V1_MAIN_BRANCH in listing.refs or (listing.refs and not backups(listing)):
-        return _check_version_1(store, pool, listing, problems)
+
+def fetch_entry(store: ObjectStore) -> EntryFiles:
+    """The repo info, or the refs of version 1: read before the storage is listed.
+
+    What they lead to is in a listing made after, whoever commits meanwhile.
+    """
+    info = fetch(store, REPO_INFO)
+    if info is not None:
+        return {REPO_INFO: info}
+    keys = [each.key for each in store.list(REFS) if ref_of_key(each.key) is not None]
+    return {key: fetch(store, key) for key in keys}
+
+
+def check_entry(
+    store: ObjectStore, pool: Pool, listing: Listing, known: EntryFiles, problems: list[Problem]
+) -> Entry:
+    """`known` is what `fetch_entry` found before the listing."""
+    info = known.get(REPO_INFO)
+    if info is not None:
+        return _check_version_2(store, listing, info, problems)
+    if V1_MAIN_BRANCH in known or (known and not backups(listing)):
+        tips = check_refs(known, listing, problems)
+        tasks = check_chain(store, pool, listing, tips, problems)
+        return Entry(1, tuple(tasks), check_config_yaml(store, problems))
     text = "there is neither a repo info nor a branch main"
     problems.append(problem("repository-missing", REPO_INFO, text))
     return _without_entry(store, listing)
 
 
-def _check_version_1(
-    store: ObjectStore, pool: Pool, listing: Listing, problems: list[Problem]
+def _check_version_2(
+    store: ObjectStore, listing: Listing, data: Fetched, problems: list[Problem]
 ) -> Entry:
-    tips = check_refs(store, listing, problems)
-    tasks = check_chain(store, pool, listing, tips, problems)
-    return Entry(1, tuple(tasks), check_config_yaml(store, problems))
-
-
-def _check_version_2(store: ObjectStore, listing: Listing, problems: list[Problem]) -> Entry:
     found: list[Problem] = []
-    opened = open_repo_info(store, REPO_INFO, found)
+    opened = open_repo_info(REPO_INFO, data, found)
     if opened is None:
         # What keeps it from being read is the text; the files it led to are still looked at.
         problems.append(problem("repo-info-unreadable", REPO_INFO, found[-1].text))
@@ -51,14 +75,12 @@ def _check_version_2(store: ObjectStore, listing: Listing, problems: list[Proble
     return Entry(2, tuple(tasks), config, frozenset(log for log, _ in pruned))
 
 
-def open_repo_info(store: ObjectStore, key: str, problems: list[Problem]) -> OpenedFile | None:
-    try:
-        data = store.get(key).data
-    except ObjectNotFoundError:
+def open_repo_info(key: str, data: Fetched, problems: list[Problem]) -> OpenedFile | None:
+    if data is None:
         problems.append(problem("file-unreadable", key, "it is not there"))
         return None
-    except StorageError as error:
-        problems.append(problem("file-unreadable", key, error.message))
+    if isinstance(data, StorageError):
+        problems.append(problem("file-unreadable", key, data.message))
         return None
     return open_file(key, data, FileType.REPO_INFO, problems)
 
@@ -72,7 +94,7 @@ def backups(listing: Listing) -> list[str]:
 def newest_backup(store: ObjectStore, listing: Listing) -> OpenedFile | None:
     """The newest copy that can be read."""
     for key in backups(listing):
-        opened = open_repo_info(store, key, [])
+        opened = open_repo_info(key, fetch(store, key), [])
         if opened is not None:
             return opened
     return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
-from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.errors import StorageError
 from frazil.format.containers import Containers
 from frazil.format.envelope import FileType
 from frazil.ids import format_base32
@@ -19,7 +19,7 @@ from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.manifest import RefCounts, check_manifest
 from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.objects import Objects
-from frazil.maintenance.verify.opening import check_version, open_file
+from frazil.maintenance.verify.opening import Fetched, check_version, fetch, open_file
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.snapshot import SnapshotFacts, check_snapshot
 from frazil.maintenance.verify.txlog import Around, check_log
@@ -93,7 +93,7 @@ class SnapshotChecker:
             yield done
 
     def _check_one(
-        self, task: SnapshotTask, snapshot: "Fetched", log: "Fetched", done: SnapshotsChecked
+        self, task: SnapshotTask, snapshot: Fetched, log: Fetched, done: SnapshotsChecked
     ) -> None:
         key = SNAPSHOTS + task.name
         facts: SnapshotFacts | None = None
@@ -127,7 +127,7 @@ class SnapshotChecker:
         self,
         task: SnapshotTask,
         facts: SnapshotFacts | None,
-        data: "Fetched",
+        data: Fetched,
         problems: list[Problem],
     ) -> None:
         key = TRANSACTIONS + task.name
@@ -191,7 +191,7 @@ class ManifestChecker:
             start = stop
 
     def _check_some(
-        self, tasks: Sequence[ManifestTask], keys: list[str], data: list["Fetched"]
+        self, tasks: Sequence[ManifestTask], keys: list[str], data: list[Fetched]
     ) -> ManifestsChecked:
         problems: list[Problem] = []
         counts, chunk_ids = RefCounts(), GrowingIdSet()
@@ -215,19 +215,6 @@ class ManifestChecker:
             if self.chunks is not None:
                 problems += self.chunks.check(found, facts)
         return ManifestsChecked(problems, counts, chunk_ids.done())
-
-
-type Fetched = Data | StorageError | None
-
-
-def fetch(store: ObjectStore, key: str) -> Fetched:
-    """None if it is not there."""
-    try:
-        return store.get(key).data
-    except ObjectNotFoundError:
-        return None
-    except StorageError as error:
-        return error
 
 
 def _differences(task: SnapshotTask, facts: SnapshotFacts) -> list[str]:

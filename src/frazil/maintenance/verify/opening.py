@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Table
@@ -10,7 +10,7 @@ from frazil.format.envelope import HEADER, FileType, decode_envelope, decode_hea
 from frazil.format.schemas import MANIFEST, REPO, SNAPSHOT, TRANSACTION_LOG
 from frazil.ids import format_base32
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.objectstore.protocol import Data
+from frazil.objectstore.protocol import Data, ObjectStore
 
 SCHEMAS: dict[FileType, TableSchema] = {
     FileType.SNAPSHOT: SNAPSHOT,
@@ -78,3 +78,16 @@ def _check_writer(key: str, data: Data) -> list[Problem]:
     if text.startswith(" ") or "\0" in text:
         return [problem("header-writer", key, f"the writer is {text!r}")]
     return []
+
+
+type Fetched = Data | StorageError | None
+
+
+def fetch(store: ObjectStore, key: str) -> Fetched:
+    """None if it is not there."""
+    try:
+        return store.get(key).data
+    except ObjectNotFoundError:
+        return None
+    except StorageError as error:
+        return error

@@ -7,7 +7,7 @@ import numpy as np
 
 from frazil.assets.layout import CONFIG_YAML, SNAPSHOTS, V1_MAIN_BRANCH, ref_of_key
 from frazil.assets.pool import Pool
-from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
+from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.ref_file import decode_ref
@@ -16,6 +16,7 @@ from frazil.ids import INITIAL_SNAPSHOT
 from frazil.maintenance.verify.config import check_config
 from frazil.maintenance.verify.history import SnapshotTask, rows_in_cycles
 from frazil.maintenance.verify.listing import Listing
+from frazil.maintenance.verify.opening import Fetched
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.objectstore.protocol import ObjectStore
 
@@ -31,19 +32,25 @@ class _Heads:
         return None if head is None or head.parent_id is None else str(head.parent_id)
 
 
-def check_refs(store: ObjectStore, listing: Listing, problems: list[Problem]) -> list[str]:
-    """Names of the snapshots that branches and tags point to."""
+def check_refs(
+    files: Mapping[str, Fetched], listing: Listing, problems: list[Problem]
+) -> list[str]:
+    """Names of the snapshots that branches and tags, by their files, point to."""
     targets: dict[str, str] = {}
-    deleted = {name for key in listing.refs if (name := _deleted_tag(key)) is not None}
-    for key in listing.refs:
+    deleted = {name for key in files if (name := _deleted_tag(key)) is not None}
+    for key, data in sorted(files.items(), key=lambda item: item[0]):
         ref = ref_of_key(key)
         if ref is None or ref[2] or (ref[0] == "tag" and ref[1] in deleted):
             continue
+        if data is None:
+            continue  # deleted since it was listed
         try:
-            targets[key] = str(decode_ref(store.get(key).data))
+            if isinstance(data, StorageError):
+                raise data
+            targets[key] = str(decode_ref(data))
         except IcechunkError as error:
             problems.append(problem("ref-unreadable", key, error.message))
-    if V1_MAIN_BRANCH not in listing.refs:
+    if V1_MAIN_BRANCH not in files:
         problems.append(problem("branch-main-missing", V1_MAIN_BRANCH, "there is no such file"))
     there = set(listing.names(SNAPSHOTS))
     for key, target in targets.items():

@@ -21,7 +21,7 @@ from frazil.ids import format_base32, parse_ids
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.config import containers_of
-from frazil.maintenance.verify.entry import check_entry
+from frazil.maintenance.verify.entry import check_entry, fetch_entry
 from frazil.maintenance.verify.files import (
     ManifestChecker,
     ManifestsChecked,
@@ -57,10 +57,11 @@ class VerifyPlan:
 
 
 def plan_verify(store: ObjectStore, pool: Pool | None = None) -> VerifyPlan:
-    """Lists the storage and reads the entry point."""
+    """Reads the entry point and lists the storage: in this order, since others may be writing."""
     problems: list[Problem] = []
+    known = fetch_entry(store)
     listing = list_everything(store, problems)
-    entry = check_entry(store, pool or Pool(IO_THREADS), listing, problems)
+    entry = check_entry(store, pool or Pool(IO_THREADS), listing, known, problems)
     return VerifyPlan(entry, listing, tuple(problems))
 
 
