@@ -17,7 +17,7 @@ from typing import Any, Concatenate
 from pyspark.sql import SparkSession
 
 from frazil.spark.session import session
-from tests.spark.cluster.gates import POLL_S, Gate
+from tests.spark.cluster.gates import POLL_S, Arrival, Gate
 from tests.spark.cluster.processes import kill_tree
 
 ANSWER_S = 500.0  # a busy machine has been seen to take half of it
@@ -75,8 +75,8 @@ class Driver:
             raise DriverError(value)
         return value
 
-    def reach(self, gate: Gate, count: int) -> list[int]:
-        """Goes on until so many processes wait there. If the work ends before, says how."""
+    def reach(self, gate: Gate, count: int) -> list[Arrival]:
+        """Goes on until so many wait there. If the work ends before, says how."""
         deadline = time.monotonic() + ANSWER_S
         while len(held := gate.held()) < count:
             if self._connection.poll(POLL_S):

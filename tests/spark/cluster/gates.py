@@ -22,10 +22,22 @@ POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    pid: int
+    task: str  # stage and partition, the same for each attempt; empty on the driver
+
+
+def arrival_here() -> str:
+    task = TaskContext.get()
+    where = "" if task is None else f"{task.stageId()}-{task.partitionId()}"
+    return f"{os.getpid()} {where}"
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """Who comes here waits until the gate is open, but for the first `free` ones.
 
-    arrival.<n>   for each of them, in the order in which they came; in it the process
+    arrival.<n>   for each of them, in the order in which they came; in it what came
     open          from now on nobody waits
     """
 
@@ -43,18 +55,19 @@ class Gate:
     def open(self) -> None:
         (self.folder / "open").touch()
 
-    def arrivals(self) -> list[int]:
-        """Processes that came here so far, in that order."""
+    def arrivals(self) -> list[Arrival]:
+        """Those that came here so far, in that order."""
         found = {int(path.suffix[1:]): path for path in self.folder.glob("arrival.*")}
-        return [int(found[number].read_text()) for number in sorted(found)]
+        parts = [found[number].read_text().split(" ") for number in sorted(found)]
+        return [Arrival(int(pid), task) for pid, task in parts]
 
-    def held(self) -> list[int]:
+    def held(self) -> list[Arrival]:
         """Those that had to wait, whether they still do or not."""
         return self.arrivals()[self.free :]
 
     def _arrive(self) -> int:
         mine = self.folder / f"process-{os.getpid()}-{time.monotonic_ns()}"
-        mine.write_text(str(os.getpid()))
+        mine.write_text(arrival_here())
         number = 0
         while True:
             try:
