@@ -33,6 +33,7 @@ AREAS = {
         "test_export",
         "test_clone",
     ),
+    "maintenance": ("test_rewriting",),
     "Spark Connect: reads, writes, streams, pipelines": ("test_connect",),
 }
 
