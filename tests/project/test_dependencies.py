@@ -12,6 +12,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Parts that are only of use with an extra; all else must work with the plain dependencies.
 EXTRAS = {
     "dask.py": ("dask",),
+    "maintenance": ("references",),  # listings in Parquet
     "references": ("references",),
     "spark": ("spark", "ingest", "grib"),
     "testing": ("test",),
