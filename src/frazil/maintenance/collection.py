@@ -43,6 +43,8 @@ def collect_garbage(
     dry_run: bool = False,
 ) -> GCSummary:
     """A collection, of leftovers and old backups as well if asked for."""
+    # Before the collection makes an entry in the ops log: a dry run must find the same.
+    old = None if backups_us is None else old_backups(repository, work.inventory, backups_us)
     stale = stale_branches(repository, request.cutoff_us) if leftovers else ()
     if dry_run:
         request = replace(request, ignored_branches=frozenset(stale))
@@ -61,9 +63,8 @@ def collect_garbage(
     if leftovers and not dry_run:
         removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
         summary = replace(summary, temporary_files_deleted=removed)
-    if backups_us is None or summary.objects_failed_to_delete:
+    if old is None or summary.objects_failed_to_delete:
         return summary
-    old = old_backups(repository, work.inventory, backups_us)
     failed = 0 if dry_run else delete_keys(repository.store, old.keys).failed
     return replace(
         summary,

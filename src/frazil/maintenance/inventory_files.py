@@ -85,8 +85,13 @@ def _csv(path: str, columns: Sequence[str] | None) -> Iterator[tuple[str, Any, A
 
 
 def _parquet(path: str) -> Iterator[tuple[str, Any, Any]]:
-    from pyarrow import parquet  # noqa: PLC0415 - heavy, and only needed here
-
+    try:
+        from pyarrow import parquet  # noqa: PLC0415 - heavy, and only needed here
+    except ImportError as error:
+        raise InvalidInputError(
+            f"{path}: listings in Parquet are read by pyarrow, which is not installed"
+            " (pip install pyarrow)"
+        ) from error
     file = parquet.ParquetFile(path)
     names = file.schema_arrow.names
     places = _places(path, names)

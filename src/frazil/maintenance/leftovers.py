@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from frazil.assets.layout import OVERWRITTEN, branch_key
 from frazil.errors import ObjectNotFoundError
+from frazil.format.update_log import UpdateLog
 from frazil.format.updates import BranchCreated, BranchReset, CommitAmended, NewCommit
 from frazil.maintenance.inventory import Inventory
 from frazil.objectstore.local import LocalStore
@@ -26,7 +27,7 @@ class OldBackups:
 
 
 def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
-    """Backups that are older and not part of the ops log, which goes on in some of them."""
+    """Backups that are older and that the ops log does not need: it goes on in some of them."""
     needed = pages_of_log(repository)
     found: list[ObjectInfo] = [
         info
@@ -37,11 +38,20 @@ def old_backups(repository: Repository, inventory: Inventory, older_than_us: int
 
 
 def pages_of_log(repository: Repository) -> set[str]:
-    """Keys of the backups in which the ops log goes on."""
+    """Keys of the backups in which the ops log goes on, or may: each that an entry names.
+
+    Whenever there are more entries than fit, the log goes on in the backup that the first one
+    which does not names.
+    """
     if repository.spec_version == 1:
         return set()
-    needed, name = set[str](), repository.repo_info().before_updates
-    while name is not None and OVERWRITTEN + name not in needed:
+    info = repository.repo_info()
+    named = UpdateLog.of(info.updates).table.string("backup_path").to_texts()
+    needed = {OVERWRITTEN + each for each in named if each is not None}
+    name = info.before_updates
+    passed = set[str]()
+    while name is not None and name not in passed:
+        passed.add(name)
         needed.add(OVERWRITTEN + name)
         try:
             name = repository.files.fetch_log_page(name).before_updates
