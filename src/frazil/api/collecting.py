@@ -122,7 +122,8 @@ class CollectedRepository:
         everything; `inventory` is a listing in files (CSV, Parquet) to be used in place of asking
         the storage; `backups_older_than` also deletes old copies of the entry point, but not those
         that the newest page of the ops log names (some older entries are lost); `leftovers` what
-        killed jobs left: staging branches and temporary files. `progress` is called with what is being done, how much is done and of how much.
+        killed jobs left: staging branches and temporary files. `progress` is called with what is
+        being done, how much is done and of how much.
         """
         _require_positive(
             max_snapshots_in_memory,
