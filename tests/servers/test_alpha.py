@@ -9,6 +9,7 @@ import zarr
 
 import frazil
 from frazil import Repository
+from frazil.api.versions import AlphaVersion
 from frazil.objectstore import Absent, Always
 from frazil.objectstore.remote import RemoteStore
 from tests.servers.s3 import S3Server
@@ -17,7 +18,7 @@ from tests.servers.test_races import WRITERS, Race
 
 @pytest.mark.parametrize("version", ["alpha2", "alpha1"])
 def test_of_sixteen_commits_to_one_tip_one_is_made(
-    hot_s3_server: S3Server, version: str, monkeypatch: pytest.MonkeyPatch
+    hot_s3_server: S3Server, version: AlphaVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put, conditions = RemoteStore.put, set[type]()
 
@@ -44,7 +45,7 @@ def test_of_sixteen_commits_to_one_tip_one_is_made(
 
 
 @pytest.mark.parametrize("version", ["alpha2", "alpha1"])
-def test_arrays_are_read_back(s3_server: S3Server, version: str) -> None:
+def test_arrays_are_read_back(s3_server: S3Server, version: AlphaVersion) -> None:
     storage = s3_server.storage(frazil, s3_server.new_prefix())
     session = Repository.create(storage, spec_version=version).writable_session("main")
     array = zarr.create_array(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -93,7 +94,9 @@ def test_a_selection_of_many_chunks_takes_a_request_for_each_and_no_more(
     repository = frazil.Repository.create(s3_server.storage(frazil, prefix), config)
     with repository.transaction("main", message="data") as store:
         array = zarr.create_array(store, name="a", shape=(64, 64), chunks=(8, 8), dtype="f8")
-        array[:] = np.arange(64 * 64).reshape(64, 64)
+        values = np.arange(64.0 * 64).reshape(64, 64)
+        for x, y in product(range(0, 64, 8), repeat=2):  # each chunk an object of its own
+            array[x : x + 8, y : y + 8] = values[x : x + 8, y : y + 8]
     there = s3_server.at(proxied.url).storage(frazil, prefix)
     session = frazil.Repository.open(there).readonly_session("main")
     opened = proxied.count()

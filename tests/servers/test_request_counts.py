@@ -52,7 +52,7 @@ def line(hot_s3_server: S3Server, fault_proxy: Callable[[str], FaultProxy]) -> L
 
 @pytest.fixture
 def repository(line: Line) -> Repository:
-    """With an array of many chunks, none of them inline."""
+    """With an array of many chunks, none of them inline, each an object."""
     repo = Repository.create(Storage(line.store()))
     session = repo.writable_session("main")
     array = zarr.create_array(
@@ -63,7 +63,8 @@ def repository(line: Line) -> Repository:
         dtype="f8",
         compressors=None,
     )
-    array[:] = np.arange(CHUNKS * 1000)
+    for start in range(0, CHUNKS * 1000, 1000):  # of one assignment they would share an object
+        array[start : start + 1000] = np.arange(start, start + 1000)
     session.commit("array")
     line.proxy.clear()
     return repo
@@ -99,7 +100,7 @@ def test_reading_chunks(line: Line, repository: Repository) -> None:
     found = array[:]
     most = line.proxy.most_at_once
     assert line.asked() == {"GET manifests": 1, "GET chunks": CHUNKS}
-    assert 3 <= most <= 64  # zarr works with as many threads as there are cores, and four
+    assert 3 <= most <= 64
     np.testing.assert_array_equal(np.asarray(found), np.arange(CHUNKS * 1000))
     array[:3000]
     assert line.asked() == {"GET chunks": 3}
@@ -108,11 +109,8 @@ def test_reading_chunks(line: Line, repository: Repository) -> None:
 def test_committing_chunks(line: Line, repository: Repository) -> None:
     session = repository.writable_session("main")
     line.asked()
-    line.slow_down("PUT")
     zarr.open_array(session.store, path="a")[:10_000] = 1.0
-    most = line.proxy.most_at_once
-    assert line.asked() == {"PUT chunks": 10}
-    assert most >= 3
+    assert line.asked() == {"PUT chunks": 1}  # all ten in one object
     session.commit("ten chunks")
     assert line.asked() == {
         "GET repo": 2,  # whether it is online, before and after the files are written

@@ -8,12 +8,13 @@ import zarr
 from pyspark.sql import SparkSession
 
 from frazil.api import Repository, local_filesystem_storage
+from frazil.api.versions import AlphaVersion
 from frazil.spark import read, read_table, write
 
 pytestmark = pytest.mark.spark
 
 
-def made(place: Path, version: str) -> Repository:
+def made(place: Path, version: AlphaVersion) -> Repository:
     repository = Repository.create(local_filesystem_storage(str(place)), spec_version=version)
     session = repository.writable_session("main")
     group = zarr.group(session.store)
@@ -27,7 +28,9 @@ def made(place: Path, version: str) -> Repository:
 
 
 @pytest.mark.parametrize("version", ["alpha2", "alpha1"])
-def test_rows_and_tables_are_read(spark: SparkSession, tmp_path: Path, version: str) -> None:
+def test_rows_and_tables_are_read(
+    spark: SparkSession, tmp_path: Path, version: AlphaVersion
+) -> None:
     repository = made(tmp_path, version)
     rows = read(spark, repository).where("t >= 38").orderBy("t").collect()
     assert [(row.t, row.x) for row in rows] == [(38, 76), (39, 78)]

@@ -9,7 +9,7 @@ from frazil.api.attribution import Attribution
 from frazil.api.editing import EditedRepository
 from frazil.api.storage import Storage, require_room
 from frazil.api.values import SpecVersion
-from frazil.api.versions import require_spec_version
+from frazil.api.versions import AlphaVersion, require_spec_version
 from frazil.assets.object_stores import with_settings
 from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig, StorageSettings
@@ -25,7 +25,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        spec_version: SpecVersion | int | str | None = None,
+        spec_version: SpecVersion | int | AlphaVersion | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
@@ -51,7 +51,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        spec_version: SpecVersion | int | str | None = None,
+        spec_version: SpecVersion | int | AlphaVersion | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
@@ -101,7 +101,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        create_version: SpecVersion | int | str | None = None,
+        create_version: SpecVersion | int | AlphaVersion | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:
@@ -122,7 +122,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage,
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
-        create_version: SpecVersion | int | str | None = None,
+        create_version: SpecVersion | int | AlphaVersion | None = None,
         check_clean_root: bool = True,  # noqa: FBT001, FBT002 -- the reference's signature
         attribution: Attribution | None = None,
     ) -> Self:

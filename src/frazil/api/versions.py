@@ -1,12 +1,15 @@
 """Arguments that say which snapshot, or which version of the format, is meant."""
 
 from datetime import datetime
+from typing import Literal
 
 from frazil.api.values import SpecVersion
 from frazil.clock import from_datetime
 from frazil.format.generation import Generation
 from frazil.ids import SnapshotId
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
+
+type AlphaVersion = Literal["alpha1", "alpha2"]
 
 
 def require_version(
@@ -32,7 +35,7 @@ def require_version(
             raise ValueError("Must provide one of branch, tag, or snapshot_id")
 
 
-def require_spec_version(version: SpecVersion | int | str | None) -> Generation:
+def require_spec_version(version: SpecVersion | int | AlphaVersion | None) -> Generation:
     """Of a repository to be created: the newest unless said otherwise."""
     match version:
         case None | SpecVersion.v2:

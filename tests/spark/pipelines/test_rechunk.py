@@ -1,5 +1,6 @@
 """Rechunk on real Spark, read back by icechunk and zarr."""
 
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -158,10 +159,12 @@ def test_a_rerun_takes_up_or_clears_away_what_a_killed_run_left(
 def test_a_branch_that_moves_meanwhile_is_a_conflict(
     spark: SparkSession, weather: Repository
 ) -> None:
+    times = count()
+
     def interfere(progress: JobProgress) -> None:
-        if progress.finished:
+        if progress.finished:  # which may be told more than once
             with weather.transaction("main", message="meanwhile") as store:
-                zarr.open_group(store).attrs["touched"] = True
+                zarr.open_group(store).attrs["touched"] = next(times)
 
     with pytest.raises(ConflictError):
         rechunk(spark, weather, chunks={"time": 7}, progress=interfere)

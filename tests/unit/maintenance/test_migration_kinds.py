@@ -8,6 +8,7 @@ import pytest
 import zarr
 
 from frazil.api import Repository, Storage, local_filesystem_storage
+from frazil.api.versions import AlphaVersion
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.maintenance.migrate.upgrade import plan_upgrade
 from frazil.objectstore.local import LocalStore
@@ -21,7 +22,7 @@ def theirs(root: Path) -> icechunk.Repository:
 
 
 @pytest.mark.parametrize("document", ["alpha1", "alpha2"])
-def test_what_the_documents_describe_is_migrated(document: str, tmp_path: Path) -> None:
+def test_what_the_documents_describe_is_migrated(document: AlphaVersion, tmp_path: Path) -> None:
     storage = local_filesystem_storage(tmp_path / "old")
     repo = Repository.create(storage, spec_version=document)
     for i in range(3):
