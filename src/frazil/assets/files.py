@@ -15,6 +15,7 @@ from frazil.assets.layout import (
 )
 from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
+from frazil.assets.shared import shared_snapshots
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
@@ -34,7 +35,6 @@ from frazil.format.snapshot import (
     Snapshot,
     SnapshotHead,
     decode_node_names,
-    decode_snapshot,
     decode_snapshot_head,
     encode_snapshot,
 )
@@ -206,7 +206,7 @@ class Files:
         self.store.put(transaction_key(log.id), data)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
-        return self._load(snapshot_key(snapshot), decode_snapshot)
+        return self._load(snapshot_key(snapshot), shared_snapshots.decode)
 
     def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
         return self._load(snapshot_key(snapshot), decode_snapshot_head)

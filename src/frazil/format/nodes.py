@@ -103,11 +103,7 @@ class Nodes:
 
     def find(self, path: NodePath) -> int:
         """Row of the node, -1 if there is none."""
-        if self._paths:
-            return self._find_raw(path.raw)
-        names = self.table.string("path")  # to list them all would take longer
-        row = bisect_left(range(len(self)), path.raw, key=lambda row: names.item(row) or b"")
-        return row if row < len(self) and names.item(row) == path.raw else -1
+        return self._find_raw(path.raw)
 
     def under(self, path: NodePath) -> Sequence[int]:
         """Rows of the node at `path`, if there is one, and of all below it."""
@@ -140,16 +136,23 @@ class Nodes:
         if not rows and not len(new):
             return self
         kept = np.delete(np.arange(len(self), dtype=np.int64), rows)
-        places = np.array([bisect_left(self.paths, path) for path in new.paths], dtype=np.int64)
+        places = np.array([self._place(path) for path in new.paths], dtype=np.int64)
         added = np.arange(len(self), len(self) + len(new), dtype=np.int64)
         order = np.insert(kept, np.searchsorted(kept, places), added)
-        paths = [*self.paths, *new.paths]
-        table = Table.concat([self.table, new.table]).take(order)
-        return Nodes(table, [[paths[row] for row in order.tolist()]])
+        return Nodes(Table.concat([self.table, new.table]).take(order))
 
     def _find_raw(self, raw: bytes) -> int:
-        row = bisect_left(self.paths, raw)
-        return row if row < len(self) and self.paths[row] == raw else -1
+        row = self._place(raw)
+        return row if row < len(self) and self._raw(row) == raw else -1
+
+    def _place(self, raw: bytes) -> int:
+        """Row of the first node that is not before `raw`."""
+        if self._paths:
+            return bisect_left(self._paths[0], raw)
+        return bisect_left(range(len(self)), raw, key=self._raw)  # sooner than to list them all
+
+    def _raw(self, row: int) -> bytes:
+        return self.table.string("path").item(row) or b""
 
     def manifest_ids(self) -> npt.NDArray[np.uint8]:
         """Ids of the manifests of all arrays, (n, 12), repeated where shared."""

@@ -70,7 +70,7 @@ class ManifestFile:
     num_refs: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Snapshot:
     id: SnapshotId
     parent_id: SnapshotId | None  # in files of version 1 only; the repo info has it since
