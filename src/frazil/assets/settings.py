@@ -103,3 +103,6 @@ def _location_compression(manifest: ManifestConfig) -> LocationCompression | Non
 
 def _given[T](value: T | None, default: T) -> T:
     return default if value is None else value
+
+
+DEFAULT = Settings.of(RepositoryConfig())

@@ -44,6 +44,10 @@ __all__ = [
 _MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
 
 
+# Tables of no rows are made once; on import, so that the first file of a process need not wait.
+Table.empty(REPO_STATE)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotInfos:
     """What the repository knows of its snapshots without opening them, in ascending order of id."""

@@ -63,6 +63,10 @@ MANIFEST_FILE_INFO = np.dtype(
 )
 
 
+# Tables of no rows are made once; on import, so that the first file of a process need not wait.
+Table.empty(SNAPSHOT)
+
+
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
     id: ManifestId

@@ -7,7 +7,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import V1_MAIN_BRANCH
 from frazil.assets.old_files import OldFiles, files_of
 from frazil.assets.old_layout import OldLayout
-from frazil.assets.settings import Settings
+from frazil.assets.settings import DEFAULT, Settings
 from frazil.clock import Clock
 from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
@@ -88,7 +88,7 @@ def _stored_otherwise(
 
 def stored_version(store: ObjectStore) -> int | None:
     """None if there is no repository."""
-    files = Files(store, Settings.of(RepositoryConfig()))
+    files = Files(store, DEFAULT)
     try:
         return files.fetch_repo_info().info.spec_version
     except ObjectNotFoundError:
