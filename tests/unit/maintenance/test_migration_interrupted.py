@@ -61,8 +61,8 @@ class Failing(Overlay):
 
 
 @pytest.fixture(autouse=True)
-def _no_notes_on_containers() -> None:
-    logging.getLogger("frazil").setLevel(logging.ERROR)
+def _no_notes_on_containers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, logger="frazil")  # until the test ends
 
 
 def version_1() -> MemoryStore:
