@@ -16,8 +16,8 @@ from zarr.storage import MemoryStore
 from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
-from frazil.zarrstore.fused import use_fused_pipeline
 from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
+from frazil.zarrstore.pipeline.fused import use_fused_pipeline
 from frazil.zarrstore.store import SessionStore
 
 type Selection = tuple[slice, ...]

@@ -16,10 +16,11 @@ from zarr.storage import StorePath
 from frazil.repo.session import Session
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
+from frazil.zarrstore.pipeline.fused import fused_pipeline
 from frazil.zarrstore.pipeline.reading import read_batch
 from frazil.zarrstore.pipeline.replaced import replaced
 from frazil.zarrstore.pipeline.writing import write_batch
-from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline, codecs_from_list_unchecked
+from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class SessionPipeline(CodecPipeline):
         coding = Coding.of(tuple(usual))
         if coding is None:
             return cast("Self", usual)
-        return cls(_fused(coding, usual.batch_size), coding)
+        return cls(fused_pipeline(coding, usual.batch_size), coding)
 
     # What is the same for every pipeline
 
@@ -121,18 +122,4 @@ def _is_usual(items: list[Item], values: NDBuffer) -> bool:
         and isinstance(items[0][0], StorePath)
         and is_of_session(items[0][0].store)
         and isinstance(values.as_ndarray_like(), np.ndarray)
-    )
-
-
-def _fused(coding: Coding, batch_size: int) -> FusedCodecPipeline:
-    """The newer pipeline of zarr in the place of its default one: the same results, on threads."""
-    codecs = coding.transform.codecs
-    first, second, third = codecs_from_list_unchecked(codecs)
-    return FusedCodecPipeline(
-        codecs=codecs,
-        array_array_codecs=first,
-        array_bytes_codec=second,
-        bytes_bytes_codecs=third,
-        sync_transform=coding.transform,
-        batch_size=batch_size,
     )
