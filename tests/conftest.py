@@ -1,5 +1,6 @@
 """What every test runs under: hypothesis profiles, strict mode, an importable `tests`."""
 
+import logging
 import os
 import sys
 from collections.abc import Generator
@@ -61,6 +62,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.long)
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_before() -> Generator[None]:
+    """Commands silence all logs, some tests those of frazil: in the next test all speak again."""
+    logger = logging.getLogger("frazil")
+    level, disabled = logger.level, logging.root.manager.disable
+    yield
+    logger.setLevel(level)
+    logging.disable(disabled)
 
 
 class _TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

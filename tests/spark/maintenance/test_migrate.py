@@ -3,7 +3,6 @@
 import json
 import logging
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -78,14 +77,7 @@ def test_a_planned_copy_is_made_by_executors(spark: SparkSession, tmp_path: Path
     assert clone_on_spark(spark, again, create_counter(spark)).copied == 0
 
 
-@pytest.fixture
-def _logs_again() -> Iterator[None]:
-    """Commands silence logs for the rest of their process."""
-    yield
-    logging.disable(logging.NOTSET)
-
-
-@pytest.mark.usefixtures("_logs_again", "spark")
+@pytest.mark.usefixtures("spark")
 def test_commands_let_executors_do_it(tmp_path: Path) -> None:
     def run(*arguments: object) -> str:
         answer = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)

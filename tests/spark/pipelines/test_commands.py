@@ -1,8 +1,6 @@
 """The commands of the pipelines, in the session of the tests: a JVM for each would take long."""
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,20 +16,13 @@ pytestmark = pytest.mark.spark
 VALUES = np.arange(600.0).reshape(30, 20)
 
 
-@pytest.fixture
-def _logs_again() -> Iterator[None]:
-    """Commands silence logs for the rest of their process."""
-    yield
-    logging.disable(logging.NOTSET)
-
-
 def run(*arguments: object) -> str:
     answer = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
     assert answer.exit_code == 0, answer.output
     return answer.stdout
 
 
-@pytest.mark.usefixtures("_logs_again", "spark")
+@pytest.mark.usefixtures("spark")
 def test_rechunk_export_and_clone_from_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "repo"
     repo = Repository.create(local_filesystem_storage(path))
@@ -56,7 +47,7 @@ def test_rechunk_export_and_clone_from_the_command_line(tmp_path: Path) -> None:
     assert copy.lookup_branch("main") == repo.lookup_branch("main")
 
 
-@pytest.mark.usefixtures("_logs_again", "spark")
+@pytest.mark.usefixtures("spark")
 def test_reduce_and_map_blocks_from_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "repo"
     repo = Repository.create(local_filesystem_storage(path))

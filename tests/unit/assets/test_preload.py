@@ -273,7 +273,7 @@ def test_opening_does_not_wait_and_reading_joins_in(slow: Slow, counted: Countin
 def test_what_fails_in_the_background_is_met_again_by_the_reader(
     slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="frazil")
     repository = Repository.open(slow)  # type: ignore[arg-type]  # by __getattr__
     slow.failing = True
     slow.may_answer.set()
