@@ -14,7 +14,8 @@ import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 extras = project["optional-dependencies"]
 wanted = [*project["dependencies"], *extras["spark"], *extras["ingest"], *extras["test"]]
-left_out = ("frazil[", "pyspark", "virtualizarr", "kerchunk", "cfgrib", "eccodes", "seaweedfs", "mypy", "pandas-stubs")
+left_out = ("frazil[", "pyspark", "virtualizarr", "kerchunk", "cfgrib", "eccodes", "seaweedfs", "mypy", "pandas-stubs",
+            "atheris", "ipykernel", "nbclient", "playwright")
 print("\n".join(each for each in wanted if not each.startswith(left_out)))
 '
 

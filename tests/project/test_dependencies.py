@@ -16,6 +16,7 @@ EXTRAS = {
     "references": ("references",),
     "spark": ("spark", "ingest", "grib"),
     "testing": ("test",),
+    "web": ("web",),
     "xarray.py": ("xarray",),
     "zarrstore": ("grib",),
 }
