@@ -125,6 +125,7 @@ __all__ = [
     "local_filesystem_store",
     "print_debug_info",
     "r2_storage",
+    "read_region",
     "redirect_storage",
     "s3_anonymous_credentials",
     "s3_credentials",
@@ -140,6 +141,7 @@ __all__ = [
     "tigris_storage",
     "upgrade_icechunk_repository",
     "user_agent",
+    "write_region",
 ]
 
 if not TYPE_CHECKING:  # a type checker would take it to mean that any name is there

@@ -38,6 +38,7 @@ from frazil.api.credentials import (
 from frazil.api.inspection import AncestryGraph
 from frazil.api.kinds import CommitMethod, ErrorKind
 from frazil.api.migrating import upgrade_icechunk_repository
+from frazil.api.regions import read_region, write_region
 from frazil.api.repository import Repository
 from frazil.api.session import ForkSession, IcechunkStore, Session
 from frazil.api.storage import Storage
@@ -233,6 +234,7 @@ __all__ = [
     "local_filesystem_store",
     "print_debug_info",
     "r2_storage",
+    "read_region",
     "redirect_storage",
     "s3_anonymous_credentials",
     "s3_credentials",
@@ -248,4 +250,5 @@ __all__ = [
     "tigris_storage",
     "upgrade_icechunk_repository",
     "user_agent",
+    "write_region",
 ]
