@@ -4,9 +4,12 @@ Commits are rows, newest first. Every branch has a line: the commits that no bra
 already, down to where it joins another line. Lines that do not overlap share a lane.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+
+import numpy as np
 
 from frazil.format.repo_info import RepoInfo
 from frazil.repo import history
@@ -51,22 +54,51 @@ class Graph:
         return 1 + max((line.lane for line in self.lines), default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where every commit is drawn, without what is written beside it."""
+
+    rows: tuple[int, ...]  # of the repo info, from the top, newest first
+    lines: tuple[Line, ...]
+
+
 def graph_of(info: RepoInfo, version: Version | None = None) -> Graph:
     """The history that leads to `version`, or to all branches."""
     if version is None:
         tips = [info.branches[name] for name in _main_first(info.branches)]
     else:
         tips = [resolve(info, version)]
+    layout = _layout(info, tips, max_lanes=None)
+    return Graph(_commits(info, layout.rows), layout.lines)
+
+
+def layout_of_all(info: RepoInfo, *, max_lanes: int) -> Layout:
+    """Every snapshot there is: of branches, of tags, and those that nothing leads to.
+
+    Lines that find no free lane share the last one. Version 1 does not list the last kind.
+    """
+    named = [info.branches[name] for name in _main_first(info.branches)]
+    named += [row for _, row in sorted(info.tags.items())]
+    parents, times = info.snapshots.parents, info.snapshots.flushed_at_us
+    is_tip = np.ones(len(parents), np.bool_)
+    is_tip[parents[parents >= 0]] = False
+    tips = np.flatnonzero(is_tip)
+    newest = tips[np.argsort(times[tips].astype(np.int64), kind="stable")[::-1]]
+    return _layout(info, [*named, *newest.tolist()], max_lanes=max_lanes)
+
+
+def _layout(info: RepoInfo, tips: Sequence[int], *, max_lanes: int | None) -> Layout:
     strands = _strands(info, tips)
     order = _newest_first(info, [row for rows, _ in strands for row in rows])
     place = {row: at for at, row in enumerate(order)}
+    lanes = _Lanes(max_lanes)
     lines: list[Line] = []
     for rows, joins in strands:
         places = tuple(place[row] for row in rows)
         end = None if joins is None else place[joins]
         last = places[-1] if end is None else end
-        lines.append(Line(places=places, joins=end, lane=_free_lane(lines, places[0], last)))
-    return Graph(_commits(info, order), tuple(lines))
+        lines.append(Line(places=places, joins=end, lane=lanes.take(places[0], last)))
+    return Layout(tuple(order), tuple(lines))
 
 
 def _main_first(names: Iterable[str]) -> list[str]:
@@ -112,9 +144,24 @@ def _newest_first(info: RepoInfo, rows: Sequence[int]) -> list[int]:
     return order
 
 
-def _free_lane(lines: Iterable[Line], first: int, last: int) -> int:
-    taken = {line.lane for line in lines if line.first <= last and first <= line.last}
-    return next(lane for lane in range(len(taken) + 1) if lane not in taken)
+class _Lanes:
+    """Which stretches of each lane are taken; in the last of `most`, stretches may overlap."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._stretches: list[list[tuple[int, int]]] = []  # disjoint, ascending
+
+    def take(self, first: int, last: int) -> int:
+        """The first lane that is free from `first` to `last`, both included."""
+        for lane, stretches in enumerate(self._stretches):
+            at = bisect_right(stretches, last, key=lambda stretch: stretch[0])
+            if not at or stretches[at - 1][1] < first:
+                stretches.insert(at, (first, last))
+                return lane
+        if self._most is not None and len(self._stretches) >= self._most - 1:
+            return self._most - 1
+        self._stretches.append([(first, last)])
+        return len(self._stretches) - 1
 
 
 def _commits(info: RepoInfo, order: Sequence[int]) -> tuple[Commit, ...]:
