@@ -3,7 +3,8 @@
     python benchmarks/run.py [WORKLOAD ...] [--repeat N] [--json FILE] [--check]
 
 A ratio is the reference's number divided by frazil's: above 1, frazil is better. Every stage of
-every repetition is a process of its own, the engines alternate, and the best repetition counts.
+every repetition is a process of its own, the engines alternate, and the best repetition counts; in
+brackets, the least and the largest ratio of the repetitions. `>= n` is a target (targets.py).
 With --check, exits 1 unless frazil wins where the project promises it (PROMISES).
 """
 
@@ -17,16 +18,27 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.targets import TARGETS, missed
+
 ROOT = Path(__file__).parents[1]
 ENGINES = ("icechunk", "frazil")
 WORKLOADS = {
     "virtual_refs": ("write", "scan", "scan_locations"),
     "virtual_refs_distinct": ("write", "scan", "scan_locations"),
     "virtual_refs_columns": ("write", "scan"),
+    "append_refs": ("build", "append"),
+    "merge_forks": ("build", "merge"),
     "small_commits": ("commit", "history"),
+    "commits_300": ("build", "change"),
+    "commits_10000": ("build", "change"),
     "long_history": ("build", "look", "change"),
-    "many_arrays": ("create", "create_with_zarr", "look", "change"),
-    "raw_chunks": ("write", "read"),
+    "thousand_arrays": ("create",),
+    "many_arrays": ("create", "look", "change"),
+    "raw_chunks": ("write", "write_durably", "read"),
+    "foreign_chunks": ("write", "read"),
+    "zstd_chunks": ("write", "read"),
+    "large_chunks": ("write", "write_durably", "read", "copy"),
+    "single_elements": ("build", "cold", "warm"),
     "rebase": ("far", "cold"),
     "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
     "rewriting": ("build", "rewrite", "read_small", "pack", "read_packed"),
@@ -46,6 +58,7 @@ PROMISED = ("seconds", "peak_bytes", "added_bytes")
 TITLES = ("time", "CPU", "peak memory", "added memory")
 
 type Phases = dict[str, dict[str, float]]  # phase -> measure -> number
+type Runs = dict[str, list[Phases]]  # engine -> repetitions
 
 
 def run_once(workload: str, engine: str) -> Phases:
@@ -72,28 +85,41 @@ def best_of(runs: list[Phases]) -> Phases:
     }
 
 
-def measure(workload: str, repeat: int) -> dict[str, Phases]:
-    runs: dict[str, list[Phases]] = {engine: [] for engine in ENGINES}
+def measure(workload: str, repeat: int) -> Runs:
+    runs: Runs = {engine: [] for engine in ENGINES}
     for i in range(repeat):
         for engine in ENGINES if i % 2 == 0 else ENGINES[::-1]:
             runs[engine].append(run_once(workload, engine))
-    return {engine: best_of(runs[engine]) for engine in ENGINES}
+    return runs
 
 
-def table_of(workload: str, results: dict[str, Phases]) -> Table:
+def table_of(workload: str, runs: Runs) -> Table:
     table = Table(title=workload, title_justify="left")
     table.add_column("phase")
     for title in TITLES:
         table.add_column(f"{title}\nicechunk / frazil", justify="right")
+    results = {engine: best_of(runs[engine]) for engine in ENGINES}
     for phase in results["frazil"]:
         row = [phase]
         for measured in MEASURES:
             theirs, ours = (results[engine][phase][measured] for engine in ENGINES)
+            target = TARGETS.get((workload, phase, measured))
             row.append(
-                f"{shown(measured, theirs)} / {shown(measured, ours)} = {ratio(theirs, ours)}"
+                f"{shown(measured, theirs)} / {shown(measured, ours)} = "
+                f"{ratio(theirs, ours, target)}{spread(runs, phase, measured)}"
             )
         table.add_row(*row)
     return table
+
+
+def spread(runs: Runs, phase: str, measured: str) -> str:
+    """The least and the largest ratio, of pairs that ran one after the other."""
+    pairs = zip(*(runs[engine] for engine in ENGINES), strict=True)
+    found = [(theirs[phase][measured], ours[phase][measured]) for theirs, ours in pairs]
+    quotients = [theirs / ours for theirs, ours in found if ours > 0]
+    if len(quotients) < 2:
+        return ""
+    return f" [dim]({min(quotients):.2f}-{max(quotients):.2f})[/]"
 
 
 def shown(measured: str, number: float) -> str:
@@ -102,11 +128,24 @@ def shown(measured: str, number: float) -> str:
     return f"{number:.2f} s" if number >= 1 else f"{number * 1e3:.1f} ms"
 
 
-def ratio(theirs: float, ours: float) -> str:
+def ratio(theirs: float, ours: float, target: float | None) -> str:
     if ours <= 0:  # no memory was added: there is nothing to divide by
         return "-"
     quotient = theirs / ours
-    return f"[{'green' if quotient > 1 else 'red'}]{quotient:.2f}x[/]"
+    wanted = "" if target is None else f" >= {target:g}"
+    missed_it = "" if target is None or quotient >= target else " MISSED"
+    colour = "green" if quotient > (target or 1) else "red"
+    return f"[{colour}]{quotient:.2f}x{wanted}{missed_it}[/]"
+
+
+def ratios(results: dict[str, dict[str, Phases]]) -> dict[tuple[str, str, str], float]:
+    return {
+        (workload, phase, measured): by_engine["icechunk"][phase][measured] / ours
+        for workload, by_engine in results.items()
+        for phase, numbers in by_engine["frazil"].items()
+        for measured, ours in numbers.items()
+        if ours > 0
+    }
 
 
 def broken_promises(results: dict[str, dict[str, Phases]]) -> list[str]:
@@ -131,14 +170,16 @@ def main() -> None:
     if unknown := set(arguments.workloads) - WORKLOADS.keys():
         parser.error(f"unknown workloads: {', '.join(sorted(unknown))}")
 
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = Console(width=None if sys.stdout.isatty() else 190)
     console.print("ratio = icechunk / frazil; above 1, frazil is better\n")
     results = {}
     for workload in arguments.workloads or WORKLOADS:
-        results[workload] = measure(workload, arguments.repeat)
-        console.print(table_of(workload, results[workload]))
+        runs = measure(workload, arguments.repeat)
+        results[workload] = {engine: best_of(runs[engine]) for engine in ENGINES}
+        console.print(table_of(workload, runs))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    console.print(*(missed(ratios(results)) or ["every target reached"]), sep="\n")
     broken = broken_promises(results)
     console.print(*(broken or ["every promise kept"]), sep="\n")
     if arguments.check and broken:
