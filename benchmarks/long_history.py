@@ -1,32 +1,16 @@
-"""A repository of 10,000 commits: what each of the small operations costs there.
-
-The history is made up rather than lived through: the repo info lists 10,000 snapshots, of which
-only the last few have files, and the pages of the ops log are there. Both engines get the same.
-"""
+"""A repository of 10,000 commits: what each of the small operations costs there."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import zarr
 
-import frazil
+from benchmarks.made_up_history import build_history
 from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO
-from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
-from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.metadata import encode_metadata
-from frazil.format.repo_info import RepoInfo, SnapshotInfos, decode_repo_info, encode_repo_info
-from frazil.format.schemas import SNAPSHOT_INFO
-from frazil.format.updates import NewCommit, Update
-from frazil.ids import SnapshotId
-from frazil.objectstore.local import LocalStore
 
 COMMITS = int(os.environ.get("BENCH_COMMITS", "10000"))
-PAGE = 1000  # entries of the ops log in one file, the default
 TIMES = 20
 CHUNKS = 4 * TIMES
 
@@ -34,71 +18,7 @@ CHUNKS = 4 * TIMES
 def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     """Not measured, and always by frazil."""
     del engine, stopwatch
-    repo = frazil.Repository.create(storage(frazil, root))
-    session = repo.writable_session("main")
-    zarr.create_array(session.store, name="a", shape=(CHUNKS,), chunks=(1,), dtype="i4")
-    session.commit("array")
-    store = LocalStore(root, fsync=False)
-    old = decode_repo_info(store.get(REPO_INFO).data)
-    ids, times = _ids(old), _times(old)
-    for stop in [*range(PAGE, COMMITS, PAGE), COMMITS]:
-        key = REPO_INFO if stop == COMMITS else OVERWRITTEN + _backup(stop)
-        store.delete([key])
-        store.put(key, encode_repo_info(_state_after(old, ids[:stop], times[:stop])))
-
-
-def _ids(old: RepoInfo) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
-    """The first snapshot, as many made up, and the last, oldest first: (COMMITS, 12)."""
-    rows = np.random.default_rng(0).integers(0, 256, (COMMITS, SnapshotId.size), np.uint8)
-    tip = old.branches["main"]
-    rows[0], rows[-1] = old.snapshots.ids[old.snapshots.parent(tip)], old.snapshots.ids[tip]
-    return rows
-
-
-def _times(old: RepoInfo) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """A second apart, up to now: (COMMITS,)."""
-    last = old.snapshots.flushed_at(old.branches["main"])
-    ago = np.arange(COMMITS - 1, -1, -1, dtype=np.int64) * 1_000_000
-    return (last - ago).astype(np.uint64)
-
-
-def _backup(stop: int) -> str:
-    return f"{stop:08}.of.the.benchmark"
-
-
-def _state_after(old: RepoInfo, ids: np.ndarray, times: np.ndarray) -> RepoInfo:
-    """The repo info when it listed these snapshots, each the parent of the next."""
-    count = len(ids)
-    order = np.lexsort(ids.T[::-1])
-    rows = np.empty(count, np.int64)
-    rows[order] = np.arange(count)
-    parents = np.append(-1, rows[:-1])
-    author = encode_metadata({"author": "A. Uthor"}).take(np.zeros(count, np.int64))
-    table = Table.build(
-        SNAPSHOT_INFO,
-        count,
-        id=StructColumn.of(ids[order]),
-        parent_offset=ScalarColumn.of(parents[order], "i4"),
-        flushed_at=ScalarColumn.of(times[order]),
-        message=StringColumn.from_list([f"commit number {at}" for at in order.tolist()]),
-        metadata=TableVectorColumn.of(author, np.arange(count + 1)),
-    )
-    updates = [
-        Update(
-            kind=NewCommit("main", SnapshotId(ids[at].tobytes())),
-            updated_at_us=int(times[at]) + 1,
-            backup_path=None if at == count - 1 else f"{at:08}.never.asked.for",
-        )
-        for at in range(count - 1, max(count - PAGE, 0) - 1, -1)
-    ]
-    older = (count - 1) // PAGE * PAGE if count > PAGE else None
-    return replace(
-        old,
-        snapshots=SnapshotInfos(table),
-        branches={"main": int(rows[-1])},
-        updates=updates,
-        before_updates=None if older is None else _backup(older),
-    )
+    build_history(root, COMMITS, CHUNKS)
 
 
 def look(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:

@@ -14,7 +14,6 @@ from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 GROUPS, ARRAYS = 50, int(os.environ.get("BENCH_ARRAYS", "5000"))
-WITH_ZARR = 1000  # arrays made one by one through zarr, which takes its time
 TIMES = 20
 
 
@@ -54,20 +53,6 @@ def create(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
         sync(put())
     with stopwatch(f"{ARRAYS} arrays committed"):
         session.commit("arrays")
-
-
-def create_with_zarr(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    repo = engine.Repository.create(storage(engine, root.with_name("zarr")))
-    session = repo.writable_session("main")
-    group = zarr.create_group(session.store)
-    with stopwatch(f"{WITH_ZARR} arrays made with zarr"):
-        for i in range(WITH_ZARR):
-            group.create_array(f"a{i:04}", shape=(100,), chunks=(10,), dtype="f4")
-    with stopwatch(f"{WITH_ZARR} arrays committed"):
-        session.commit("arrays")
-    group = zarr.open_group(repo.readonly_session("main").store, mode="r")
-    with stopwatch(f"members of a group of {WITH_ZARR}"):
-        assert len(group.members()) == WITH_ZARR
 
 
 def look(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
@@ -126,7 +111,6 @@ def _commit(repo: Any, i: int) -> None:
 
 STAGES = {
     "create": create,
-    "create_with_zarr": create_with_zarr,
     "look": look,
     "change": change,
 }

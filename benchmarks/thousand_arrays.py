@@ -1,0 +1,28 @@
+"""A thousand arrays in one group, made one by one through zarr: made, committed, listed."""
+
+from pathlib import Path
+from types import ModuleType
+
+import zarr
+
+from benchmarks.storages import storage
+from benchmarks.timing import Stopwatch
+
+COUNT = 1000
+
+
+def create(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.create(storage(engine, root))
+    session = repo.writable_session("main")
+    group = zarr.create_group(session.store)
+    with stopwatch(f"{COUNT} arrays made with zarr"):
+        for i in range(COUNT):
+            group.create_array(f"a{i:04}", shape=(100,), chunks=(10,), dtype="f4")
+    with stopwatch(f"{COUNT} arrays committed"):
+        session.commit("arrays")
+    group = zarr.open_group(repo.readonly_session("main").store, mode="r")
+    with stopwatch(f"members of a group of {COUNT}"):
+        assert len(group.members()) == COUNT
+
+
+STAGES = {"create": create}
