@@ -19,6 +19,7 @@ from frazil.maintenance import manifest_cells, relocate, rewrite_manifests
 from frazil.maintenance.pack import pack, plan_pack
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.maintenance.unpack import plan_unpack, unpack
+from frazil.maintenance.waves import waves
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
@@ -175,5 +176,9 @@ def test_jobs_hold_every_reference_of_their_cells_once(data: st.DataObject) -> N
     assert sorted(found) == sorted(chunks)
     assert cells == sorted(cells)
     assert len(written) == len(set(cells))
-    for wave in manifest_cells.waves(jobs, most):
+    done = list[manifest_cells.RewriteJob]()
+    for rows in waves([job.refs for job in jobs], most):
+        wave = jobs[rows]
         assert len(wave) == 1 or sum(job.refs for job in wave) <= most
+        done += wave
+    assert done == jobs

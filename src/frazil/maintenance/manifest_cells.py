@@ -91,20 +91,6 @@ def plan_jobs(
     return jobs
 
 
-def waves(jobs: Sequence[RewriteJob], most: int) -> Iterator[list[RewriteJob]]:
-    """Jobs that are done together: neighbours with at most so many references, or a single one."""
-    wave: list[RewriteJob] = []
-    held = 0
-    for job in jobs:
-        if wave and held + job.refs > most:
-            yield wave
-            wave, held = [], 0
-        wave.append(job)
-        held += job.refs
-    if wave:
-        yield wave
-
-
 def _first_wins(parts: list[ChunkRefs]) -> ChunkRefs:
     if len(parts) == 1:
         return parts[0]

@@ -14,7 +14,7 @@ be in one again, stays; and every other pack is larger than what is small: so pa
 nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.reachable import Progress
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
+from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.merge_base import with_notes
@@ -60,6 +61,12 @@ class PackPlan:
     @property
     def bytes(self) -> int:
         return self.chunks.bytes
+
+    @property
+    def pack_bytes(self) -> Ints:
+        """Of each pack."""
+        held = np.bincount(self.pack, weights=self.chunks.length, minlength=self.packs)
+        return held.astype(np.int64)
 
     def rows(self, pack: int) -> slice:
         return slice(*np.searchsorted(self.pack, [pack, pack + 1]).tolist())
@@ -129,23 +136,12 @@ def pack(
     """Commits on top of whatever the branch's tip is by then."""
     files = quiet_files(repository)
     names = [random_ids(0)]
-    for wave in pack_waves(plan):
-        names.append(write_packs(files, plan, wave))
+    for wave in waves(plan.pack_bytes, BYTES_AT_ONCE):
+        names.append(write_packs(files, plan, range(wave.start, wave.stop)))
         if progress is not None:
             progress("packing chunks", wave.stop, plan.packs)
     repository.store.sync()
     return commit_packs(repository, plan, np.concatenate(names), message, metadata)
-
-
-def pack_waves(plan: PackPlan, most: int = BYTES_AT_ONCE) -> Iterator[range]:
-    """Packs whose chunks are in memory together."""
-    ends = np.cumsum(np.bincount(plan.pack, weights=plan.chunks.length, minlength=plan.packs))
-    start = 0
-    while start < plan.packs:
-        before = float(ends[start - 1]) if start else 0.0
-        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
-        yield range(start, stop)
-        start = stop
 
 
 def write_packs(files: Files, plan: PackPlan, packs: range) -> Ids:

@@ -15,7 +15,8 @@ from frazil.format.manifest import Manifest
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.chunk_parts import Parts
-from frazil.maintenance.relocate import REFS_AT_ONCE, chosen_arrays, manifest_waves
+from frazil.maintenance.relocate import REFS_AT_ONCE, chosen_arrays
+from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 
 type Ints = npt.NDArray[np.int64]
@@ -79,10 +80,8 @@ def _load(
 ) -> Iterator[tuple[_Wanted, Manifest]]:
     """Each with its manifest; as many manifests at a time as fit into memory."""
     num_refs = {file.id: file.num_refs for file in snapshot.manifest_files}
-    start = 0
-    for wave in manifest_waves([each for _, _, each in wanted], num_refs, REFS_AT_ONCE):
-        some = list(dict.fromkeys(wave))
+    for rows in waves([num_refs.get(each, 0) for _, _, each in wanted], REFS_AT_ONCE):
+        some = list(dict.fromkeys(manifest for _, _, manifest in wanted[rows]))
         loaded = dict(zip(some, files.pool.map(files.fetch_manifest, some), strict=True))
-        for each in wanted[start : start + len(wave)]:
+        for each in wanted[rows]:
             yield each, loaded[each[2]]
-        start += len(wave)

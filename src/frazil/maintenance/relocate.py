@@ -19,6 +19,7 @@ from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node, S
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Relocation
 from frazil.maintenance.quiet_files import quietened
+from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.changes import ChangeSet
@@ -63,22 +64,6 @@ def chosen_arrays(
         node = snapshot.nodes.node(row)
         if node.array is not None and node.array.manifests:
             yield node, node.array
-
-
-def manifest_waves(
-    wanted: Sequence[ManifestId], num_refs: Mapping[ManifestId, int], most: int
-) -> Iterator[list[ManifestId]]:
-    """Neighbours that fit into memory together."""
-    wave, held = list[ManifestId](), 0
-    for each in wanted:
-        count = num_refs.get(each, 0)
-        if wave and held + count > most:
-            yield wave
-            wave, held = [], 0
-        wave.append(each)
-        held += count
-    if wave:
-        yield wave
 
 
 def relocate(
@@ -128,7 +113,8 @@ def write_manifests(
         return None if new is None else files.put_manifest(new)
 
     done: dict[ManifestId, ManifestFile | None] = {}
-    for wave in manifest_waves(wanted, num_refs, REFS_AT_ONCE):
+    for rows in waves([num_refs.get(each, 0) for each in wanted], REFS_AT_ONCE):
+        wave = wanted[rows]
         done.update(zip(wave, files.pool.map(store, wave), strict=True))
     return done
 

@@ -24,9 +24,10 @@ from frazil.format.config import ManifestConfig, ManifestSplittingConfig, Reposi
 from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs, waves
+from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.reachable import Progress
+from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.repository import Repository
@@ -115,8 +116,8 @@ def rewrite_manifests(
     """Raises ConflictError if the branch is no longer where it was when this was planned."""
     files = quiet_files(repository)
     written: list[Rewritten] = []
-    for wave in waves(plan.jobs, REFS_AT_ONCE):
-        written += write_jobs(files, wave)
+    for rows in waves([job.refs for job in plan.jobs], REFS_AT_ONCE):
+        written += write_jobs(files, plan.jobs[rows])
         if progress is not None:
             progress("rewriting manifests", len(written), len(plan.jobs))
     return commit_rewritten(repository, plan, written, message, metadata)

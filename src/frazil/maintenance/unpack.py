@@ -4,7 +4,7 @@ For stores and tools that want one object a chunk. The packs stay until no snaps
 more and garbage is collected. What is a pack shows in the references: some lead into its middle.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ from frazil.maintenance.pack import BYTES_AT_ONCE
 from frazil.maintenance.part_scan import scan_parts
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.reachable import Progress
-from frazil.maintenance.relocate import RelocationRequest, relocate
+from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
+from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.merge_base import with_notes
@@ -35,6 +36,7 @@ class UnpackPlan:
     packs: int
     references: int
     untouched: frozenset[ManifestId]  # manifests that refer to none of them
+    manifests: tuple[ManifestId, ...]  # those that do
 
     @property
     def bytes(self) -> int:
@@ -63,6 +65,7 @@ def plan_unpack(
     packs = IdSet.of(scan.parts.chunk_id[scan.parts.offset > 0])
     chosen = packs.contains(scan.parts.chunk_id) & (scan.parts.length > 0)
     parts = scan.parts.take(np.flatnonzero(chosen))
+    touched = scan.manifests_with(chosen)
     return UnpackPlan(
         branch=branch,
         snapshot=session.snapshot_id,
@@ -70,7 +73,8 @@ def plan_unpack(
         chunks=parts.distinct(),
         packs=len(packs),
         references=len(parts),
-        untouched=frozenset(scan.manifests) - scan.manifests_with(chosen),
+        untouched=frozenset(scan.manifests) - touched,
+        manifests=tuple(each for each in scan.manifests if each in touched),
     )
 
 
@@ -85,21 +89,47 @@ def unpack(
     """Commits on top of whatever the branch's tip is by then."""
     files = quiet_files(repository)
     names = random_ids(len(plan.chunks))
-    for rows in _waves(plan.chunks):
-        _write(files, plan.chunks.take(rows), names[rows])
+    for rows in waves(plan.chunks.length, BYTES_AT_ONCE):
+        write_chunks(files, plan.chunks.take(rows), names[rows])
         if progress is not None:
             progress("unpacking chunks", rows.stop, len(plan.chunks))
     repository.store.sync()
+    return commit_unpacked(repository, plan, names, message, metadata)
+
+
+def write_chunks(files: Files, chunks: Parts, names: Ids) -> None:
+    """All of them at once, under these names; on an executor call the store's `sync` then."""
+    data = files.chunks.fetch_many(chunks.chunk_id, chunks.offset, chunks.length)
+
+    def put(row: int) -> None:
+        files.store.put(chunk_key(ChunkId(names[row].tobytes())), data[row])
+
+    files.pool.map(put, range(len(names)))
+
+
+def commit_unpacked(
+    repository: Repository,
+    plan: UnpackPlan,
+    names: Ids,
+    message: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    written: NewManifests | None = None,
+) -> UnpackResult:
+    """One snapshot with references to objects of these names; nothing if there are none.
+
+    `written` are manifests of the plan that others have written with `alone`.
+    """
     done = None
-    if len(names):
+    if len(plan.chunks):
         request = RelocationRequest(
             branch=plan.branch,
             paths=plan.paths,
             message=message or f"Unpack {len(plan.chunks)} chunks of {plan.packs} objects",
             metadata=with_notes(require_json(metadata or {}), {"unpacked": len(plan.chunks)}),
         )
-        moved = Relocation.of(plan.chunks, names, np.zeros(len(names), dtype=np.uint64))
-        done = relocate(repository, request, moved, dict.fromkeys(plan.untouched))
+        known = dict.fromkeys(plan.untouched) | dict(written or {})
+        done = relocate(repository, request, alone(plan, names), known)
     return UnpackResult(
         snapshot=None if done is None else done.snapshot,
         chunks=len(plan.chunks),
@@ -110,20 +140,6 @@ def unpack(
     )
 
 
-def _waves(chunks: Parts, most: int = BYTES_AT_ONCE) -> Iterator[slice]:
-    ends = np.cumsum(chunks.length, dtype=np.uint64)
-    start = 0
-    while start < len(chunks):
-        before = int(ends[start - 1]) if start else 0
-        stop = int(np.searchsorted(ends, np.uint64(before + most), side="right"))
-        yield slice(start, max(start + 1, stop))
-        start = max(start + 1, stop)
-
-
-def _write(files: Files, chunks: Parts, names: Ids) -> None:
-    data = files.chunks.fetch_many(chunks.chunk_id, chunks.offset, chunks.length)
-
-    def put(row: int) -> None:
-        files.store.put(chunk_key(ChunkId(names[row].tobytes())), data[row])
-
-    files.pool.map(put, range(len(names)))
+def alone(plan: UnpackPlan, names: Ids) -> Relocation:
+    """Where the chunks are, each at the beginning of an object of its own."""
+    return Relocation.of(plan.chunks, names, np.zeros(len(names), dtype=np.uint64))

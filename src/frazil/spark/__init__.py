@@ -11,11 +11,13 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.maintenance.garbage import GarbageResult, garbage_collect
     from frazil.spark.maintenance.migrate import MigrateResult, migrate
     from frazil.spark.maintenance.pack import PackResult, pack
+    from frazil.spark.maintenance.purge import PurgeResult, purge_messages, purge_path
     from frazil.spark.maintenance.rewrite_manifests import (
         RewriteManifestsResult,
         rewrite_manifests,
     )
     from frazil.spark.maintenance.stats import StatsResult, stats
+    from frazil.spark.maintenance.unpack import UnpackResult, unpack
     from frazil.spark.maintenance.verify import VerifyResult, verify
     from frazil.spark.pipelines.blocks_plan import Block, Output
     from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
@@ -45,12 +47,14 @@ __all__ = [
     "MigrateResult",
     "Output",
     "PackResult",
+    "PurgeResult",
     "ReadPlan",
     "RechunkResult",
     "ReduceResult",
     "RewriteManifestsResult",
     "SqlPlan",
     "StatsResult",
+    "UnpackResult",
     "VerifyResult",
     "WriteResult",
     "clone",
@@ -65,6 +69,8 @@ __all__ = [
     "pack",
     "plan_read",
     "plan_sql",
+    "purge_messages",
+    "purge_path",
     "read",
     "read_chunks",
     "read_stream",
@@ -76,6 +82,7 @@ __all__ = [
     "session",
     "sql",
     "stats",
+    "unpack",
     "verify",
     "write",
 ]

@@ -16,8 +16,11 @@ from frazil.maintenance.pack import pack as pack_here
 from frazil.maintenance.pack import plan_pack
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.maintenance.rewrite_manifests import rewrite_manifests as rewrite_here
+from frazil.maintenance.unpack import plan_unpack
+from frazil.maintenance.unpack import unpack as unpack_here
 from frazil.spark.maintenance.pack import pack
 from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests
+from frazil.spark.maintenance.unpack import unpack
 from tests.spark.repositories import make_weather, temperature
 from tests.unit.maintenance.contents import contents_of
 
@@ -108,6 +111,35 @@ def test_chunks_are_packed_as_they_are_locally(
     assert {row["object"] for row in rows} <= {each.name for each in (there / "chunks").iterdir()}
     require_temperature(there)
     again = pack(spark, str(there), **SIZES)  # type: ignore[arg-type]  # sizes only
+    assert (again.snapshot, again.packs, again.written.count()) == (None, 0, 0)
+
+
+@pytest.mark.spark_matrix
+def test_chunks_are_unpacked_as_they_are_locally(
+    spark: SparkSession, twins: tuple[Path, Path]
+) -> None:
+    here, there = twins
+    for path in twins:
+        opened(path).pack(branch="main", **SIZES)  # type: ignore[arg-type]  # sizes only
+    before = contents_of(opened(there).engine)
+    objects = {each.name for each in (there / "chunks").iterdir()}
+    engine = opened(here).engine
+    local = unpack_here(engine, plan_unpack(engine, "main"))
+    done = unpack(spark, str(there), "apart", metadata={"a": 1})
+    numbers = (done.chunks, done.packs, done.bytes, done.references, done.manifests)
+    assert numbers == (
+        local.chunks, local.packs, local.bytes, local.references, local.manifests
+    )  # fmt: skip
+    assert done.chunks > done.packs > 2
+    assert contents_of(opened(there).engine) == before
+    rows = done.written.collect()
+    new = {each.name for each in (there / "chunks").iterdir()} - objects
+    assert {row["object"] for row in rows} == new
+    assert len(new) == done.chunks
+    assert {row["pack"] for row in rows} <= objects
+    assert sum(row["bytes"] for row in rows) == done.bytes
+    require_temperature(there)
+    again = unpack(spark, str(there))
     assert (again.snapshot, again.packs, again.written.count()) == (None, 0, 0)
 
 

@@ -299,8 +299,8 @@ def test_chunks_are_packed_piece_by_piece(
 ) -> None:
     before = contents_of(repository)
     plan = planned(repository)
-    monkeypatch.setattr("frazil.maintenance.pack.pack_waves.__defaults__", (1500,))
-    monkeypatch.setattr("frazil.maintenance.unpack._waves.__defaults__", (150,))
+    monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 1500)
+    monkeypatch.setattr("frazil.maintenance.unpack.BYTES_AT_ONCE", 150)
     told = list[tuple[str, int, int]]()
     pack(repository, plan, progress=lambda *each: told.append(each))
     assert contents_of(repository) == before

@@ -1,8 +1,7 @@
 """What the chunks of purged arrays are in: manifests, chunk objects, files outside."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import batched
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,13 @@ from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.history import Traces, stored_ids
+from frazil.maintenance.purge.history import Ids, Traces, stored_ids
 from frazil.maintenance.purge.remaining import SHOWN, Remaining
+from frazil.maintenance.scatter import Scatter
+from frazil.objectstore.protocol import ObjectStore
 
 _AT_ONCE = 8  # manifests in memory
+_READING = "reading manifests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,19 +32,16 @@ class Contents:
     remaining: tuple[Remaining, ...]
 
 
-def find_contents(files: Files, traces: Traces) -> Contents:
+def find_contents(store: ObjectStore, traces: Traces, scatter: Scatter) -> Contents:
     """Reads all manifests if the arrays have chunks in the repository."""
     used, kept = traces.manifests.done(), traces.kept_manifests.done()
-    found = _Found(traces.removed.keys(), traces.gone)
-    shared: list[ManifestId] = []
-    for manifest in _manifests(files, used):
-        is_kept = bool(kept.contains(_ids([manifest.id]))[0])
-        found.take(manifest)
-        if is_kept and not found.gone.isdisjoint(manifest.arrays):
-            shared.append(manifest.id)
+    found = Found(frozenset(traces.removed), frozenset(traces.gone))
+    for part in scatter.run(ReadUsed(used.ids(), kept, found.nothing()), len(used), _READING):
+        found.add(part)
+    shared = tuple(found.manifests)
     only = used.ids()[~kept.contains(used.ids())]
-    orphans = list(_orphans(files, found, IdSet.union([used, kept]))) if traces.removed else []
-    doomed, others = _not_kept(files, found, kept)
+    orphans = _orphans(store, found, IdSet.union([used, kept]), scatter) if traces.removed else []
+    doomed, others = _not_kept(found, kept, scatter)
     inside = found.parts_in(IdSet.of(others.chunk_id))
     is_shared = overlapping(inside, others)
     blanked = inside.take(np.flatnonzero(~is_shared))
@@ -52,7 +51,7 @@ def find_contents(files: Files, traces: Traces) -> Contents:
         remaining.append(Remaining("shared-chunks", "chunks/", text))
     return Contents(
         manifests=IdSet.of(np.concatenate([only, _ids(orphans)])),
-        shared_manifests=tuple(shared),
+        shared_manifests=shared,
         chunks=doomed,
         chunk_bytes=found.parts_in(doomed).bytes + blanked.bytes,
         blanked=blanked,
@@ -61,13 +60,17 @@ def find_contents(files: Files, traces: Traces) -> Contents:
 
 
 @dataclass(slots=True)
-class _Found:
-    """References of removed arrays."""
+class Found:
+    """References of removed arrays, in the manifests looked at so far."""
 
-    removed: Iterable[NodeId]
-    gone: set[NodeId]
+    removed: frozenset[NodeId]
+    gone: frozenset[NodeId]
     parts: list[Parts] = field(default_factory=list)
     locations: set[str] = field(default_factory=set)
+    manifests: list[ManifestId] = field(default_factory=list)  # those that were looked for
+
+    def nothing(self) -> "Found":
+        return Found(self.removed, self.gone)
 
     def take(self, manifest: Manifest) -> None:
         for node_id, refs in manifest.arrays.items():
@@ -77,6 +80,11 @@ class _Found:
     def _take(self, refs: ChunkRefs) -> None:
         self.parts.append(Parts.native(refs))
         self.locations |= {text for text in refs.location.pruned().strings.to_texts() if text}
+
+    def add(self, later: "Found") -> None:
+        self.parts += later.parts
+        self.locations |= later.locations
+        self.manifests += later.manifests
 
     def chunk_ids(self) -> IdSet:
         return IdSet.of(Parts.concat(self.parts).chunk_id)
@@ -107,35 +115,86 @@ def overlapping(parts: Parts, others: Parts) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _not_kept(files: Files, found: _Found, kept: IdSet) -> tuple[IdSet, Parts]:
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadUsed:
+    """Manifests of removed arrays; those looked for are the ones that other arrays keep."""
+
+    ids: Ids
+    kept: IdSet
+    wanted: Found
+
+    def __call__(self, files: Files, rows: range) -> Found:
+        found = self.wanted.nothing()
+        for manifest in _manifests(files, self.ids, rows):
+            is_kept = bool(self.kept.contains(_ids([manifest.id]))[0])
+            found.take(manifest)
+            if is_kept and not found.gone.isdisjoint(manifest.arrays):
+                found.manifests.append(manifest.id)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadOthers:
+    """What arrays that stay use of some chunk objects."""
+
+    ids: Ids
+    chunks: IdSet
+    gone: frozenset[NodeId]
+
+    def __call__(self, files: Files, rows: range) -> Parts:
+        others: list[Parts] = []
+        for manifest in _manifests(files, self.ids, rows):
+            for node_id, refs in manifest.arrays.items():
+                if node_id not in self.gone:
+                    parts = Parts.native(refs)
+                    others.append(parts.take(np.flatnonzero(self.chunks.contains(parts.chunk_id))))
+        return Parts.concat(others).distinct()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadOrphans:
+    """Manifests that no snapshot uses; those looked for are of arrays that are gone."""
+
+    ids: Ids
+    wanted: Found
+
+    def __call__(self, files: Files, rows: range) -> Found:
+        found = self.wanted.nothing()
+        for manifest in _manifests(files, self.ids, rows):
+            if manifest.arrays and manifest.arrays.keys() <= found.gone:
+                found.take(manifest)
+                found.manifests.append(manifest.id)
+        return found
+
+
+def _not_kept(found: Found, kept: IdSet, scatter: Scatter) -> tuple[IdSet, Parts]:
     """Chunk objects that no other array uses, and what others use of the rest, each part once."""
     wanted = found.chunk_ids()
-    others: list[Parts] = []
-    for manifest in _manifests(files, kept) if len(wanted) else ():
-        for node_id, refs in manifest.arrays.items():
-            if node_id not in found.gone:
-                parts = Parts.native(refs)
-                others.append(parts.take(np.flatnonzero(wanted.contains(parts.chunk_id))))
-    used = Parts.concat(others).distinct()
+    count = len(kept) if len(wanted) else 0
+    parts = list(scatter.run(ReadOthers(kept.ids(), wanted, found.gone), count, _READING))
+    used = Parts.concat(parts).distinct()
     ids = wanted.ids()
     return IdSet.of(ids[~IdSet.of(used.chunk_id).contains(ids)]), used
 
 
-def _orphans(files: Files, found: _Found, known: IdSet) -> Iterator[ManifestId]:
-    """Manifests that no snapshot uses, of arrays that are removed."""
-    stored = stored_ids(files, FileKind.MANIFEST)
-    for manifest in _manifests(files, IdSet.of(stored[~known.contains(stored)])):
-        if manifest.arrays and manifest.arrays.keys() <= found.gone:
-            found.take(manifest)
-            yield manifest.id
+def _orphans(store: ObjectStore, found: Found, known: IdSet, scatter: Scatter) -> list[ManifestId]:
+    """Manifests that no snapshot uses, of arrays that are gone."""
+    stored = stored_ids(store, FileKind.MANIFEST)
+    orphans = stored[~known.contains(stored)]
+    names: list[ManifestId] = []
+    wanted = found.nothing()
+    for part in scatter.run(ReadOrphans(orphans, wanted), len(orphans), _READING):
+        found.add(part)
+        names += part.manifests
+    return names
 
 
-def _manifests(files: Files, ids: IdSet) -> Iterator[Manifest]:
-    wanted = [ManifestId(raw.tobytes()) for raw in ids.ids()]
-    for some in batched(wanted, _AT_ONCE):
-        yield from files.pool.map(files.fetch_manifest, some)
+def _manifests(files: Files, ids: Ids, rows: range) -> Iterator[Manifest]:
+    wanted = [ManifestId(raw.tobytes()) for raw in ids[rows.start : rows.stop]]
+    for start in range(0, len(wanted), _AT_ONCE):
+        yield from files.pool.map(files.fetch_manifest, wanted[start : start + _AT_ONCE])
 
 
-def _ids(manifests: Sequence[ManifestId]) -> npt.NDArray[np.uint8]:
+def _ids(manifests: Iterable[ManifestId]) -> Ids:
     raw = b"".join(each.raw for each in manifests)
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, ManifestId.size)

@@ -1,8 +1,7 @@
 """All snapshots that are stored, whoever lists them, and what a path has left in them. Reading."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import batched
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +17,27 @@ from frazil.maintenance.purge.remaining import (
     mentions_by_snapshot,
 )
 from frazil.maintenance.purge.scrub import without_path
+from frazil.maintenance.scatter import Scatter
+from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 
-_AT_ONCE = 64
+type Ids = npt.NDArray[np.uint8]  # (n, 12)
 
 
-def stored_ids(files: Files, kind: FileKind) -> npt.NDArray[np.uint8]:
-    """(n, 12), in ascending order."""
-    return IdSet.of(list_files(StoredInventory(files.store), kind).ids).ids()
+def stored_ids(store: ObjectStore, kind: FileKind) -> Ids:
+    """In ascending order."""
+    return IdSet.of(list_files(StoredInventory(store), kind).ids).ids()
 
 
-def stored_snapshots(files: Files) -> Iterator[Snapshot]:
-    """Also those that no branch leads to; some are in memory at a time."""
-    ids = [SnapshotId(raw.tobytes()) for raw in stored_ids(files, FileKind.SNAPSHOT)]
-    for some in batched(ids, _AT_ONCE):
-        yield from files.pool.map(files.fetch_snapshot, some)
+def snapshot_ids(ids: Ids, rows: range) -> list[SnapshotId]:
+    return [SnapshotId(raw.tobytes()) for raw in ids[rows.start : rows.stop]]
+
+
+def snapshots_of(files: Files, ids: Ids, rows: range) -> Iterator[Snapshot]:
+    """As many in memory at a time as there are threads that read."""
+    for start in range(rows.start, rows.stop, files.pool.width):
+        some = range(start, min(start + files.pool.width, rows.stop))
+        yield from files.pool.map(files.fetch_snapshot, snapshot_ids(ids, some))
 
 
 @dataclass(slots=True)
@@ -68,15 +73,15 @@ class Traces:
         self.mentions += mentions_by_snapshot(snapshot, texts)
         self.mentioned_by |= mentions_by_nodes(after, [*texts, json_text(self.path)])
 
-    def look_for_moved(self, snapshot: Snapshot) -> None:
-        """Once all are known that are removed: which of them are elsewhere too."""
-        raw = b"".join(each.raw for each in self.removed)
-        wanted = np.frombuffer(raw, dtype=np.uint64)
-        ids = np.ascontiguousarray(snapshot.nodes.table.struct("id").values)
-        for row in np.flatnonzero(np.isin(ids.view(np.uint64).reshape(-1), wanted)).tolist():
-            place = snapshot.nodes.path_text(row)
-            if place != self.path.text and not place.startswith(self.path.descendant_prefix):
-                self.kept_nodes[NodeId(ids[row].tobytes())] = place
+    def add(self, later: "Traces") -> None:
+        """What was found in snapshots that come after these."""
+        self.snapshots += later.snapshots
+        self.removed |= later.removed
+        self.manifests.add_set(later.manifests.done())
+        self.kept_manifests.add_set(later.kept_manifests.done())
+        self.kept_nodes |= later.kept_nodes
+        self.mentions += later.mentions
+        self.mentioned_by |= later.mentioned_by
 
 
 def json_text(path: NodePath) -> str:
@@ -84,11 +89,45 @@ def json_text(path: NodePath) -> str:
     return f'"{path.text[1:]}"'
 
 
-def find_traces(files: Files, path: NodePath) -> Traces:
+def find_traces(store: ObjectStore, path: NodePath, scatter: Scatter) -> Traces:
     traces = Traces(path)
-    for snapshot in stored_snapshots(files):
-        traces.look_at(snapshot)
+    ids = stored_ids(store, FileKind.SNAPSHOT)
+    for part in scatter.run(LookForPath(ids, path), len(ids), "reading snapshots"):
+        traces.add(part)
     if traces.removed:
-        for snapshot in stored_snapshots(files):
-            traces.look_for_moved(snapshot)
+        look = LookForMoved(ids, path, tuple(traces.removed))
+        for found in scatter.run(look, len(ids), "reading snapshots again"):
+            traces.kept_nodes |= found
     return traces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookForPath:
+    ids: Ids  # of the snapshots
+    path: NodePath
+
+    def __call__(self, files: Files, rows: range) -> Traces:
+        traces = Traces(self.path)
+        for snapshot in snapshots_of(files, self.ids, rows):
+            traces.look_at(snapshot)
+        return traces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LookForMoved:
+    """Once all are known that are removed: which of them are elsewhere too, and where."""
+
+    ids: Ids  # of the snapshots
+    path: NodePath
+    removed: Sequence[NodeId]
+
+    def __call__(self, files: Files, rows: range) -> dict[NodeId, str]:
+        found: dict[NodeId, str] = {}
+        wanted = np.frombuffer(b"".join(each.raw for each in self.removed), dtype=np.uint64)
+        for snapshot in snapshots_of(files, self.ids, rows):
+            ids = np.ascontiguousarray(snapshot.nodes.table.struct("id").values)
+            for row in np.flatnonzero(np.isin(ids.view(np.uint64).reshape(-1), wanted)).tolist():
+                place = snapshot.nodes.path_text(row)
+                if place != self.path.text and not place.startswith(self.path.descendant_prefix):
+                    found[NodeId(ids[row].tobytes())] = place
+        return found

@@ -4,7 +4,7 @@ Snapshots keep their ids. In version 2 the ops log calls it a run of garbage col
 kinds of updates that the format has, that is the one for lists of snapshots being put in order.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.assets.files import Files, naming
@@ -12,9 +12,11 @@ from frazil.assets.layout import OVERWRITTEN, REPO_INFO
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.snapshot import Snapshot
 from frazil.format.updates import GCRan, UpdateKind
 from frazil.ids import SnapshotId
-from frazil.maintenance.purge.history import stored_snapshots
+from frazil.maintenance.inventory import FileKind
+from frazil.maintenance.purge.history import Ids, snapshots_of, stored_ids
 from frazil.maintenance.purge.remaining import (
     ELSEWHERE,
     Remaining,
@@ -24,6 +26,7 @@ from frazil.maintenance.purge.remaining import (
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.scatter import Here, Scatter
 from frazil.repo.repository import Repository
 
 REPLACEMENT = "(redacted)"
@@ -51,38 +54,43 @@ def plan_purge_messages(
     *,
     replacement: str = REPLACEMENT,
     with_metadata: bool = False,
+    scatter: Scatter | None = None,
 ) -> MessagePurgePlan:
-    """Reads every snapshot and every backup. Raises SnapshotNotFoundError."""
+    """Reads every snapshot and every backup. Raises SnapshotNotFoundError.
+
+    `scatter` does it elsewhere; by default it is done here.
+    """
     require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
+    scatter = scatter or Here(files)
+    ids = stored_ids(repository.store, FileKind.SNAPSHOT)
     said: dict[SnapshotId, tuple[str, dict[str, Json]]] = {}
-    changed, old, others = [], list[str](), []
-    for snapshot in stored_snapshots(files):
-        if snapshot.id in commits:
-            new = redacted(snapshot, replacement, with_metadata=with_metadata)
-            said[snapshot.id] = new
-            if new != (snapshot.message, snapshot.metadata):
-                changed.append(snapshot.id)
-                old.append(snapshot.message)
-        else:
-            others.append(replace(snapshot, manifest_files=(), nodes=snapshot.nodes.empty()))
-    for missing in set(commits) - said.keys():
-        raise SnapshotNotFoundError(f"snapshot id not found `{missing}`")
-    texts = [text for text in old if text and text != replacement]
+    changed, old = [], list[str]()
+    for snapshot in _stored(files, ids, commits):
+        said[snapshot.id] = redacted(snapshot, replacement, with_metadata=with_metadata)
+        if said[snapshot.id] != (snapshot.message, snapshot.metadata):
+            changed.append(snapshot.id)
+            old.append(snapshot.message)
+    texts = tuple(text for text in old if text and text != replacement)
     if any(text in replacement for text in texts):
         raise InvalidInputError("the replacement has the message in it")
-    mentions = [each for other in others for each in mentions_by_snapshot(other, texts)]
+    look = FindMentions(ids, texts, frozenset(commits)) if texts else None
+    found = scatter.run(look, len(ids), "reading snapshots") if look is not None else ()
+    mentions = [each for part in found for each in part]
     mentions += mentions_by_repository(info, texts)
+    backups = RedactBackups(_backups(repository), said, write=False)
     return MessagePurgePlan(
         said=said,
         snapshots=tuple(changed),
         listed=repository.spec_version > 1 and info_with(info, said) is not None,
-        backups=tuple(_changed_backups(files, said)),
+        backups=tuple(_keys(scatter, backups, "reading backups")),
         remaining=(*mentions, *put_aside(files), ELSEWHERE) if changed else tuple(mentions),
     )
 
 
-def purge_messages(repository: Repository, plan: MessagePurgePlan) -> None:
+def purge_messages(
+    repository: Repository, plan: MessagePurgePlan, scatter: Scatter | None = None
+) -> None:
     repository.writable_session("main")  # raises if nothing may be written
     files = repository.files  # what it remembers must be what is stored now
     quiet = quiet_files(repository)
@@ -99,19 +107,62 @@ def purge_messages(repository: Repository, plan: MessagePurgePlan) -> None:
     if plan.listed:
         repository.entry.update(redact, doing="purging messages")
     # Only now: that update has kept a copy of what it replaced.
-    for key, data in _changed_backups(quiet, plan.said).items():
-        files.store.put(key, data)
+    backups = RedactBackups(_backups(repository), plan.said, write=True)
+    _keys(scatter or Here(quiet), backups, "writing backups")
     files.store.sync()
 
 
-def _changed_backups(files: Files, said: Said) -> dict[str, bytes]:
-    """By key, the backups in which something must be changed, as they are to be."""
-    keys = [each.key for each in files.store.list(OVERWRITTEN + REPO_INFO + ".")]
+@dataclass(frozen=True, slots=True, eq=False)
+class FindMentions:
+    """What other commits say that has the texts in it."""
 
-    def change(key: str) -> bytes | None:
+    ids: Ids
+    texts: tuple[str, ...]
+    commits: frozenset[SnapshotId]  # not asked
+
+    def __call__(self, files: Files, rows: range) -> list[Remaining]:
+        return [
+            each
+            for snapshot in snapshots_of(files, self.ids, rows)
+            if snapshot.id not in self.commits
+            for each in mentions_by_snapshot(snapshot, self.texts)
+        ]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RedactBackups:
+    """Keys of the backups in which something must be changed; or it is, if they are written."""
+
+    keys: tuple[str, ...]
+    said: Said
+    write: bool
+
+    def __call__(self, files: Files, rows: range) -> list[str]:
+        keys = self.keys[rows.start : rows.stop]
+        changed = files.pool.map(lambda key: self._redact(files, key), keys)
+        files.store.sync()
+        return [key for key, is_changed in zip(keys, changed, strict=True) if is_changed]
+
+    def _redact(self, files: Files, key: str) -> bool:
         with naming(key):
-            info = info_with(decode_repo_info(files.store.get(key).data), said)
-        return None if info is None else encode_repo_info(info)
+            info = info_with(decode_repo_info(files.store.get(key).data), self.said)
+        if info is not None and self.write:
+            files.store.put(key, encode_repo_info(info))
+        return info is not None
 
-    found = zip(keys, files.pool.map(change, keys), strict=True)
-    return {key: data for key, data in found if data is not None}
+
+def _stored(files: Files, ids: Ids, commits: Sequence[SnapshotId]) -> Iterator[Snapshot]:
+    """Raises SnapshotNotFoundError for the first that is not there."""
+    there = {raw.tobytes() for raw in ids}
+    for commit in dict.fromkeys(commits):
+        if commit.raw not in there:
+            raise SnapshotNotFoundError(f"snapshot id not found `{commit}`")
+        yield files.fetch_snapshot(commit)
+
+
+def _backups(repository: Repository) -> tuple[str, ...]:
+    return tuple(each.key for each in repository.store.list(OVERWRITTEN + REPO_INFO + "."))
+
+
+def _keys(scatter: Scatter, work: RedactBackups, doing: str) -> list[str]:
+    return [key for part in scatter.run(work, len(work.keys), doing) for key in part]

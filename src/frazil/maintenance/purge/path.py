@@ -8,24 +8,28 @@ The commit on top makes sessions that began before notice: they have to rebase, 
 the path. A purge that was interrupted is finished by another one, and by collecting garbage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import batched
 
 import numpy as np
-import numpy.typing as npt
 
-from frazil.assets.files import Files
-from frazil.assets.layout import chunk_key, manifest_key
+from frazil.assets.layout import manifest_key
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestFile, Node
-from frazil.format.txlog import TransactionLog
-from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
-from frazil.maintenance.chunk_parts import Parts, id_keys
+from frazil.format.snapshot import Node
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.maintenance.chunk_parts import Parts
 from frazil.maintenance.inventory import FileKind, keys_of
 from frazil.maintenance.purge.contents import find_contents
-from frazil.maintenance.purge.history import Traces, find_traces, stored_ids
+from frazil.maintenance.purge.history import Ids, Traces, find_traces, stored_ids
+from frazil.maintenance.purge.overwriting import (
+    Blank,
+    Delete,
+    FindLogs,
+    WriteLogs,
+    WriteManifests,
+    WriteSnapshots,
+)
 from frazil.maintenance.purge.remaining import (
     ELSEWHERE,
     SHOWN,
@@ -34,14 +38,13 @@ from frazil.maintenance.purge.remaining import (
     put_aside,
     tags_at,
 )
-from frazil.maintenance.purge.scrub import with_manifests, without_nodes, without_path
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.scatter import Here, Scatter
 from frazil.paths import ROOT, NodePath
 from frazil.repo.changes import ChangeSet
 from frazil.repo.merge_base import with_notes
 from frazil.repo.repository import Repository
 
-_AT_ONCE = 64
 _ROUNDS = 5
 
 
@@ -54,8 +57,8 @@ class PathPurgePlan:
     nodes: tuple[Node, ...]  # one version of each that is removed
     gone: frozenset[NodeId]  # those of them that are in no snapshot afterwards
     shared_manifests: tuple[ManifestId, ...]  # written anew, without what is gone
-    manifests: npt.NDArray[np.uint8]  # (n, 12), deleted
-    chunks: npt.NDArray[np.uint8]  # (n, 12), deleted
+    manifests: Ids  # deleted
+    chunks: Ids  # deleted
     blanked: Parts  # of chunk objects that other arrays use too
     chunk_bytes: int  # deleted and blanked
     remaining: tuple[Remaining, ...]
@@ -70,14 +73,19 @@ class PathPurged:
     commits: dict[str, SnapshotId]  # by branch
 
 
-def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
-    """Reads every snapshot and every transaction log, and if need be every manifest."""
+def plan_purge_path(
+    repository: Repository, path: NodePath, scatter: Scatter | None = None
+) -> PathPurgePlan:
+    """Reads every snapshot and every transaction log, and if need be every manifest.
+
+    `scatter` does it elsewhere; by default it is done here.
+    """
     if path == ROOT:
         raise InvalidInputError("the root cannot be purged: delete the repository")
     require_current(repository)
-    files, info = quiet_files(repository), repository.repo_info()
-    traces = find_traces(files, path)
-    contents = find_contents(files, traces)
+    info, scatter = repository.repo_info(), scatter or Here(quiet_files(repository))
+    traces = find_traces(repository.store, path, scatter)
+    contents = find_contents(repository.store, traces, scatter)
     branches = sorted(
         name for name, row in info.branches.items() if info.snapshots.id(row) in traces.snapshots
     )
@@ -92,10 +100,11 @@ def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
         ),
         *contents.remaining,
     ]
+    aside = put_aside(repository.files) if traces.snapshots else ()
     return PathPurgePlan(
         path=path,
         snapshots=tuple(traces.snapshots),
-        logs=tuple(log.id for log in _changed_logs(files, traces.gone, path)),
+        logs=_run(scatter, _logs(repository, path, traces.gone), "reading transaction logs"),
         branches=tuple(branches),
         nodes=tuple(sorted(traces.removed.values(), key=lambda node: node.path)),
         gone=frozenset(traces.gone),
@@ -104,13 +113,16 @@ def plan_purge_path(repository: Repository, path: NodePath) -> PathPurgePlan:
         chunks=contents.chunks.ids(),
         blanked=contents.blanked,
         chunk_bytes=contents.chunk_bytes,
-        remaining=(*mentions, *put_aside(files), ELSEWHERE)
-        if traces.snapshots
-        else tuple(mentions),
+        remaining=(*mentions, *aside, *((ELSEWHERE,) if traces.snapshots else ())),
     )
 
 
-def purge_path(repository: Repository, plan: PathPurgePlan, message: str = "Purge") -> PathPurged:
+def purge_path(
+    repository: Repository,
+    plan: PathPurgePlan,
+    message: str = "Purge",
+    scatter: Scatter | None = None,
+) -> PathPurged:
     """Until no snapshot has the path any more.
 
     Raises ConflictError if others go on committing it.
@@ -118,89 +130,74 @@ def purge_path(repository: Repository, plan: PathPurgePlan, message: str = "Purg
     if plan.path.text in message:
         raise InvalidInputError("the message of the commit names what is purged")
     repository.writable_session("main")  # raises if nothing may be written
+    scatter = scatter or Here(quiet_files(repository))
     commits: dict[str, SnapshotId] = {}
     for _ in range(_ROUNDS):
-        commits |= _purge_once(repository, plan, message)
-        plan = plan_purge_path(repository, plan.path)
+        commits |= _purge_once(repository, plan, message, scatter)
+        plan = plan_purge_path(repository, plan.path, scatter)
         if plan.is_empty:
             return PathPurged(commits=commits)
     raise ConflictError(f"others keep committing `{plan.path}`: stop them, and purge it again")
 
 
-def _purge_once(repository: Repository, plan: PathPurgePlan, message: str) -> dict[str, SnapshotId]:
-    files = repository.files  # what it remembers must be what is stored now
-    quiet = quiet_files(repository)
-    new = dict(zip(plan.shared_manifests, _without_gone(quiet, plan), strict=True))
-    for some in batched(_snapshots_to_write(quiet, plan), _AT_ONCE):
-        files.pool.map(lambda each: _rewrite(files, quiet, plan.path, each, new), some)
-    for log in _changed_logs(quiet, set(plan.gone), plan.path):
-        files.put_log(log)
-    files.store.sync()
+def _purge_once(
+    repository: Repository, plan: PathPurgePlan, message: str, scatter: Scatter
+) -> dict[str, SnapshotId]:
+    store = repository.store
+    manifests = WriteManifests(plan.shared_manifests, plan.gone)
+    files = _joined(scatter.run(manifests, len(plan.shared_manifests), "writing manifests"))
+    new = dict(zip(plan.shared_manifests, files, strict=True))
+    snapshots = WriteSnapshots(_snapshots_to_write(repository, plan), plan.path, new)
+    written = _run(scatter, snapshots, "writing snapshots")
+    find = _logs(repository, plan.path, plan.gone)
+    logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
+    store.sync()
+    _remember(repository, written, logs)
     commits = {
         name: snapshot
         for name in plan.branches
         if (snapshot := _commit(repository, name, plan, message)) is not None
     }
-    files.store.delete(manifest_key(each) for each in plan.shared_manifests)
-    files.store.delete(keys_of(FileKind.MANIFEST, plan.manifests))
-    files.store.delete(keys_of(FileKind.CHUNK, plan.chunks))
-    _blank(files, plan.blanked)
+    store.delete(manifest_key(each) for each in plan.shared_manifests)
+    keys = [*keys_of(FileKind.MANIFEST, plan.manifests), *keys_of(FileKind.CHUNK, plan.chunks)]
+    deque(scatter.run(Delete(tuple(keys)), len(keys), "deleting"), maxlen=0)
+    blank = Blank.of(plan.blanked)
+    deque(scatter.run(blank, len(blank.objects), "blanking chunks"), maxlen=0)
+    store.sync()
     return commits
 
 
-def _blank(files: Files, parts: Parts) -> None:
-    """Zeros in place of parts of packs: what else is in them stays where it is."""
-    keys = id_keys(parts.chunk_id)
-    for key in np.unique(keys):
-        rows = np.flatnonzero(keys == key)
-        name = chunk_key(ChunkId(parts.chunk_id[rows[0]].tobytes()))
-        data = bytearray(files.store.get(name).data)
-        for start, length in zip(parts.offset[rows], parts.length[rows], strict=True):
-            stop = min(int(start + length), len(data))
-            data[int(start) : stop] = bytes(max(0, stop - int(start)))
-        files.store.put(name, data)
-    files.store.sync()
-
-
-def _snapshots_to_write(files: Files, plan: PathPurgePlan) -> Sequence[SnapshotId]:
-    """If manifests are replaced, any snapshot may have to be."""
-    if not plan.shared_manifests:
-        return plan.snapshots
-    return [SnapshotId(raw.tobytes()) for raw in stored_ids(files, FileKind.SNAPSHOT)]
-
-
-def _rewrite(
-    files: Files,
-    quiet: Files,
-    path: NodePath,
-    snapshot: SnapshotId,
-    new: dict[ManifestId, ManifestFile],
+def _remember(
+    repository: Repository, snapshots: Iterable[SnapshotId], logs: Iterable[SnapshotId]
 ) -> None:
-    old = quiet.fetch_snapshot(snapshot)
-    found = without_path(old, path)
-    scrubbed = old if found is None else found.snapshot
-    scrubbed = with_manifests(scrubbed, new) or scrubbed
-    if scrubbed is not old:
-        files.put_snapshot(scrubbed)
+    """What the repository has in memory must be what is stored now."""
+    caches, quiet = repository.files.caches, quiet_files(repository)
+    for each in snapshots:
+        if caches.snapshots.find(each) is not None:
+            caches.snapshots.remember(each, quiet.fetch_snapshot(each))
+    for each in logs:
+        if caches.logs.find(each) is not None:
+            caches.logs.remember(each, quiet.fetch_log(each))
 
 
-def _without_gone(files: Files, plan: PathPurgePlan) -> list[ManifestFile]:
-    def store(old: ManifestId) -> ManifestFile:
-        arrays = files.fetch_manifest(old).arrays
-        kept = {node: refs for node, refs in arrays.items() if node not in plan.gone}
-        return files.put_manifest(Manifest(id=ManifestId.random(), arrays=kept))
+def _snapshots_to_write(repository: Repository, plan: PathPurgePlan) -> Ids:
+    """If manifests are replaced, any snapshot may have to be."""
+    if plan.shared_manifests:
+        return stored_ids(repository.store, FileKind.SNAPSHOT)
+    raw = b"".join(each.raw for each in plan.snapshots)
+    return np.frombuffer(raw, dtype=np.uint8).reshape(-1, SnapshotId.size)
 
-    return files.pool.map(store, plan.shared_manifests)
+
+def _logs(repository: Repository, path: NodePath, gone: Iterable[NodeId]) -> FindLogs:
+    return FindLogs(stored_ids(repository.store, FileKind.TRANSACTION), path, frozenset(gone))
 
 
-def _changed_logs(files: Files, gone: set[NodeId], path: NodePath) -> Iterator[TransactionLog]:
-    """Also of snapshots that have expired: their logs may be kept for those after them."""
-    ids = [SnapshotId(raw.tobytes()) for raw in stored_ids(files, FileKind.TRANSACTION)]
-    for some in batched(ids, _AT_ONCE):
-        for log in files.fetch_logs(some):
-            changed = without_nodes(log, gone, path)
-            if changed is not None:
-                yield changed
+def _run(scatter: Scatter, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
+    return tuple(_joined(scatter.run(work, len(work.ids), doing)))
+
+
+def _joined[T](parts: Iterable[Iterable[T]]) -> list[T]:
+    return [each for part in parts for each in part]
 
 
 def _commit(

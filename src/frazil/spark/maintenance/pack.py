@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.format.snapshot import ManifestFile
-from frazil.ids import ChunkId, ManifestId
-from frazil.maintenance.chunk_parts import Ids, Relocation
+from frazil.ids import ChunkId
+from frazil.maintenance.chunk_parts import Ids
 from frazil.maintenance.pack import (
     PACK_BYTES,
     SMALL_BYTES,
@@ -31,6 +30,7 @@ from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.moved_manifests import write_moved
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
@@ -44,14 +44,6 @@ from frazil.spark.progress import (
 )
 
 PACKS = pa.schema([("pack", pa.int64()), ("object", pa.binary())])
-MANIFESTS = pa.schema(
-    [
-        ("old", pa.binary()),
-        ("new", pa.binary()),
-        ("bytes", pa.int64()),
-        ("references", pa.int64()),
-    ]
-)
 _SHOWN = "pack long, object string, chunks long, bytes long"
 
 
@@ -118,7 +110,8 @@ def pack(
         if plan.packs:
             with watched(counter, "Packing chunks", plan.bytes, tell):
                 names = _write_packs(spark, repository, plan, counter)
-                written = _write_manifests(spark, repository, plan, placed(plan, names))
+                moved = placed(plan, names)
+                written = write_moved(spark, repository, plan.manifests, moved)
     done = commit_packs(repository, plan, names, message, metadata, written=written)
     return PackResult(
         snapshot=None if done.snapshot is None else str(done.snapshot),
@@ -148,28 +141,6 @@ class WritePacks:
         yield pa.RecordBatch.from_pylist(rows, schema=PACKS)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteManifests:
-    """References to where chunks are now, in the place of manifests that refer to the old ones."""
-
-    files: FilesElsewhere
-    manifests: tuple[ManifestId, ...]
-    moved: Relocation
-
-    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
-        files = self.files.open()
-        rows: list[dict[str, Any]] = []
-        for task in tasks:
-            old = self.manifests[task]
-            new = self.moved.apply_to(files.fetch_manifest(old))
-            if new is not None:
-                file = files.put_manifest(new)
-                known = {"bytes": file.size_bytes, "references": file.num_refs}
-                rows.append({"old": old.raw, "new": file.id.raw, **known})
-        files.store.sync()
-        yield pa.RecordBatch.from_pylist(rows, schema=MANIFESTS)
-
-
 def _write_packs(
     spark: SparkSession, repository: Repository, plan: PackPlan, counter: Counter
 ) -> Ids:
@@ -180,20 +151,6 @@ def _write_packs(
     by_number = dict(zip(table["pack"].to_pylist(), table["object"].to_pylist(), strict=True))
     raw = b"".join(by_number[number] for number in range(plan.packs))
     return np.frombuffer(raw, dtype=np.uint8).reshape(plan.packs, 12)
-
-
-def _write_manifests(
-    spark: SparkSession, repository: Repository, plan: PackPlan, moved: Relocation
-) -> NewManifests:
-    write = WriteManifests(FilesElsewhere.of(repository), plan.manifests, moved)
-    partitions = parallelism(spark) * TASKS_PER_CORE
-    table = collect(map_tasks(spark, len(plan.manifests), partitions, write, MANIFESTS))
-    return {
-        ManifestId(row["old"]): ManifestFile(
-            ManifestId(row["new"]), row["bytes"], row["references"]
-        )
-        for row in table.to_pylist()
-    }
 
 
 def _shown(plan: PackPlan, names: Ids) -> list[tuple[int, str, int, int]]:

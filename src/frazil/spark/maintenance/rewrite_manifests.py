@@ -17,7 +17,7 @@ from frazil.format.chunk_sets import ChunkSet
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import ManifestId
 from frazil.maintenance import rewrite_manifests as local
-from frazil.maintenance.manifest_cells import RewriteJob, waves
+from frazil.maintenance.manifest_cells import RewriteJob
 from frazil.maintenance.rewrite_manifests import (
     CommitMethod,
     Rewritten,
@@ -25,6 +25,7 @@ from frazil.maintenance.rewrite_manifests import (
     plan_rewrite_manifests,
     write_jobs,
 )
+from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.spark.ingestion.jobs import parallelism
@@ -129,8 +130,9 @@ class WriteManifests:
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
         files = self.files.open()
         rows: list[dict[str, Any]] = []
-        for wave in waves([self.jobs[task] for task in tasks], local.REFS_AT_ONCE):
-            for done in write_jobs(files, wave):
+        jobs = self.jobs[tasks.start : tasks.stop]
+        for wave in waves([job.refs for job in jobs], local.REFS_AT_ONCE):
+            for done in write_jobs(files, jobs[wave]):
                 rows += [_encode(done, each) for each in done.manifests]
         files.store.sync()
         self.counter.add(sum(row["bytes"] for row in rows))

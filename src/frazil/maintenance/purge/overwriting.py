@@ -1,0 +1,136 @@
+"""Files overwritten without what is purged, and objects blanked. Each may be done twice."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from frazil.assets.files import Files
+from frazil.assets.layout import chunk_key
+from frazil.format.manifest import Manifest
+from frazil.format.snapshot import ManifestFile
+from frazil.format.txlog import TransactionLog
+from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
+from frazil.maintenance.chunk_parts import Parts, id_keys
+from frazil.maintenance.purge.history import Ids, snapshot_ids
+from frazil.maintenance.purge.scrub import with_manifests, without_nodes, without_path
+from frazil.paths import NodePath
+
+
+@dataclass(frozen=True, slots=True)
+class WriteManifests:
+    """New ones in the place of manifests that arrays share, without those that are gone."""
+
+    manifests: tuple[ManifestId, ...]
+    gone: frozenset[NodeId]
+
+    def __call__(self, files: Files, rows: range) -> list[ManifestFile]:
+        written = files.pool.map(
+            lambda old: self._write(files, old), self.manifests[rows.start : rows.stop]
+        )
+        files.store.sync()
+        return written
+
+    def _write(self, files: Files, old: ManifestId) -> ManifestFile:
+        arrays = files.fetch_manifest(old).arrays
+        kept = {node: refs for node, refs in arrays.items() if node not in self.gone}
+        return files.put_manifest(Manifest(id=ManifestId.random(), arrays=kept))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteSnapshots:
+    """Under the ids they have: without the path, and with other manifests."""
+
+    ids: Ids
+    path: NodePath
+    new: Mapping[ManifestId, ManifestFile]
+
+    def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
+        ids = snapshot_ids(self.ids, rows)
+        written = files.pool.map(lambda each: self._write(files, each), ids)
+        files.store.sync()
+        return [each for each, is_new in zip(ids, written, strict=True) if is_new]
+
+    def _write(self, files: Files, snapshot: SnapshotId) -> bool:
+        old = files.fetch_snapshot(snapshot)
+        found = without_path(old, self.path)
+        scrubbed = old if found is None else found.snapshot
+        scrubbed = with_manifests(scrubbed, self.new) or scrubbed
+        if scrubbed is old:
+            return False
+        files.put_snapshot(scrubbed)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FindLogs:
+    """Transaction logs that tell of the path, or of nodes that are gone.
+
+    Also of snapshots that have expired: their logs may be kept for those after them.
+    """
+
+    ids: Ids
+    path: NodePath
+    gone: frozenset[NodeId]
+
+    def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
+        return [log.id for log in self.changed(files, rows)]
+
+    def changed(self, files: Files, rows: range) -> Iterator[TransactionLog]:
+        for log in files.fetch_logs(snapshot_ids(self.ids, rows)):
+            changed = without_nodes(log, set(self.gone), self.path)
+            if changed is not None:
+                yield changed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteLogs:
+    """Logs without it, under the ids they have."""
+
+    find: FindLogs
+
+    def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
+        written = list(self.find.changed(files, rows))
+        files.pool.map(files.put_log, written)
+        files.store.sync()
+        return [log.id for log in written]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blank:
+    """Zeros in place of parts of packs: what else is in them stays where it is."""
+
+    objects: Ids
+    parts: Parts
+
+    @classmethod
+    def of(cls, parts: Parts) -> "Blank":
+        _, first = np.unique(id_keys(parts.chunk_id), return_index=True)
+        return cls(parts.chunk_id[first], parts)
+
+    def __call__(self, files: Files, rows: range) -> int:
+        keys = id_keys(self.parts.chunk_id)
+        for row in rows:
+            raw = self.objects[row]
+            mine = self.parts.take(np.flatnonzero(keys == id_keys(raw.reshape(1, -1))[0]))
+            _blank(files, ChunkId(raw.tobytes()), mine)
+        files.store.sync()
+        return len(rows)
+
+
+def _blank(files: Files, chunk: ChunkId, parts: Parts) -> None:
+    key = chunk_key(chunk)
+    data = bytearray(files.store.get(key).data)
+    for start, length in zip(parts.offset, parts.length, strict=True):
+        stop = min(int(start + length), len(data))
+        data[int(start) : stop] = bytes(max(0, stop - int(start)))
+    files.store.put(key, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    keys: tuple[str, ...]
+
+    def __call__(self, files: Files, rows: range) -> int:
+        files.store.delete(self.keys[rows.start : rows.stop])
+        return len(rows)

@@ -1,0 +1,18 @@
+"""Neighbours that are worked on together, because they fit into memory together. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def waves(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> Iterator[slice]:
+    """Rows of each wave, in order: as many as come to `most` together, and at least one."""
+    ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(start, stop)
+        start = stop

@@ -1,0 +1,55 @@
+"""Work on the rows of a table (frazil.maintenance.scatter), run by executors."""
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from frazil.maintenance.scatter import Work
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.pipelines.boxes import TASKS_PER_CORE
+from frazil.spark.pipelines.running import collect, map_tasks
+from frazil.spark.progress import Counter, ProgressCallback, create_counter, watched
+
+# What was made of some rows. Pickled: only the driver reads it.
+FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """As `scatter.Here`, with the same results; what all tasks found is on the driver at the end.
+
+    Progress is told in rows.
+    """
+
+    spark: SparkSession
+    files: FilesElsewhere
+    tell: ProgressCallback
+
+    def run[T](self, work: Work[T], count: int, doing: str) -> Iterator[T]:
+        if not count:
+            return
+        counter = create_counter(self.spark)
+        partitions = parallelism(self.spark) * TASKS_PER_CORE
+        task = RunWork(self.files, work, counter)
+        with watched(counter, doing.capitalize(), count, self.tell):
+            table = collect(map_tasks(self.spark, count, partitions, task, FOUND)).to_pylist()
+        for row in sorted(table, key=lambda row: row["first"]):
+            yield pickle.loads(row["found"])  # noqa: S301 -- written by our executors
+
+
+@dataclass(frozen=True, slots=True)
+class RunWork:
+    files: FilesElsewhere
+    work: Work[Any]
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        found = self.work(self.files.open(), tasks)
+        self.counter.add(len(tasks))
+        row = {"first": tasks.start, "found": pickle.dumps(found)}
+        yield pa.RecordBatch.from_pylist([row], schema=FOUND)

@@ -1,0 +1,186 @@
+"""A path, or messages of commits, taken out of all history by executors: as locally.
+
+executors   read snapshots, transaction logs, manifests, backups
+driver      plan: what must go, and what still refers to it (frazil.maintenance)
+executors   overwrite snapshots and logs, blank and delete chunks
+driver      one commit on each branch that had the path, and its entry point
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.ids import SnapshotId, format_ids
+from frazil.maintenance.purge.message import (
+    REPLACEMENT,
+    MessagePurgePlan,
+    plan_purge_messages,
+)
+from frazil.maintenance.purge.message import purge_messages as execute_messages
+from frazil.maintenance.purge.path import PathPurgePlan, plan_purge_path
+from frazil.maintenance.purge.path import purge_path as execute_path
+from frazil.maintenance.purge.remaining import Remaining
+from frazil.paths import NodePath
+from frazil.repo.repository import Repository
+from frazil.spark.jobs.commits import CommitNote
+from frazil.spark.maintenance.elsewhere import Elsewhere
+from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.opened import RepositoryLike
+from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.pipelines.running import cancelled_on_interrupt
+from frazil.spark.progress import ProgressOption, progress_callback
+
+_FILES = "kind string, name string, action string"
+_REMAINING = "kind string, place string, text string"
+_SHOWN = 100_000  # files: the driver has them in memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeResult:
+    """The numbers are those of the local action.
+
+    `files` has a row for each file that is overwritten or deleted, up to 100,000; `remaining` for
+    what still refers to what was purged. `commits` are those on top of branches, none after a dry
+    run.
+    """
+
+    snapshots: int
+    transaction_logs: int
+    manifests: int
+    chunks: int
+    chunk_bytes: int
+    backups: int
+    nodes: tuple[str, ...]
+    commits: dict[str, str]
+    files: DataFrame = field(repr=False)
+    remaining: DataFrame = field(repr=False)
+
+
+def purge_path(
+    spark: SparkSession,
+    repo: RepositoryLike,
+    path: str,
+    *,
+    message: str = "Purge",
+    dry_run: bool = False,
+    storage: StorageOptions | None = None,
+    progress: ProgressOption = None,
+) -> PurgeResult:
+    """Takes a node, and all below it, out of every snapshot there is. It cannot be undone.
+
+    Args:
+        spark: the session whose executors read and write.
+        repo: the repository, or where it is.
+        path: the node.
+        message: of the commits on top of branches whose tips had the path.
+        dry_run: only tells what would be done.
+        storage: how the location of a bucket is reached.
+        progress: a callback for JobProgress, True for a bar, False for silence; by default
+            a bar when standard error is a terminal.
+
+    Raises:
+        ConflictError: others go on committing it.
+    """
+    repository = open_shared(repo, storage)
+    with _scattered(spark, repository, progress) as scatter:
+        plan = plan_purge_path(repository, NodePath(path), scatter)
+        done = None
+        if not dry_run:
+            done = execute_path(repository, plan, message, scatter)
+    commits = {} if done is None else done.commits
+    return PurgeResult(
+        snapshots=len(plan.snapshots),
+        transaction_logs=len(plan.logs),
+        manifests=len(plan.manifests),
+        chunks=len(plan.chunks),
+        chunk_bytes=plan.chunk_bytes,
+        backups=0,
+        nodes=tuple(node.path.text for node in plan.nodes),
+        commits={branch: str(snapshot) for branch, snapshot in commits.items()},
+        files=spark.createDataFrame(_files_of_path(plan), _FILES),
+        remaining=_remaining(spark, plan.remaining),
+    )
+
+
+def purge_messages(
+    spark: SparkSession,
+    repo: RepositoryLike,
+    snapshot_ids: Sequence[str],
+    *,
+    replacement: str = REPLACEMENT,
+    with_metadata: bool = False,
+    dry_run: bool = False,
+    storage: StorageOptions | None = None,
+    progress: ProgressOption = None,
+) -> PurgeResult:
+    """Replaces the messages of commits wherever they are stored. It cannot be undone.
+
+    Args:
+        spark: the session whose executors read snapshots, and write backups.
+        repo: the repository, or where it is.
+        snapshot_ids: the commits.
+        replacement: what the message is from then on.
+        with_metadata: their metadata goes as well, but for what Icechunk and frazil note.
+        dry_run: only tells what would be done.
+        storage: how the location of a bucket is reached.
+        progress: a callback for JobProgress, True for a bar, False for silence; by default
+            a bar when standard error is a terminal.
+
+    Raises:
+        SnapshotNotFoundError: there is no such commit.
+    """
+    repository = open_shared(repo, storage)
+    with _scattered(spark, repository, progress) as scatter:
+        plan = plan_purge_messages(
+            repository,
+            [SnapshotId.parse(each) for each in snapshot_ids],
+            replacement=replacement,
+            with_metadata=with_metadata,
+            scatter=scatter,
+        )
+        if not dry_run:
+            execute_messages(repository, plan, scatter)
+    return PurgeResult(
+        snapshots=len(plan.snapshots),
+        transaction_logs=0,
+        manifests=0,
+        chunks=0,
+        chunk_bytes=0,
+        backups=len(plan.backups),
+        nodes=(),
+        commits={},
+        files=spark.createDataFrame(_files_of_messages(plan), _FILES),
+        remaining=_remaining(spark, plan.remaining),
+    )
+
+
+@contextmanager
+def _scattered(
+    spark: SparkSession, repository: Repository, progress: ProgressOption
+) -> Iterator[Elsewhere]:
+    note = CommitNote(operation="purge", application="spark")
+    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
+        yield Elsewhere(spark, FilesElsewhere.of(repository), tell)
+
+
+def _files_of_path(plan: PathPurgePlan) -> list[tuple[str, str, str]]:
+    changed = "overwritten"
+    rows = [("snapshots", str(each), changed) for each in plan.snapshots]
+    rows += [("transactions", str(each), changed) for each in plan.logs]
+    rows += [("manifests", str(each), "replaced") for each in plan.shared_manifests]
+    rows += [("manifests", name, "deleted") for name in format_ids(plan.manifests)]
+    rows += [("chunks", name, "deleted") for name in format_ids(plan.chunks[:_SHOWN])]
+    blanked = dict.fromkeys(format_ids(plan.blanked.chunk_id[:_SHOWN]))
+    return [*rows, *(("chunks", name, "blanked") for name in blanked)][:_SHOWN]
+
+
+def _files_of_messages(plan: MessagePurgePlan) -> list[tuple[str, str, str]]:
+    rows = [("snapshots", str(each), "overwritten") for each in plan.snapshots]
+    return rows + [("backups", key, "overwritten") for key in plan.backups[:_SHOWN]]
+
+
+def _remaining(spark: SparkSession, remaining: Iterable[Remaining]) -> DataFrame:
+    rows = [(each.kind, each.place, each.text) for each in remaining]
+    return spark.createDataFrame(rows, _REMAINING)
