@@ -10,6 +10,7 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
+from benchmarks.new_process import run_in_new_process
 from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
@@ -57,7 +58,7 @@ def create(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 def look(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     place = storage(engine, root)
-    with stopwatch("cold: open, one array's metadata"):
+    with stopwatch("first open after import, one array's metadata"):
         session = engine.Repository.open(place).readonly_session("main")
         assert zarr.open_array(session.store, path=_name(ARRAYS // 2), mode="r").shape == (100,)
     with stopwatch(f"{TIMES} times: open, one array's metadata"):
@@ -82,6 +83,17 @@ def _listed(found: Any) -> list[str]:
         return [name async for name in found]
 
     return sync(collected())
+
+
+def start(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    """What somebody waits for who starts a program: engines do more or less of it on import."""
+    code = f"""
+import zarr
+import {engine.__name__} as engine
+repo = engine.Repository.open(engine.local_filesystem_storage({str(root)!r}))
+zarr.open_array(repo.readonly_session("main").store, path={_name(ARRAYS // 2)!r}, mode="r")
+"""
+    stopwatch.phases["new process: import, open, one array's metadata"] = run_in_new_process(code)
 
 
 def change(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
@@ -111,6 +123,7 @@ def _commit(repo: Any, i: int) -> None:
 
 STAGES = {
     "create": create,
+    "start": start,
     "look": look,
     "change": change,
 }

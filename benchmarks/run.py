@@ -33,7 +33,7 @@ WORKLOADS = {
     "commits_10000": ("build", "change"),
     "long_history": ("build", "look", "change"),
     "thousand_arrays": ("create",),
-    "many_arrays": ("create", "look", "change"),
+    "many_arrays": ("create", "start", "look", "change"),
     "raw_chunks": ("write", "write_durably", "read"),
     "foreign_chunks": ("write", "read"),
     "zstd_chunks": ("write", "read"),
