@@ -1,38 +1,22 @@
-"""Files in, answers out. What starts a JVM is marked; mistakes must be noticed before that."""
+"""Files in, answers out: one JVM for each command; mistakes must be noticed before it starts.
+
+More is asked of a running session in tests/spark/test_commands.py.
+"""
 
 import csv
 import io
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
-import xarray as xr
 
-import frazil as frazil_api
-from tests.cli.running import Answer, fails, frazil, succeeds
-
-SPARK_S = 300
-
-
-def write_day(folder: Path, day: int) -> Path:
-    """24 hours at four latitudes; t2m counts up from 100 * day."""
-    data = xr.Dataset(
-        {"t2m": (("time", "lat"), np.arange(96, dtype="f4").reshape(24, 4) + 100 * day)},
-        coords={
-            "time": ("time", np.arange(24) + 24 * day, {"units": "hours since 2024-01-01"}),
-            "lat": ("lat", np.array([10.0, 20.0, 30.0, 40.0])),
-        },
-    )
-    path = folder / f"day{day}.nc"
-    data.to_netcdf(path, engine="h5netcdf")
-    return path
+from tests.cli.days import write_day
+from tests.cli.running import Answer, fails, frazil, installed, succeeds
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("files")
-    return [write_day(folder, day) for day in range(3)]
+    return [write_day(folder, day) for day in range(2)]
 
 
 @pytest.fixture
@@ -47,7 +31,9 @@ def ingested(tmp_path_factory: pytest.TempPathFactory, files: list[Path]) -> tup
     repo = tmp_path_factory.mktemp("ingested") / "weather"
     succeeds("init", repo)
     options = ("--concat-dim", "time", "--chunks", "time=12,lat=2", "-m", "two days", "--json")
-    return repo, succeeds("ingest", *files[:2], repo, *options, timeout_s=SPARK_S)
+    answer = installed("ingest", *files, repo, *options)
+    assert (answer.code, answer.err) == (0, ""), answer
+    return repo, answer
 
 
 @pytest.fixture(scope="module")
@@ -67,20 +53,6 @@ def test_ingest_makes_one_commit(ingested: tuple[Path, Answer]) -> None:
 
 
 @pytest.mark.spark
-def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> None:
-    succeeds("branch", "create", weather, "longer")
-    options = ("--concat-dim", "time", "--append", "--branch", "longer", "--idempotency-key", "k")
-    said = succeeds("ingest", files[2], weather, *options, timeout_s=SPARK_S).out
-    assert "to longer: 1 files" in said
-    again = succeeds("ingest", files[2], weather, *options, timeout_s=SPARK_S).out
-    assert again.startswith("nothing to do: ")
-    (t2m,) = succeeds("ls", weather, "t2m", "--branch", "longer", "--json").json
-    assert t2m["shape"] == [72, 4]
-    (before,) = succeeds("ls", weather, "t2m", "--json").json
-    assert before["shape"] == [48, 4]
-
-
-@pytest.mark.spark
 def test_explain_counts_chunks_without_running_anything(weather: Path) -> None:
     for table in ("repo", "weather"):
         query = f"SELECT max(t2m) FROM {table} WHERE time >= '2024-01-02 12:00:00' AND lat > 25"  # noqa: S608 -- a query is what is tested
@@ -92,18 +64,12 @@ def test_explain_counts_chunks_without_running_anything(weather: Path) -> None:
 @pytest.mark.spark
 def test_sql_answers(weather: Path) -> None:
     query = "SELECT time, lat, t2m FROM repo WHERE time = '2024-01-02 23:00:00' ORDER BY lat"
-    answer = succeeds("sql", weather, query, "--format", "csv", timeout_s=SPARK_S)
+    answer = installed("sql", weather, query, "--format", "csv")
+    assert (answer.code, answer.err) == (0, ""), answer
     rows = list(csv.DictReader(io.StringIO(answer.out)))
     assert [float(row["lat"]) for row in rows] == [10, 20, 30, 40]
     assert [float(row["t2m"]) for row in rows] == [192, 193, 194, 195]
     assert {row["time"] for row in rows} == {"2024-01-02T23:00:00"}
-
-
-@pytest.mark.spark
-def test_what_spark_refuses_is_one_line(weather: Path) -> None:
-    error, hint = fails("sql", weather, "SELECT nope FROM repo", timeout_s=SPARK_S)
-    assert "nope" in error
-    assert "--debug" in hint
 
 
 def test_ingest_of_a_missing_file_leaves_the_branch_alone(empty: Path, tmp_path: Path) -> None:
@@ -163,27 +129,3 @@ def test_a_query_of_what_is_not_there(empty: Path, tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(empty: Path) -> None:
     assert frazil("sql", empty, "SELECT * FROM repo", "--format", "xml").code == 2
-
-
-@pytest.mark.spark
-def test_virtual_ingest_skips_what_is_damaged_and_says_so(
-    tmp_path: Path, files: list[Path]
-) -> None:
-    folder = files[0].parent
-    config = frazil_api.RepositoryConfig.default()
-    store = frazil_api.local_filesystem_store(str(folder))
-    config.set_virtual_chunk_container(frazil_api.VirtualChunkContainer(f"file://{folder}/", store))
-    storage = frazil_api.local_filesystem_storage(str(tmp_path / "virtual"))
-    frazil_api.Repository.create(storage, config).save_config()
-    bad = tmp_path / "bad.nc"
-    bad.write_bytes(b"rubbish")
-    options = ("--combine", "coords", "--virtual", "--on-error", "skip", "--json")
-
-    said = json.loads(
-        succeeds("ingest", *files[:2], bad, tmp_path / "virtual", *options, timeout_s=SPARK_S).out
-    )
-
-    assert said["committed"]
-    assert said["files"] == 2
-    assert said["virtual_chunks"] > 0
-    assert [Path(one["path"]).name for one in said["skipped"]] == ["bad.nc"]
