@@ -4,6 +4,7 @@ A chunk reference names an object, an offset and a length, so one object may hol
 Reading plans first: references into one object are fetched together, the rest concurrently.
 """
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.cache import WeighedCache
-from frazil.assets.layout import chunk_key
+from frazil.assets.layout import CHUNKS, chunk_key
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
-from frazil.ids import ChunkId
+from frazil.ids import ChunkId, format_ids
+from frazil.objectstore.parts import Parts, PartsStore, Targets, shares
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
 
@@ -30,6 +32,26 @@ class ObjectRead:
     rows: tuple[int, ...]
 
 
+def in_order(
+    chunk_ids: npt.NDArray[np.uint8],  # (n, 12)
+    offsets: npt.NDArray[np.uint64],  # (n,)
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The references by object, then by offset, and where in that order each object begins.
+
+    Objects come in the order in which they are first mentioned: that in which they were written.
+    """
+    names = np.ascontiguousarray(chunk_ids).view("V12").ravel()
+    high = np.ascontiguousarray(chunk_ids[:, :8]).view(">u8").ravel().astype(np.uint64)
+    low = np.ascontiguousarray(chunk_ids[:, 8:]).view(">u4").ravel()
+    together = np.lexsort((low, high))  # stable: of one object, the first mention comes first
+    begins = np.append(True, names[together][1:] != names[together][:-1])
+    mention = np.empty(len(names), np.int64)
+    mention[together] = together[np.flatnonzero(begins)][np.cumsum(begins) - 1]
+    order = np.lexsort((offsets, mention))
+    starts = np.flatnonzero(np.append(True, np.diff(mention[order]) != 0))
+    return order, starts
+
+
 def plan_reads(
     chunk_ids: npt.NDArray[np.uint8],  # (n, 12)
     offsets: npt.NDArray[np.uint64],  # (n,)
@@ -38,9 +60,7 @@ def plan_reads(
     """One read per distinct object, with its ranges in ascending order."""
     if len(chunk_ids) == 0:
         return []
-    names = np.ascontiguousarray(chunk_ids).view("V12").ravel()
-    order = np.lexsort((offsets, *chunk_ids.T[::-1]))
-    starts = np.flatnonzero(np.append(True, names[order][1:] != names[order][:-1]))
+    order, starts = in_order(chunk_ids, offsets)
     stops = np.append(starts[1:], len(order))
     begin, end = offsets.tolist(), (offsets + lengths).tolist()
     reads = []
@@ -49,6 +69,25 @@ def plan_reads(
         ranges = tuple(Range(begin[row], end[row]) for row in rows)
         reads.append(ObjectRead(ChunkId(chunk_ids[rows[0]].tobytes()), ranges, rows))
     return reads
+
+
+def plan_parts(
+    chunk_ids: npt.NDArray[np.uint8],  # (n, 12)
+    offsets: npt.NDArray[np.uint64],  # (n,)
+    lengths: npt.NDArray[np.uint64],  # (n,)
+    into: Targets | None = None,  # (n,)
+) -> tuple[Parts, list[int]]:
+    """The same in columns, and the row that each part is for. At least one row is given."""
+    order, starts = in_order(chunk_ids, offsets)
+    rows: list[int] = order.tolist()
+    return Parts(
+        CHUNKS,
+        format_ids(chunk_ids[order[starts]]),
+        [*starts.tolist(), len(rows)],
+        offsets[order].tolist(),
+        lengths[order].tolist(),
+        [None] * len(rows) if into is None else [into[row] for row in rows],
+    ), rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +106,35 @@ class ChunkFiles:
         chunk_ids: npt.NDArray[np.uint8],  # (n, 12)
         offsets: npt.NDArray[np.uint64],  # (n,)
         lengths: npt.NDArray[np.uint64],  # (n,)
+        into: Targets | None = None,  # (n,)
     ) -> list[Data]:
-        """Bytes of each reference, in order."""
-        reads = plan_reads(chunk_ids, offsets, lengths)
+        """Bytes of each reference, in order.
+
+        Where there is a target, of the same length, they may have been put there: then it is what
+        is given back.
+        """
         found: list[Data] = [b""] * len(chunk_ids)
+        if len(found) > 1 and not self.cache.capacity and isinstance(self.store, PartsStore):
+            self._read_parts(self.store, found, *plan_parts(chunk_ids, offsets, lengths, into))
+            return found
+        reads = plan_reads(chunk_ids, offsets, lengths)
         for read, parts in zip(reads, self.pool.map(self._read, reads), strict=True):
             for row, part in zip(read.rows, parts, strict=True):
                 found[row] = part
         return found
+
+    def _read_parts(
+        self, store: PartsStore, found: list[Data], parts: Parts, rows: list[int]
+    ) -> None:
+        divided = [parts.some(*share) for share in shares(parts, self.pool.width)]
+        every = [part for some in self.pool.map(store.read_parts, divided) for part in some]
+        # Whatever was put into its target is there in full.
+        for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):
+            if part is not target and len(part) != parts.length[at]:
+                name = parts.names[bisect(parts.edges, at) - 1]
+                stop = parts.start[at] + parts.length[at]
+                _require_length(CHUNKS + name, Range(parts.start[at], stop), part)
+            found[row] = part
 
     def _read(self, read: ObjectRead) -> Sequence[Data]:
         if len(read.ranges) == 1:
@@ -92,21 +152,23 @@ class ChunkFiles:
         return [found for part in read.ranges if (found := known[part]) is not None]
 
     def _fetch(self, chunk: ChunkId, wanted: Range) -> Data:
-        data = self.store.get(chunk_key(chunk), wanted).data
-        _require_length(chunk, wanted, data)
+        key = chunk_key(chunk)
+        data = self.store.get(key, wanted).data
+        _require_length(key, wanted, data)
         return data
 
     def _fetch_parts(self, chunk: ChunkId, ranges: Sequence[Range]) -> Sequence[Data]:
-        parts = self.store.get_ranges(chunk_key(chunk), ranges)
+        key = chunk_key(chunk)
+        parts = self.store.get_ranges(key, ranges)
         for wanted, part in zip(ranges, parts, strict=True):
-            _require_length(chunk, wanted, part)
+            _require_length(key, wanted, part)
         return parts
 
 
-def _require_length(chunk: ChunkId, wanted: Range, data: Data) -> None:
+def _require_length(key: str, wanted: Range, data: Data) -> None:
     if len(data) != len(wanted):
         raise StorageError(
-            f"chunk object {chunk_key(chunk)!r} is too short: bytes {wanted.start} to"
+            f"chunk object {key!r} is too short: bytes {wanted.start} to"
             f" {wanted.stop} were asked for and {len(data)} came back",
             kind="invalid-object-size",
         )

@@ -41,6 +41,8 @@ from frazil.objectstore.local_files import (
 )
 from frazil.objectstore.local_lock import exclusive
 from frazil.objectstore.local_names import LOCK_NAME, encode_key, encode_prefix, temporary_name
+from frazil.objectstore.local_parts import read_local_parts
+from frazil.objectstore.parts import Parts
 from frazil.objectstore.protocol import (
     ALWAYS,
     Absent,
@@ -114,6 +116,15 @@ class LocalStore:
         except OSError as error:
             raise read_error(key, error) from error
         return parts
+
+    def read_parts(self, parts: Parts) -> DataList:
+        """See PartsStore. Names are such that their files are called the same."""
+        directory = self._base + encode_prefix(parts.folder)[:-1]
+        try:
+            self._directories.require_real(directory)
+        except OSError as error:
+            raise read_error(parts.folder, error) from error
+        return read_local_parts(directory, parts)
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         content = flat_bytes(data)

@@ -9,6 +9,7 @@ from frazil.assets.files import Files
 from frazil.errors import IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
+from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
 from frazil.ranges import ByteRange, Range, resolve
 from frazil.repo.lookup import Found
@@ -32,8 +33,13 @@ def fetch_found(
     found: Sequence[Found],
     count: int,
     parts: npt.NDArray[np.int64] | None = None,
+    into: Targets | None = None,
 ) -> list[Data | None]:
-    """Chunks in bulk, each at its place in a list of `count`; whole, or these (count, 2) bytes."""
+    """Chunks in bulk, each at its place in a list of `count`; whole, or these (count, 2) bytes.
+
+    Native ones may have been put into their targets, if these have their lengths; then the target
+    is what is given back.
+    """
     data: list[Data | None] = [None] * count
     virtual: list[tuple[ChunkRefs, npt.NDArray[np.int64]]] = []
     places: list[int] = []  # of the virtual ones
@@ -43,10 +49,9 @@ def fetch_found(
             wanted = None if parts is None else Range(*parts[place].tolist())
             data[place] = fetch_payload(files, part.refs.payload(row), wanted)
         native, is_virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
-        at = part.at[native]
-        for place, chunk in zip(
-            at.tolist(), _fetch_native(files, part.refs, part.rows[native], at, parts), strict=True
-        ):
+        stored = Found(part.refs, part.rows[native], part.at[native])
+        fetched = _fetch_native(files, stored, parts, into)
+        for place, chunk in zip(stored.at.tolist(), fetched, strict=True):
             data[place] = chunk
         virtual.append((part.refs, part.rows[is_virtual]))
         places += part.at[is_virtual].tolist()
@@ -57,17 +62,29 @@ def fetch_found(
 
 def _fetch_native(
     files: Files,
-    refs: ChunkRefs,
-    rows: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
+    found: Found,
     parts: npt.NDArray[np.int64] | None,
+    into: Targets | None,
 ) -> list[Data]:
+    refs, rows, places = found.refs, found.rows, found.at
     offset, length = refs.offset[rows], refs.length[rows]
     if parts is not None:
         start = np.minimum(parts[places, 0].astype(np.uint64), length)
         stop = np.minimum(parts[places, 1].astype(np.uint64), length)
         offset, length = offset + start, stop - start
-    return files.chunks.fetch_many(refs.chunk_id[rows], offset, length)
+    targets = None if into is None else _fitting(into, places, length)
+    return files.chunks.fetch_many(refs.chunk_id[rows], offset, length, targets)
+
+
+def _fitting(
+    into: Targets, places: npt.NDArray[np.int64], length: npt.NDArray[np.uint64]
+) -> list[memoryview | None]:
+    """Targets of these chunks, as far as they are of their lengths."""
+    targets = [into[place] for place in places.tolist()]
+    return [
+        each if each is not None and each.nbytes == size else None
+        for each, size in zip(targets, length.tolist(), strict=True)
+    ]
 
 
 def _fetch_virtual(

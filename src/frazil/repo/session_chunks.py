@@ -16,6 +16,7 @@ from frazil.format.index_keys import distinct
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import ManifestId
+from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
@@ -57,16 +58,18 @@ class SessionChunks(SessionState):
         path: NodePath,
         wanted: npt.NDArray[np.uint32],
         parts: npt.NDArray[np.int64] | None = None,
+        into: Targets | None = None,
     ) -> list[Data | None]:
         """Bytes of each wanted chunk, (m, ndim), None where there is none.
 
-        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk.
+        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk. With `into`,
+        (m,), bytes may have been put there already: then the target itself is given back.
         """
         node, array, changes = self._array_with_changes(path)
         if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
             raise _wrong_ndim(path, wanted.shape[-1], array)
         found = lookup_current(self.files, node, changes, wanted)
-        return fetch_found(self.files, found, len(wanted), parts)
+        return fetch_found(self.files, found, len(wanted), parts, into)
 
     def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
         """All references of the array as of now, in batches; changed ones come first."""
