@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from threading import Lock, local
 
 
 class Pool:
@@ -19,23 +19,32 @@ class Pool:
         self._lock = Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._process = 0
+        self._inside = local()
 
     def __reduce__(self) -> tuple[type["Pool"], tuple[int]]:
         return Pool, (self.width,)
 
-    def map[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    def map[T, R](
+        self, work: Callable[[T], R], items: Sequence[T], *, at_most: int | None = None
+    ) -> list[R]:
         """`work` of each item, in order; the first failure is raised once all have stopped.
 
         Items are dealt out in contiguous shares, one task a thread: handing over a task costs
-        as much as reading a small file.
+        as much as reading a small file. `at_most` so many at a time, if not as many as there may
+        be. Work that calls this again does what it asks for itself: no thread waits for another.
         """
-        shares = min(len(items), self.width)
-        if shares <= 1:
+        shares = min(len(items), self.width, at_most or self.width)
+        if shares <= 1 or getattr(self._inside, "is_worker", False):
             return [work(item) for item in items]
         edges = [len(items) * share // shares for share in range(shares + 1)]
 
         def run(share: int) -> list[R]:
-            return [work(item) for item in items[edges[share] : edges[share + 1]]]
+            outer = getattr(self._inside, "is_worker", False)
+            self._inside.is_worker = True
+            try:
+                return [work(item) for item in items[edges[share] : edges[share + 1]]]
+            finally:
+                self._inside.is_worker = outer
 
         # The calling thread takes the last share itself, so a pool of one thread less suffices.
         futures = [self._executor().submit(run, share) for share in range(shares - 1)]

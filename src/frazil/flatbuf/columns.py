@@ -244,6 +244,8 @@ class StringColumn:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
+        if len(parts) == 1:
+            return parts[0]
         if all(part.strings is parts[0].strings for part in parts):
             return derived(cls, np.concatenate([part.codes for part in parts]), parts[0].strings)
         sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
@@ -334,6 +336,8 @@ class VectorColumn:
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
+        if len(parts) == 1:
+            return parts[0]
         return derived(
             cls,
             np.concatenate([part.values for part in parts]),

@@ -4,6 +4,7 @@ A run is `length[i]` elements from `start[i]`. `splits` is the cumulative form o
 runs that lie end to end: run i is `values[splits[i]:splits[i + 1]]`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -210,3 +211,8 @@ def _strictly_monotonic(positions: Ints) -> bool:
     if positions[0] < positions[1]:
         return bool((before < after).all())
     return bool((before > after).all())
+
+
+def joined(parts: Sequence[Array]) -> Array:
+    """End to end; a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

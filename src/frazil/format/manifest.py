@@ -14,7 +14,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
-from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, splits_of
+from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, joined, splits_of
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
@@ -180,10 +180,10 @@ def _encode_columns(
     """Rows of all arrays, and the dictionary of their locations if they are compressed."""
     if not parts:
         return Table.empty(CHUNK_REF), None
-    kind = np.concatenate([part.kind for part in parts])
-    last_modified = np.concatenate([part.last_modified for part in parts])
+    kind = joined([part.kind for part in parts])
+    last_modified = joined([part.last_modified for part in parts])
     is_placed = kind != RefKind.INLINE
-    offset = np.concatenate([part.offset for part in parts])
+    offset = joined([part.offset for part in parts])
     location = encode_locations(StringColumn.concat([p.location for p in parts]), compression)
     rows = Table.build(
         CHUNK_REF,
@@ -192,9 +192,9 @@ def _encode_columns(
         inline=StringColumn.concat([part.inline for part in parts]),
         # Whole files, or objects: the default says so.
         offset=ScalarColumn(offset, is_placed if offset.any() else np.zeros_like(is_placed)),
-        length=ScalarColumn(np.concatenate([part.length for part in parts]), is_placed),
+        length=ScalarColumn(joined([part.length for part in parts]), is_placed),
         chunk_id=StructColumn(
-            np.concatenate([part.chunk_id for part in parts]), kind == RefKind.NATIVE
+            joined([part.chunk_id for part in parts]), kind == RefKind.NATIVE
         ),
         location=location.plain,
         checksum_etag=StringColumn.concat([part.etag for part in parts]),

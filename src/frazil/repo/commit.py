@@ -16,22 +16,17 @@ from frazil.assets.layout import snapshot_key
 from frazil.clock import Clock
 from frazil.errors import ConflictError, FormatError, InternalError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.manifest import Manifest
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
+from frazil.format.snapshot import ManifestFile, Node, Snapshot
 from frazil.format.txlog import TransactionLog
 from frazil.format.updates import NewCommit, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.repo import history
+from frazil.repo.array_storing import store_arrays
 from frazil.repo.attached_manifests import expanded, put_log_with, updated_chunks
 from frazil.repo.changes import ChangeSet
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.flags import MOVE_NODE, require_enabled
-from frazil.repo.lookup import refs_in
-from frazil.repo.pending import ChunkChanges
-from frazil.repo.split_rules import cell_sizes
-from frazil.repo.splitting import plan_manifests, split
 
 _MAX_CLOCK_SKEW_US = 600_000_000  # other clients refuse snapshots further off than this
 
@@ -77,7 +72,7 @@ def write_snapshot(
     files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId
 ) -> Snapshot:
     """Puts the manifests and the snapshot that the changes amount to."""
-    changed, new_files = _write_manifests(files, request.changes)
+    changed, known_files = _write_manifests(files, request.base, request.changes)
     nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
         id=new_id,
@@ -85,7 +80,7 @@ def write_snapshot(
         flushed_at_us=max(clock(), request.base.flushed_at_us + 1),
         message=request.message,
         metadata=dict(request.metadata),
-        manifest_files=_manifest_files(nodes.manifest_ids(), request.base, new_files),
+        manifest_files=_manifest_files(nodes.manifest_ids(), request.base, known_files),
         nodes=nodes,
     )
     files.put_snapshot(snapshot)
@@ -133,9 +128,9 @@ def _log_without_attached(snapshot: SnapshotId, changes: ChangeSet) -> Transacti
 
 
 def _write_manifests(
-    files: Files, changes: ChangeSet
+    files: Files, base: Snapshot, changes: ChangeSet
 ) -> tuple[list[Node], dict[ManifestId, ManifestFile]]:
-    """Every node to be stored anew, and the manifest files written for them."""
+    """Every node to be stored anew, and particulars of manifests, old and new."""
     nodes = {node.id: node for node in changes.edited.values() if node is not None}
     for node_id in changes.chunks:
         if node_id not in nodes:
@@ -144,48 +139,18 @@ def _write_manifests(
             if node is None:
                 raise InternalError(f"chunks were changed of an unknown node {node_id}")
             nodes[node_id] = node
-
-    def store(node: Node) -> tuple[Node, list[ManifestFile]]:
-        pending = changes.chunks.get(node.id)
-        return _store_array(files, node, None if pending is None else pending.changes())
-
-    stored = files.pool.map(store, list(nodes.values()))
-    new = [file for _, some in stored for file in some]
-    new += [each.file for some in changes.attached.values() for each in some]
-    return [node for node, _ in stored], {file.id: file for file in new}
-
-
-def _store_array(
-    files: Files, node: Node, changes: ChunkChanges | None
-) -> tuple[Node, list[ManifestFile]]:
-    """The node with manifests that reflect the changes, and those of them that are new."""
-    array = node.array
-    if array is None or (changes is None and not array.manifests):
-        return node, []
-    grid = array.num_chunks
-    changes = changes or ChunkChanges.none(len(grid))
-    cell = cell_sizes(files.settings.splitting, node)
-    plan = plan_manifests(array.manifests, changes.index, grid=grid, cell=cell)
-    if not plan.rewrite and not len(changes.refs):
-        return node, []
-    old = [refs for ref in plan.rewrite if (refs := refs_in(files, node, ref)) is not None]
-    refs = changes.refs
-    if old:
-        refs = ChunkRefs.merged(ChunkRefs.concat(old), changes.refs, changes.deleted)
-    refs = refs.within(grid)
-    manifests, written = list(plan.keep), []
-    for part in split(refs, cell):
-        manifest = Manifest(id=ManifestId.random(), arrays={node.id: part})
-        written.append(files.put_manifest(manifest))
-        manifests.append(ManifestRef(id=manifest.id, extents=part.bounding_box()))
-    return replace(node, array=replace(array, manifests=tuple(manifests))), written
+    known = {file.id: file for file in base.manifest_files}
+    known |= {each.file.id: each.file for some in changes.attached.values() for each in some}
+    pending = {node_id: chunks.changes() for node_id, chunks in changes.chunks.items()}
+    counts = {file.id: file.num_refs for file in known.values()}
+    stored, new = store_arrays(files, list(nodes.values()), pending, counts)
+    return stored, known | {file.id: file for file in new}
 
 
 def _manifest_files(
-    used: npt.NDArray[np.uint8], base: Snapshot, new: Mapping[ManifestId, ManifestFile]
+    used: npt.NDArray[np.uint8], base: Snapshot, known: Mapping[ManifestId, ManifestFile]
 ) -> tuple[ManifestFile, ...]:
     """Particulars of every manifest in use, (n, 12), by id."""
-    known = {file.id: file for file in base.manifest_files} | dict(new)
     ids = sorted({raw.tobytes() for raw in used})
     try:
         return tuple(known[ManifestId(raw)] for raw in ids)

@@ -25,6 +25,11 @@ from frazil.format.snapshot import Node
 _UNSPLIT = 2**32 - 1  # more than there can be chunks
 
 
+def is_automatic(config: ManifestSplittingConfig | None) -> bool:
+    """Whether there are no rules, not even that there be none: manifests are cut in bands then."""
+    return config is None or config.split_sizes is None
+
+
 def cell_sizes(config: ManifestSplittingConfig | None, node: Node) -> tuple[int, ...]:
     """Chunks along each axis that one manifest may cover."""
     if node.array is None:
