@@ -1,0 +1,107 @@
+"""Which chunks of an array differ between two snapshots: from the references of both."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.flatbuf.columns import StringColumn
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.index_keys import distinct
+from frazil.ids import SnapshotId
+from frazil.paths import NodePath
+from frazil.web.explored import Explored
+
+CHANGES = ("added", "changed", "removed")
+ADDED, CHANGED, REMOVED = range(3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkChanges:
+    grid: tuple[int, ...]
+    index: npt.NDArray[np.uint32]  # (n, ndim), ascending
+    change: npt.NDArray[np.uint8]  # (n,) into CHANGES
+
+    def counts(self) -> dict[str, int]:
+        found = np.bincount(self.change, minlength=len(CHANGES)).tolist()
+        return dict(zip(CHANGES, found, strict=True))
+
+    def page(self, offset: int, limit: int) -> dict[str, object]:
+        chosen = slice(offset, offset + limit)
+        return {
+            "total": len(self.index),
+            "offset": offset,
+            "grid": self.grid,
+            "index": self.index[chosen].tolist(),
+            "change": [CHANGES[code] for code in self.change[chosen].tolist()],
+            "counts": self.counts(),
+        }
+
+
+def chunk_changes(
+    explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
+) -> ChunkChanges:
+    make = partial(_compare, explored, start, end, path)
+    return cast("ChunkChanges", explored.worked_out.recall(("changes", start, end, path), make))
+
+
+def _compare(
+    explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
+) -> ChunkChanges:
+    sides = [_side(explored, snapshot, path) for snapshot in (start, end)]
+    grids = [grid for grid, _ in sides if grid is not None]
+    if not grids:
+        explored.session(end).node(path)  # raises
+    ndim = len(grids[-1])
+    before, after = (refs if refs.ndim == ndim else ChunkRefs.empty(ndim) for _, refs in sides)
+    index = distinct(np.concatenate([before.index, after.index]))
+    was, now = before.lookup(index), after.lookup(index)
+    change = np.full(len(index), CHANGED, np.uint8)
+    change[was < 0], change[now < 0] = ADDED, REMOVED
+    both = np.flatnonzero((was >= 0) & (now >= 0))
+    equal = both[_is_same(before, was[both], after, now[both])]
+    kept = np.ones(len(index), np.bool_)
+    kept[equal] = False
+    grid = tuple(max(sizes) for sizes in zip(*(g for g in grids if len(g) == ndim), strict=True))
+    return ChunkChanges(grid=grid, index=index[kept], change=change[kept])
+
+
+def _side(
+    explored: Explored, snapshot: SnapshotId, path: NodePath
+) -> tuple[tuple[int, ...] | None, ChunkRefs]:
+    node = explored.session(snapshot).find_node(path)
+    if node is None or node.array is None:
+        return None, ChunkRefs.empty(0)
+    chunks = explored.chunks(snapshot, path)
+    return chunks.grid, chunks.refs
+
+
+def _is_same(
+    one: ChunkRefs,
+    rows: npt.NDArray[np.int64],
+    other: ChunkRefs,
+    others: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Whether both references say the same, row for row."""
+    same = np.ones(len(rows), np.bool_)
+    for name in ("kind", "offset", "length", "last_modified"):
+        same &= getattr(one, name)[rows] == getattr(other, name)[others]
+    same &= (one.chunk_id[rows] == other.chunk_id[others]).all(axis=1)
+    for name in ("location", "etag", "inline"):
+        same &= _equal_texts(getattr(one, name), rows, getattr(other, name), others)
+    return same
+
+
+def _equal_texts(
+    one: StringColumn,
+    rows: npt.NDArray[np.int64],
+    other: StringColumn,
+    others: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    joined = StringColumn.concat([one.take(rows), other.take(others)]).pruned()
+    codes, _ = joined.strings.unique()
+    numbers = np.append(codes, -1)[joined.codes]
+    equal: npt.NDArray[np.bool_] = numbers[: len(rows)] == numbers[len(rows) :]
+    return equal

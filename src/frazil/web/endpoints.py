@@ -1,0 +1,118 @@
+"""What can be asked, under /api. Every answer is JSON, but for the pictures."""
+
+from collections.abc import Callable
+
+from starlette.responses import Response
+
+from frazil.web import commits, differences, operations, searching, storage_use, trees
+from frazil.web.answers import json_answer, png_answer
+from frazil.web.asking import Asked
+from frazil.web.chunk_changes import chunk_changes
+from frazil.web.chunk_maps import chunk_map
+from frazil.web.chunks import chunk_facts, chunk_sums
+from frazil.web.explored import DEFAULT, Explored
+from frazil.web.previews import preview
+
+type Endpoint = Callable[[Explored, Asked], Response]
+
+
+def repository(explored: Explored, asked: Asked) -> Response:
+    del asked
+    return json_answer(commits.repository_facts(explored))
+
+
+def commit_list(explored: Explored, asked: Asked) -> Response:
+    return json_answer(commits.commit_page(explored, *asked.page(200)))
+
+
+def commit(explored: Explored, asked: Asked) -> Response:
+    return json_answer(commits.commit_facts(explored, asked.text("at", DEFAULT)))
+
+
+def children(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(trees.child_page(explored, snapshot, asked.path(), *asked.page(500)))
+
+
+def node(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(trees.node_facts(explored, snapshot, asked.path()))
+
+
+def chunks(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(chunk_sums(explored, snapshot, asked.path()))
+
+
+def chunk(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    index = asked.numbers("index") or ()
+    return json_answer(chunk_facts(explored, snapshot, asked.path(), index))
+
+
+def chunk_map_facts(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(chunk_map(explored, snapshot, asked.path(), asked).facts())
+
+
+def chunk_map_picture(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return png_answer(chunk_map(explored, snapshot, asked.path(), asked).png())
+
+
+def preview_facts(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(preview(explored, snapshot, asked.path(), asked).facts(asked))
+
+
+def preview_picture(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return png_answer(preview(explored, snapshot, asked.path(), asked).png(asked))
+
+
+def diff(explored: Explored, asked: Asked) -> Response:
+    start, end = (explored.snapshot(asked.text(name)) for name in ("from", "to"))
+    return json_answer(differences.difference(explored, start, end))
+
+
+def diff_chunks(explored: Explored, asked: Asked) -> Response:
+    start, end = (explored.snapshot(asked.text(name)) for name in ("from", "to"))
+    found = chunk_changes(explored, start, end, asked.path())
+    return json_answer(found.page(*asked.page(200)))
+
+
+def operation_list(explored: Explored, asked: Asked) -> Response:
+    return json_answer(operations.operation_page(explored, *asked.page(200)))
+
+
+def storage(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    facts = storage_use.storage_facts(explored, snapshot)
+    if asked.text("count", "") == "all":
+        facts["counted"] = storage_use.counted_storage(explored)
+    return json_answer(facts)
+
+
+def search(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    return json_answer(searching.search(explored, snapshot, asked.text("q", "")))
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "repository": repository,
+    "commits": commit_list,
+    "commit": commit,
+    "children": children,
+    "node": node,
+    "chunks": chunks,
+    "chunk": chunk,
+    "chunk-map": chunk_map_facts,
+    "chunk-map.png": chunk_map_picture,
+    "preview": preview_facts,
+    "preview.png": preview_picture,
+    "diff": diff,
+    "diff/chunks": diff_chunks,
+    "operations": operation_list,
+    "storage": storage,
+    "search": search,
+}

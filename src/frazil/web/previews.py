@@ -1,0 +1,230 @@
+"""Pictures of slices, with the numbers that are in them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import InvalidInputError
+from frazil.ids import SnapshotId
+from frazil.paths import NodePath
+from frazil.web.answers import finite, readable_document
+from frazil.web.asking import Asked
+from frazil.web.chunk_columns import ChunkColumns
+from frazil.web.colours import SCALES, paint
+from frazil.web.explored import Explored
+from frazil.web.map_view import require_axes
+from frazil.web.png import encode_png
+from frazil.web.slices import Budget, Grid, SlicePlan, parse_grid, plan_slice, touched_chunks
+from frazil.zarrstore.arrays import open_array, read_region
+
+BUDGET = Budget()
+_MAX_TEXTS = 200  # values that are shown as such
+_MAX_LETTERS = 200  # of each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """`values` as numbers, (height, width); None if they are not, and `texts` then."""
+
+    plan: SlicePlan
+    shape: tuple[int, ...]
+    dtype: str
+    values: npt.NDArray[np.float64] | None
+    is_valid: npt.NDArray[np.bool_]
+    texts: list[str]
+    chunks_read: int
+    bytes_read: int
+
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value; 0 and 1 if there is none."""
+        if self.values is None or not self.is_valid.any():
+            return 0.0, 1.0
+        valid = self.values[self.is_valid]
+        return float(valid.min()), float(valid.max())
+
+    def facts(self, asked: Asked) -> dict[str, object]:
+        low, high = _asked_limits(asked, self)
+        return {
+            "axes": self.plan.axes,
+            "at": [int(p[0]) if len(p) else 0 for p in self.plan.positions],
+            "steps": self.plan.steps[: len(self.plan.axes)],
+            "shape": self.shape,
+            "data_type": self.dtype,
+            "is_number": self.values is not None,
+            "height": self.is_valid.shape[0],
+            "width": self.is_valid.shape[1],
+            "low": finite(low),
+            "high": finite(high),
+            "scales": SCALES,
+            "texts": self.texts,
+            "chunks_read": self.chunks_read,
+            "bytes_read": self.bytes_read,
+            **self._statistics(),
+            "line": self._line(),
+        }
+
+    def _statistics(self) -> dict[str, object]:
+        """Of the values that are shown; those that are missing do not count."""
+        counts = {"valid": int(self.is_valid.sum()), "missing": int((~self.is_valid).sum())}
+        if self.values is None or not counts["valid"]:
+            return {**counts, "min": None, "max": None, "mean": None}
+        valid = self.values[self.is_valid]
+        with np.errstate(all="ignore"):
+            mean = float(valid.mean())
+        return {
+            **counts,
+            "min": finite(valid.min()),
+            "max": finite(valid.max()),
+            "mean": finite(mean),
+        }
+
+    def _line(self) -> list[float | None] | None:
+        """The values of an array of one dimension, for a curve."""
+        if self.values is None or len(self.plan.axes) != 1:
+            return None
+        pairs = zip(self.values[0].tolist(), self.is_valid[0].tolist(), strict=True)
+        return [finite(value) if valid else None for value, valid in pairs]
+
+    def png(self, asked: Asked) -> bytes:
+        if self.values is None:
+            raise InvalidInputError(f"values of type {self.dtype} have no picture")
+        if not self.values.size:
+            return encode_png(np.zeros((1, 1, 4), np.uint8))
+        low, high = _asked_limits(asked, self)
+        name = asked.text("scale", SCALES[0])
+        return encode_png(paint(self.values, self.is_valid, low=low, high=high, name=name))
+
+
+def _asked_limits(asked: Asked, preview: Preview) -> tuple[float, float]:
+    low, high = preview.limits()
+    wanted_low, wanted_high = asked.decimal("low"), asked.decimal("high")
+    return (
+        low if wanted_low is None else wanted_low,
+        high if wanted_high is None else wanted_high,
+    )
+
+
+def preview(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked) -> Preview:
+    """Kept for a while: the picture and its numbers are asked for one after the other."""
+    wishes = (asked.values.get("axes", ""), asked.values.get("slice_at", ""))
+    make = partial(_make, explored, snapshot, path, asked)
+    return cast("Preview", explored.worked_out.recall(("preview", snapshot, path, wishes), make))
+
+
+def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked) -> Preview:
+    session = explored.session(snapshot)
+    node = session.node(path)
+    chunks = explored.chunks(snapshot, path)
+    document = readable_document(node.user_data) or {}
+    grid = parse_grid(document, node.array.shape if node.array is not None else ())
+    array = open_array(session, path)
+    plan = _plan(asked, grid, chunks, max(array.dtype.itemsize, 1))
+    touched = touched_chunks(grid, plan.positions)
+    values = np.asarray(read_region(session, path, plan.selection))
+    flat = _as_picture(values, plan, len(grid.shape))
+    present = _as_picture(_present(grid, plan, chunks), plan, len(grid.shape))
+    numbers = _numbers(flat)
+    is_valid = present & ~_is_fill(flat, document)
+    if numbers is not None:
+        is_valid &= ~np.isnan(numbers)
+    return Preview(
+        plan=plan,
+        shape=grid.shape,
+        dtype=str(values.dtype),
+        values=numbers,
+        is_valid=is_valid,
+        texts=_texts(flat, is_valid),
+        chunks_read=int((chunks.refs.lookup(touched) >= 0).sum()),
+        bytes_read=_stored(chunks, touched),
+    )
+
+
+def _plan(asked: Asked, grid: Grid, chunks: ChunkColumns, item_bytes: int) -> SlicePlan:
+    ndim = len(grid.shape)
+    given = asked.numbers("axes")
+    axes = require_axes(given, ndim) if given else tuple(range(ndim))[-2:]
+    at = asked.places("slice_at", ndim) or (0,) * ndim
+    return plan_slice(
+        grid,
+        axes=axes,
+        at=at,
+        item_bytes=item_bytes,
+        stored_bytes=partial(_stored, chunks),
+        budget=BUDGET,
+    )
+
+
+def _stored(chunks: ChunkColumns, index: npt.NDArray[np.uint32]) -> int:
+    rows = chunks.refs.lookup(index)
+    return int(chunks.refs.length[rows[rows >= 0]].sum(dtype=np.uint64))
+
+
+def _present(grid: Grid, plan: SlicePlan, chunks: ChunkColumns) -> npt.NDArray[np.bool_]:
+    """Whether the chunk of each value was ever written, in the shape of what is read."""
+    places = [grid.chunk_of(axis, each) for axis, each in enumerate(plan.positions)]
+    distinct, back = [], []
+    for each in places:
+        values, inverse = np.unique(each, return_inverse=True)
+        distinct.append(values)
+        back.append(inverse)
+    found = chunks.refs.lookup(touched_chunks(grid, plan.positions)) >= 0
+    by_chunk = found.reshape([len(each) for each in distinct])
+    present: npt.NDArray[np.bool_] = by_chunk[np.ix_(*back)] if back else found.reshape(())
+    return present
+
+
+def _as_picture(values: npt.NDArray[Any], plan: SlicePlan, ndim: int) -> npt.NDArray[Any]:
+    """(height, width): the dimensions that were chosen, in that order; the others have one."""
+    order = [axis for axis in range(ndim) if axis not in plan.axes] + list(plan.axes)
+    turned = np.transpose(values, order)
+    lengths = [len(plan.positions[axis]) for axis in plan.axes]
+    height, width = [1, 1, *lengths][-2:]
+    if turned.size == 0:
+        return np.zeros((height, width), values.dtype)
+    return turned.reshape(height, width)
+
+
+def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
+    match values.dtype.kind:
+        case "b" | "i" | "u" | "f":
+            return values.astype(np.float64)
+        case "c":
+            return np.abs(values).astype(np.float64)
+        case "m" | "M":
+            whole = values.view(np.int64).astype(np.float64)
+            return np.where(np.isnat(values), np.nan, whole)
+        case _:
+            return None
+
+
+def _is_fill(values: npt.NDArray[Any], document: dict[str, Any]) -> npt.NDArray[np.bool_]:
+    """What stands for no value: as attributes say, or a fill value that is not simply zero."""
+    attributes = document.get("attributes")
+    stated = attributes if isinstance(attributes, dict) else {}
+    marks = [stated.get("_FillValue"), stated.get("missing_value")]
+    if (fill := document.get("fill_value")) not in (0, 0.0, False, "", None):
+        marks.append(fill)
+    found = np.zeros(values.shape, np.bool_)
+    if values.dtype.kind in "iuf":
+        for mark in marks:
+            if isinstance(mark, int | float) and not isinstance(mark, bool):
+                found |= values == mark
+    return found
+
+
+def _texts(values: npt.NDArray[Any], is_valid: npt.NDArray[np.bool_]) -> list[str]:
+    """The first values as they would be printed, if these say more than a picture."""
+    if values.dtype.kind in "biufc" and values.size > _MAX_TEXTS:
+        return []
+    pairs = zip(values.flat, is_valid.flat, strict=True)
+    return [
+        _text(value) if valid else "missing"
+        for (value, valid), _ in zip(pairs, range(_MAX_TEXTS), strict=False)
+    ]
+
+
+def _text(value: Any) -> str:
+    return str(value)[:_MAX_LETTERS]

@@ -1,0 +1,88 @@
+// The explorer: what is on every page, and the way between pages.
+
+import { ask } from "./api.js";
+import { h, name, replace } from "./dom.js";
+import { refLabel, shortId } from "./format.js";
+import { listenToKeys } from "./keys.js";
+import { amend, current, followLinks, link, page, show, visit } from "./router.js";
+import { drawCommits } from "./commits.js";
+import { drawBrowse } from "./browse.js";
+import { drawCompare } from "./compare.js";
+import { drawOperations } from "./operations.js";
+import { drawSearch } from "./search.js";
+import { drawStorage } from "./storage.js";
+
+page("/commits", "Commits", drawCommits);
+page("/browse", "Browse", drawBrowse);
+page("/compare", "Compare", drawCompare);
+page("/operations", "Operations", drawOperations);
+page("/storage", "Storage", drawStorage);
+page("/search", "Search", drawSearch);
+
+const TABS = [["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/operations", "Operations"], ["/storage", "Storage"]];
+
+function switchTheme() {
+  const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = root.dataset.theme ?? (dark ? "dark" : "light");
+  root.dataset.theme = now === "dark" ? "light" : "dark";
+  localStorage.setItem("frazil-theme", root.dataset.theme);
+}
+
+function versionPicker(repository, at) {
+  const option = (value, text) => h("option", { value, selected: value === at }, text);
+  const group = (label, kind, names) => (names.length ? h("optgroup", { label }, names.map((each) => option(`${kind}:${each}`, each))) : null);
+  const known = [...repository.branches.name.map((each) => `branch:${each}`), ...repository.tags.name.map((each) => `tag:${each}`)];
+  const select = h(
+    "select",
+    { id: "version", "aria-label": "Version shown", onchange: () => choose(select.value) },
+    known.includes(at) ? null : h("optgroup", { label: "Snapshot" }, option(at, shortId(refLabel(at)))),
+    group("Branches", "branch", repository.branches.name),
+    group("Tags", "tag", repository.tags.name),
+  );
+  return h("label", { class: "version" }, h("span", { class: "quiet" }, "at"), select);
+}
+
+function choose(at) {
+  const { path, parameters } = current();
+  if (path === "/browse" || path === "/storage" || path === "/search") {
+    visit(path, { ...parameters, at });
+  } else visit("/browse", { at });
+}
+
+function drawTop(repository) {
+  const { path, parameters } = current();
+  const at = parameters.at ?? "branch:main";
+  const field = h("input", { id: "search", type: "search", name: "q", placeholder: "Search   /", "aria-label": "Search paths, commits, branches and tags", autocomplete: "off", spellcheck: "false", value: path === "/search" ? parameters.q ?? "" : "" });
+  const form = h("form", { role: "search", onsubmit: (event) => { event.preventDefault(); visit("/search", { q: field.value, at: parameters.at }); } }, field);
+  const online = repository.status === "online";
+  replace(
+    document.getElementById("top"),
+    h("a", { class: "brand", href: "/commits", "aria-label": "frazil explorer: commits" }, h("img", { src: "/static/icon.svg", alt: "", width: 26, height: 26 }), name(repository.name)),
+    online ? null : h("span", { class: "badge bad", title: repository.status_reason ?? "" }, repository.status),
+    h("nav", { "aria-label": "Pages" }, TABS.map(([target, label]) => h("a", { href: link(target, { at: parameters.at }), "aria-current": target === path ? "page" : null }, label))),
+    h("span", { class: "space" }),
+    versionPicker(repository, at),
+    form,
+    h("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Switch between light and dark", id: "theme", onclick: switchTheme }, "◐"),
+    h("button", { type: "button", class: "icon", title: "Keys (?)", "aria-label": "Show the keys", id: "help", onclick: () => document.getElementById("keys").showModal() }, "?"),
+  );
+}
+
+async function begin() {
+  let repository = { name: "…", status: "online", branches: { name: [] }, tags: { name: [] } };
+  document.addEventListener("visited", async () => {
+    drawTop(repository);
+    try {
+      repository = await ask("repository");
+    } catch {
+      return; // the page says so
+    }
+    if (document.activeElement?.id !== "search") drawTop(repository);
+  });
+  listenToKeys({ visit, amend });
+  followLinks();
+  await show();
+}
+
+begin();
