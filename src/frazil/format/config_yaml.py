@@ -3,7 +3,8 @@
 An alternative with content is a YAML tag there (`!s3 {region: us-east-1}`) and a map of one name
 here ({"s3": {"region": "us-east-1"}}). Scalars follow YAML 1.2, as the reference reads them:
 `on` is text. Anchors and aliases are refused; nobody writes them, and a few lines of them can
-stand for a document of any size.
+stand for a document of any size. So are more than `max_size` bytes and deep nesting: the library
+takes a second for each megabyte.
 """
 
 import json
@@ -26,6 +27,9 @@ _RENAMED = {  # by icechunk 0.2
     "Azure": "azure",
     "Tigris": "tigris",
 }
+MAX_CONFIG_BYTES = 1 << 20
+_MAX_DEPTH = 64
+_KNOWN = ("null", "bool", "int", "float", "str", "seq", "map")  # what JSON knows, too
 _PLAIN_KEY = re.compile(r"[a-z][a-z0-9_]*")
 _SCALARS = {  # of YAML 1.2
     "null": (r"~|null|Null|NULL|", "~nN\0"),
@@ -41,12 +45,22 @@ class _Tagged:
     content: Any
 
 
-def decode_config_yaml(data: Buffer) -> Json:
+# The library's constructors index and look up what the text says.
+_REFUSED = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+
+
+def decode_config_yaml(data: Buffer, *, max_size: int = MAX_CONFIG_BYTES) -> Json:
     import yaml  # type: ignore[import-untyped]  # noqa: PLC0415 - slow, rarely needed; no types
 
+    content = bytes(data)
+    if len(content) > max_size:
+        raise FormatError(
+            f"the configuration is {len(content)} bytes, at most {max_size} are accepted",
+            kind="config-deserialization",
+        )
     try:
-        document = yaml.load(bytes(data).decode(), Loader=_loader())  # noqa: S506 - a safe one
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+        document = yaml.load(content.decode(), Loader=_loader())  # noqa: S506 - a safe one
+    except (yaml.YAMLError, *_REFUSED) as error:
         raise FormatError(
             f"the configuration is not YAML: {error}", kind="config-deserialization"
         ) from error
@@ -76,11 +90,21 @@ def _loader() -> Any:
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the library declares it
+        yaml_constructors = {  # noqa: RUF012 - see above
+            tag: yaml.SafeLoader.yaml_constructors[tag]
+            for tag in (None, *(f"tag:yaml.org,2002:{kind}" for kind in _KNOWN))  # None: refuses
+        }
+        depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.events.AliasEvent):
                 raise yaml.YAMLError("aliases are not accepted")
-            return super().compose_node(parent, index)
+            if self.depth > _MAX_DEPTH:
+                raise yaml.YAMLError(f"it is nested more than {_MAX_DEPTH} deep")
+            self.depth += 1
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
     def construct_tagged(loader: Any, name: str, node: Any) -> Any:
         name = _RENAMED.get(name, name)

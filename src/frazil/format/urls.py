@@ -113,6 +113,12 @@ def _authority(rest: str) -> str:
 
 def _standard(text: str) -> str:
     """Of a file, or of something that hardly is a location."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"virtual reference is not Unicode: {text!r}", kind="invalid-virtual-ref"
+        ) from error
     cleaned = text.strip(_BLANKS).translate(_DROPPED)
     scheme = _SCHEME.match(cleaned)
     if scheme is None:

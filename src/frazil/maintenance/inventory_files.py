@@ -7,6 +7,7 @@ CSV has no header, is read if the columns are named by the caller.
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,7 +68,7 @@ class FileInventory:
             rows = _parquet(path) if path.endswith(".parquet") else _csv(path, self.columns)
             for key, size, time in rows:
                 if key.startswith(self.prefix):
-                    yield ObjectInfo(key[len(self.prefix) :], int(size or 0), _time_us(time))
+                    yield ObjectInfo(key[len(self.prefix) :], _size(size), _time_us(time))
 
 
 def _files_in(path: Path) -> list[Path]:
@@ -77,11 +78,20 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def _csv(path: str, columns: Sequence[str] | None) -> Iterator[tuple[str, Any, Any]]:
-    with Path(path).open(newline="", encoding="utf-8") as file:
+    with _naming(path), Path(path).open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         header = next(rows, []) if columns is None else columns
         key, size, time = _places(path, header)
         yield from ((row[key], row[size], row[time]) for row in rows if row)
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """What is wrong with the bytes of a listing is said of the file."""
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error, IndexError) as error:
+        raise InvalidInputError(f"{path} is not such a listing: {error}") from error
 
 
 def _parquet(path: str) -> Iterator[tuple[str, Any, Any]]:
@@ -116,14 +126,24 @@ def _places(path: str, header: Sequence[str]) -> tuple[int, int, int]:
     return found["key"] or 0, found["size"] or 0, found["time"] or 0
 
 
+def _size(value: Any) -> int:
+    try:
+        size = int(value or 0)
+    except (ValueError, TypeError):
+        size = -1
+    if not 0 <= size < 2**63:
+        raise InvalidInputError(f"not a size in an inventory: {str(value)[:40]!r}")
+    return size
+
+
 def _time_us(value: Any) -> int:
     if isinstance(value, datetime):
         return from_datetime(value if value.tzinfo else value.replace(tzinfo=UTC))
     text = str(value).strip()
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < 19:
         return int(text)
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise InvalidInputError(f"not a time in an inventory: {value!r}") from None
+        raise InvalidInputError(f"not a time in an inventory: {text[:40]!r}") from None
     return from_datetime(when if when.tzinfo else when.replace(tzinfo=UTC))

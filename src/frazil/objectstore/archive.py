@@ -121,7 +121,7 @@ class ArchiveStore:
     def about(self) -> dict[str, Any]:
         try:
             found = json.loads(bytes(self.get(ABOUT).data))
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
             raise FormatError("the archive does not say what it is", where=ABOUT)

@@ -38,6 +38,7 @@ from frazil.references.grids import grid_of, parse_chunk_keys
 from frazil.references.templates import TemplateError, expand_generator, expand_template
 
 _BASE64 = "base64:"
+_MAX_REFERENCES = 50_000_000  # of one set, where few bytes make many
 _NOT_CHUNKS = DOCUMENTS | {CONSOLIDATED_2}
 
 
@@ -90,7 +91,10 @@ def _references(
     expanded = dict(refs)
     if templates:
         _fill_urls(where, expanded, templates)
-    for number, generator in enumerate(document.get("gen") or []):
+    generators = document.get("gen") or []
+    if not isinstance(generators, list):
+        raise FormatError("gen must be a list", where=where)
+    for number, generator in enumerate(generators):
         _generate(where, f"gen[{number}]", generator, templates, expanded)
     return expanded
 
@@ -121,6 +125,8 @@ def _generate(
         refs.update(zip(keys, ([url] for url in urls), strict=True))
     else:
         refs.update(zip(keys, map(list, zip(urls, offsets, lengths, strict=True)), strict=True))
+    if len(refs) > _MAX_REFERENCES:
+        raise wrong(where, name, f"makes more than {_MAX_REFERENCES} references")
 
 
 def _document(where: str, key: str, value: Any) -> Mapping[str, Any]:

@@ -25,7 +25,10 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operators.floordiv,
     ast.Mod: operators.mod,
 }
-_MAX_ROWS = 200_000_000  # of one generator: a few bytes of JSON must not fill the memory
+# A few bytes of JSON must not fill the memory.
+_MAX_ROWS = 20_000_000  # of one generator
+_MAX_TEXT = 1 << 16  # characters of one text, which is a key or a URL
+_MAX_NUMBER = 1 << 128  # nothing that is counted or addressed is as large
 
 type Column = npt.NDArray[np.object_]  # (n,) of int or str: exact arithmetic
 type Value = int | str | Column
@@ -98,10 +101,9 @@ def _dimension(name: str, given: Any) -> Sequence[int | str]:
             start, step = given.get("start", 0), given.get("step", 1)
             if not isinstance(start, int) or not isinstance(step, int) or not step:
                 raise TemplateError(f"dimension {name!r} is {given!r}, which is no range")
-            values = range(start, stop, step)
-            if len(values) > _MAX_ROWS:
-                raise TemplateError(f"dimension {name!r} has {len(values)} values")
-            return values
+            if abs(stop - start) // abs(step) > _MAX_ROWS:
+                raise TemplateError(f"dimension {name!r} is {given!r}: more than {_MAX_ROWS}")
+            return range(start, stop, step)
         case _:
             raise TemplateError(f"dimension {name!r} is {given!r}, expected a list or a stop")
 
@@ -114,7 +116,12 @@ def _render(text: str, scope: Mapping[str, Value], templates: Mapping[str, str])
         for number, part in enumerate(parts)
     ]
     if not any(isinstance(value, np.ndarray) for value in values):
-        return "".join(map(str, values))
+        text = "".join(map(str, values))
+        if len(text) > _MAX_TEXT:
+            raise TemplateError(f"{len(text)} characters, at most {_MAX_TEXT} are possible")
+        return text
+    if sum(map(_longest, values)) > _MAX_TEXT:
+        raise TemplateError(f"more than {_MAX_TEXT} characters")
     result: Any = ""
     for value in values:
         result = result + (value if isinstance(value, str) else _as_text(value))
@@ -122,7 +129,16 @@ def _render(text: str, scope: Mapping[str, Value], templates: Mapping[str, str])
     return column
 
 
+def _longest(value: Value) -> int:
+    """Characters that it takes in a text at most; numbers are short."""
+    if isinstance(value, np.ndarray):
+        return max((len(each) for each in value.tolist() if isinstance(each, str)), default=0)
+    return len(value) if isinstance(value, str) else 0
+
+
 def _parse(hole: str) -> ast.expr:
+    if len(hole) > _MAX_TEXT:
+        raise TemplateError(f"an expression of {len(hole)} characters")
     try:
         return ast.parse(hole.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -172,7 +188,15 @@ def _calculated(operator: ast.operator, left: Any, right: Any) -> Value:
         result: Value = calculate(left, right)
     except ZeroDivisionError as error:
         raise TemplateError("division by zero") from error
+    if not _is_moderate(result):
+        raise TemplateError(f"a number is larger than {_MAX_NUMBER}")
     return result
+
+
+def _is_moderate(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return not len(value) or (value.max() < _MAX_NUMBER and value.min() > -_MAX_NUMBER)
+    return -_MAX_NUMBER < value < _MAX_NUMBER
 
 
 def _numbers(value: Value) -> Any:

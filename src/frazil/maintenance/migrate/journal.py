@@ -29,7 +29,7 @@ def read_journal(store: ObjectStore) -> Journal | None:
         match json.loads(bytes(data)):
             case {"generation": str(generation), "keys": list(keys)}:
                 return Journal(generation, tuple(str(key) for key in keys))
-    except ValueError:
+    except (ValueError, RecursionError):
         pass
     raise FormatError("the list of old files is damaged", where=JOURNAL)
 
