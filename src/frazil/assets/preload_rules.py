@@ -3,7 +3,6 @@
 Those of coordinates, by default: they are small, and most programs begin by reading them.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,6 +23,7 @@ from frazil.format.conditions import (
 )
 from frazil.format.config import ManifestPreloadConfig
 from frazil.format.nodes import Node, Nodes
+from frazil.format.patterns import found
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId
@@ -104,9 +104,9 @@ def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -
         case PreloadAnd(conditions):
             return all(fits(each, path, num_refs) for each in conditions)
         case PreloadPathMatches(regex):
-            return _found(regex, path)
+            return found(regex, path)
         case PreloadNameMatches(regex):
-            return _found(regex, path.rpartition("/")[2])
+            return found(regex, path.rpartition("/")[2])
         case PreloadNumRefs(start, stop):
             return num_refs is None or (_above(start, num_refs) and _below(stop, num_refs))
         case _:
@@ -132,11 +132,3 @@ def _above(bound: Bound | None, number: int) -> bool:
 
 def _below(bound: Bound | None, number: int) -> bool:
     return bound is None or number < bound.value or (bound.included and number == bound.value)
-
-
-def _found(regex: str, text: str) -> bool:
-    """Unanchored; what is not a regular expression matches nothing, as in the reference."""
-    try:
-        return re.search(regex, text) is not None
-    except re.error:
-        return False

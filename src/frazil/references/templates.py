@@ -195,8 +195,8 @@ def _calculated(operator: ast.operator, left: Any, right: Any) -> Value:
 
 def _is_moderate(value: Any) -> bool:
     if isinstance(value, np.ndarray):
-        return not len(value) or (value.max() < _MAX_NUMBER and value.min() > -_MAX_NUMBER)
-    return -_MAX_NUMBER < value < _MAX_NUMBER
+        return not len(value) or bool(value.max() < _MAX_NUMBER and value.min() > -_MAX_NUMBER)
+    return bool(-_MAX_NUMBER < value < _MAX_NUMBER)
 
 
 def _numbers(value: Value) -> Any:

@@ -4,7 +4,6 @@ Rules are tried in order; within a rule and over all of them, the first that spe
 decides it. Axes that no rule speaks of are not split.
 """
 
-import re
 from collections.abc import Iterator
 
 from frazil.format.conditions import (
@@ -20,6 +19,7 @@ from frazil.format.conditions import (
     SplitPathMatches,
 )
 from frazil.format.config import ManifestSplittingConfig
+from frazil.format.patterns import found
 from frazil.format.snapshot import Node
 
 _UNSPLIT = 2**32 - 1  # more than there can be chunks
@@ -58,9 +58,9 @@ def _matches(condition: ManifestSplitCondition, node: Node) -> bool:
         case SplitAnd(conditions):
             return all(_matches(each, node) for each in conditions)
         case SplitPathMatches(regex):
-            return _found(regex, node.path.text)
+            return found(regex, node.path.text)
         case SplitNameMatches(regex):
-            return _found(regex, node.path.name)
+            return found(regex, node.path.name)
         case SplitAnyArray():
             return True
         case _:
@@ -72,16 +72,8 @@ def _speaks_of(condition: ManifestSplitDimCondition, axis: int, name: str | None
         case SplitAxis(wanted):
             return wanted == axis
         case SplitDimensionName(regex):
-            return name is not None and _found(regex, name)
+            return name is not None and found(regex, name)
         case SplitAnyDimension():
             return True
         case _:
             return False
-
-
-def _found(regex: str, text: str) -> bool:
-    """Unanchored; what is not a regular expression matches nothing, as in the reference."""
-    try:
-        return re.search(regex, text) is not None
-    except re.error:
-        return False
