@@ -1,7 +1,10 @@
 """More of docs/differences.md: single calls to stores, sessions and repositories."""
 
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+import icechunk
 import numpy as np
 import pytest
 import zarr
@@ -121,3 +124,20 @@ def test_a_commit_to_a_read_only_repository_stores_nothing(repo: frazil.Reposito
     with pytest.raises(frazil.ReadOnlyError):
         session.commit("refused")
     assert len(list(repo.storage.list_objects_metadata(settings))) == before
+
+
+@pytest.mark.parametrize("engine", [icechunk, frazil], ids=["icechunk", "frazil"])
+def test_a_creation_that_was_interrupted_is_taken_up(tmp_path: Path, engine: Any) -> None:
+    storage = engine.local_filesystem_storage(str(tmp_path))
+    engine.Repository.create(storage)
+    (tmp_path / "repo").unlink()  # as if the process had died before the last step
+    if engine is icechunk:
+        with pytest.raises(icechunk.IcechunkError) as caught:
+            engine.Repository.create(storage)
+        assert caught.value.kind == "parent-directory-not-clean"
+        return
+    assert not engine.Repository.create(storage).verify().errors
+    (tmp_path / "repo").unlink()
+    (tmp_path / "something").write_text("else")
+    with pytest.raises(frazil.InvalidInputError):
+        engine.Repository.create(storage)

@@ -1,5 +1,6 @@
 """What a new repository consists of. Spec: "Initialize New Repository"."""
 
+from frazil.assets.layout import snapshot_key, transaction_key
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import Nodes
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
@@ -7,10 +8,19 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.txlog import TransactionLog
 from frazil.format.updates import RepoInitialized, Update
 from frazil.ids import INITIAL_SNAPSHOT
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN
 
 _MESSAGE = "Repository initialized"
 _METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
+
+
+def is_clean(store: ObjectStore) -> bool:
+    """Whether a repository may be created there: nothing is there, or what a process that died
+    while it created one has left. Both files are written anew, under the same names.
+    """
+    leftovers = {snapshot_key(INITIAL_SNAPSHOT), transaction_key(INITIAL_SNAPSHOT)}
+    return all(info.key in leftovers for info in store.list())
 
 
 def initial_snapshot(now_us: int) -> Snapshot:

@@ -37,6 +37,7 @@ from frazil.repo.entries import entry_of, stored_config, stored_version, with_na
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
+from frazil.repo.initial import is_clean
 from frazil.repo.session import Session
 from frazil.repo.spec_version import require_version_2
 from frazil.repo.version import Version, resolve
@@ -121,7 +122,7 @@ class Repository:
         """
         if not store.writable:
             raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-        if check_clean_root and next(iter(store.list()), None) is not None:
+        if check_clean_root and not is_clean(store):
             raise InvalidInputError(
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",

@@ -17,7 +17,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import assert_never, cast
 from urllib.parse import urlsplit
@@ -28,10 +28,14 @@ from frazil.testing.faults import (
     CutResponse,
     DelayRequest,
     DelayResponse,
+    DenyPermission,
     DropRequest,
     DropResponse,
     Fault,
+    FillDisk,
     RefuseWith,
+    ServeStale,
+    Throttle,
     no_fault,
 )
 from frazil.testing.loopback import LoopbackServer, QuietHandler
@@ -76,6 +80,7 @@ class FaultProxy(LoopbackServer):
         self.most_at_once = 0  # requests that were under way together
         self._under_way = 0
         self._seen_lock = threading.Lock()
+        self._answers: dict[str, tuple[Answer, Answer]] = {}  # to reads: the last, one before it
 
     def count(self, method: str | None = None, path: str = "") -> int:
         """How many requests of that method arrived whose path contains the text."""
@@ -102,6 +107,21 @@ class FaultProxy(LoopbackServer):
         with self._seen_lock:
             self.seen.append(one)
 
+    def remember_answer(self, path: str, answer: Answer) -> None:
+        """Of a read, for `stale_answer`: only one that differs from the last is news."""
+        with self._seen_lock:
+            last, before = self._answers.get(path, (answer, answer))
+            if answer.body != last.body:
+                self._answers[path] = answer, last
+            else:
+                self._answers[path] = answer, before
+
+    def stale_answer(self, path: str, fresh: Answer) -> Answer:
+        """The latest answer to this read that was not this one; this one if there is none."""
+        with self._seen_lock:
+            last, before = self._answers.get(path, (fresh, fresh))
+            return last if last.body != fresh.body else before
+
 
 class _Handler(QuietHandler):
     def handle_any(self) -> None:
@@ -110,6 +130,8 @@ class _Handler(QuietHandler):
         fault = proxy.choose(self.command, self.path)
         with proxy.under_way():
             answer = self._act(fault, proxy.target, body)
+        if self.command == "GET" and answer and fault is None:
+            proxy.remember_answer(self.path, answer)
         # Before the client has its answer: whoever looks after a call sees the call.
         proxy.remember(Seen(self.command, self.path, fault, answer.status if answer else None))
         self._reply(fault, answer or UNHEARD)
@@ -117,8 +139,10 @@ class _Handler(QuietHandler):
     def _act(self, fault: Fault | None, target: tuple[str, int], body: bytes) -> Answer | None:
         """What the server answers, None if it is never asked; all delays are in here."""
         match fault:
-            case DropRequest() | RefuseWith():
+            case DropRequest() | RefuseWith() | Throttle() | FillDisk() | DenyPermission():
                 return None
+            case ServeStale():
+                return self._read_stale(target, body)
             case DelayRequest(seconds):
                 time.sleep(seconds)
                 return self._ask(target, body)
@@ -135,10 +159,21 @@ class _Handler(QuietHandler):
                 self._hang_up(reset=reset)
             case RefuseWith(status) | AnswerWith(status):
                 self._send(Answer(status))
+            case Throttle(retry_after_s):
+                self._send(
+                    replace(
+                        _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "SlowDown"),
+                        headers=(("Retry-After", str(retry_after_s)),),
+                    )
+                )
+            case FillDisk():
+                self._send(_refusal(HTTPStatus.INSUFFICIENT_STORAGE, "InsufficientStorage"))
+            case DenyPermission():
+                self._send(_refusal(HTTPStatus.FORBIDDEN, "AccessDenied"))
             case CutResponse(size_bytes):
                 self._send(answer, cut=size_bytes)
                 self._hang_up(reset=False)
-            case DelayRequest() | DelayResponse() | None:
+            case DelayRequest() | DelayResponse() | ServeStale() | None:
                 self._send(answer)
             case _:
                 assert_never(fault)
@@ -163,6 +198,12 @@ class _Handler(QuietHandler):
                 return self._exchange(connection, body)
             except OSError:
                 return UNHEARD
+
+    def _read_stale(self, target: tuple[str, int], body: bytes) -> Answer:
+        fresh = self._ask(target, body)
+        if self.command != "GET":
+            return fresh
+        return cast("FaultProxy", self.server).stale_answer(self.path, fresh)
 
     def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> Answer:
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
@@ -190,6 +231,12 @@ class _Handler(QuietHandler):
             # Closed at once and by its number: the library would say goodbye first.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
             os.close(self.connection.detach())
+
+
+def _refusal(status: int, code: str) -> Answer:
+    """As an S3 server says it."""
+    body = f"<Error><Code>{code}</Code><Message>by a fault proxy</Message></Error>"
+    return Answer(status, (("Content-Type", "application/xml"),), body.encode())
 
 
 def _passed_on(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:

@@ -1,4 +1,22 @@
-"""What can go wrong with an HTTP request, as values; and which request it happens to."""
+"""What can go wrong with a request, as values; and which request it happens to.
+
+One vocabulary for two places: a `FaultProxy` does it on the wire, between any client and a real
+server; a `FaultyStore` does it inside a program, around any object store. A `Choice` says what
+happens to a request, by its verb (`PUT`; in a store `put`, `get_ranges`, ...) and its path or key.
+
+    fault              the server acts    on the wire                      in a store
+    DropRequest        no                 the connection ends              StorageError
+    DropResponse       yes                the connection ends              StorageError
+    CutResponse        yes                a body that ends too early       shorter data
+    DelayRequest       late               silence first                    a slow server; or a
+    DelayResponse      at once            silence after                      timeout, beyond a limit
+    RefuseWith         no                 this status                      StorageError
+    AnswerWith         yes                this status                      StorageError
+    Throttle           no                 503 and Retry-After              StorageError, "throttled"
+    ServeStale         reads only         an answer given before           what was there before
+    FillDisk           no                 507                              StorageError, disk full
+    DenyPermission     no                 403                              StorageError
+"""
 
 import random
 import threading
@@ -55,6 +73,32 @@ class AnswerWith:
     status: int
 
 
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Too many requests: not now, but after so many seconds."""
+
+    retry_after_s: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServeStale:
+    """A read is answered with what was there before the last change, if that is remembered.
+
+    Other requests are as always. No store that frazil supports does this to a reader; a cache
+    between them, or a replica, may.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FillDisk:
+    """There is no room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DenyPermission:
+    """Whoever asks may not do that."""
+
+
 type Fault = (
     DropRequest
     | DropResponse
@@ -63,8 +107,12 @@ type Fault = (
     | DelayResponse
     | RefuseWith
     | AnswerWith
+    | Throttle
+    | ServeStale
+    | FillDisk
+    | DenyPermission
 )
-type Choice = Callable[[str, str], Fault | None]  # of method, and path with query
+type Choice = Callable[[str, str], Fault | None]  # of verb, and of key or path with query
 
 
 def no_fault(method: str, path: str) -> Fault | None:

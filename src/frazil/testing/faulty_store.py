@@ -1,0 +1,224 @@
+"""An object store to which things happen, around any other.
+
+    store = FaultyStore(LocalStore(path), Script(Rule(DropResponse(), method="put", path="repo")))
+    repo = Repository.open(Storage(store))
+
+What happens is chosen by verb and key, as `Request.verb` of the wrappers names them. A fault
+arises where the engine would see it: after a store of its own has given up retrying.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import assert_never
+
+from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.objectstore.local_errors import storage_error
+from frazil.objectstore.protocol import (
+    ALWAYS,
+    Blob,
+    DataList,
+    ObjectInfo,
+    ObjectStore,
+    Precondition,
+)
+from frazil.objectstore.wrappers import Verb
+from frazil.ranges import ByteRange, Range, resolve
+from frazil.testing.faults import (
+    AnswerWith,
+    Choice,
+    CutResponse,
+    DelayRequest,
+    DelayResponse,
+    DenyPermission,
+    DropRequest,
+    DropResponse,
+    Fault,
+    FillDisk,
+    RefuseWith,
+    ServeStale,
+    Throttle,
+    no_fault,
+)
+
+_THROTTLING = {429, 503}
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A request and what was done to it."""
+
+    verb: Verb
+    key: str
+    fault: Fault
+
+
+class FaultyStore:
+    """Passes requests on, but for those that `choose` has a fault for; `choose` may be replaced.
+
+    A delay of more than `timeout_s` is an error after that time; what was delayed is done late.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, choose: Choice = no_fault, *, timeout_s: float = 60.0
+    ) -> None:
+        self.inner = inner
+        self.choose = choose
+        self.timeout_s = timeout_s
+        self.happened: list[Happened] = []
+        self._before: dict[str, Blob] = {}  # what a key held before its last change
+        self._late: list[threading.Timer] = []
+
+    @property
+    def writable(self) -> bool:
+        return self.inner.writable
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        def act() -> Blob:
+            return self.inner.get(key, byte_range)
+
+        fault = self._chosen("get", key)
+        if isinstance(fault, ServeStale) and key in self._before:
+            return _part(self._before[key], byte_range)
+        found = self._done("get", key, fault, act)
+        return Blob(found.data[: fault.size_bytes], "") if isinstance(fault, CutResponse) else found
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        fault = self._chosen("get_ranges", key)
+        if isinstance(fault, ServeStale) and key in self._before:
+            return [_part(self._before[key], one).data for one in ranges]
+        parts = self._done("get_ranges", key, fault, lambda: self.inner.get_ranges(key, ranges))
+        if isinstance(fault, CutResponse):
+            return [part[: fault.size_bytes] for part in parts]
+        return parts
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        def act() -> str:
+            before = self._found(key)
+            version = self.inner.put(key, data, when=when)
+            if before is not None:
+                self._before[key] = before
+            return version
+
+        return self._done("put", key, self._chosen("put", key), act)
+
+    def head(self, key: str) -> ObjectInfo:
+        fault = self._chosen("head", key)
+        return self._done("head", key, fault, lambda: self.inner.head(key))
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        fault = self._chosen("list", prefix)
+        found = self._done("list", prefix, fault, lambda: [*self.inner.list(prefix)])
+        return iter(found[: fault.size_bytes] if isinstance(fault, CutResponse) else found)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        wanted = tuple(keys)
+        named = " ".join(wanted)
+        fault = self._chosen("delete", named)
+        return self._done("delete", named, fault, lambda: self.inner.delete(wanted))
+
+    def copy(self, source: str, target: str) -> None:
+        fault = self._chosen("copy", source)
+        self._done("copy", source, fault, lambda: self.inner.copy(source, target))
+
+    def sync(self) -> None:
+        self._done("sync", "", self._chosen("sync", ""), self.inner.sync)
+
+    def settle(self) -> None:
+        """Waits for what is to be done late."""
+        while self._late:
+            self._late.pop().join()
+
+    def _chosen(self, verb: Verb, key: str) -> Fault | None:
+        fault = self.choose(verb, key)
+        if fault is not None:
+            self.happened.append(Happened(verb, key, fault))
+        return fault
+
+    def _done[T](self, verb: Verb, key: str, fault: Fault | None, act: Callable[[], T]) -> T:
+        match fault:
+            case None | CutResponse() | ServeStale():
+                return act()
+            case DelayRequest(seconds):
+                return self._after(seconds, verb, key, act)
+            case DelayResponse(seconds):
+                result = act()
+                time.sleep(min(seconds, self.timeout_s))
+                if seconds > self.timeout_s:
+                    raise _error(verb, key, "the server did not answer in time")
+                return result
+            case DropResponse() | AnswerWith():
+                act()
+                raise _refused(verb, key, fault)
+            case DropRequest() | RefuseWith() | Throttle() | FillDisk() | DenyPermission():
+                raise _refused(verb, key, fault)
+            case _:
+                assert_never(fault)
+
+    def _after[T](self, seconds: float, verb: Verb, key: str, act: Callable[[], T]) -> T:
+        if seconds <= self.timeout_s:
+            time.sleep(seconds)
+            return act()
+        late = threading.Timer(seconds, _quietly(act))
+        self._late.append(late)
+        late.start()
+        time.sleep(self.timeout_s)
+        raise _error(verb, key, "the server did not answer in time")
+
+    def _found(self, key: str) -> Blob | None:
+        try:
+            return self.inner.get(key)
+        except ObjectNotFoundError:
+            return None
+
+
+def _part(blob: Blob, byte_range: ByteRange | None) -> Blob:
+    if byte_range is None:
+        return blob
+    within = resolve(byte_range, len(blob.data))
+    return Blob(blob.data[within.start : within.stop], "")
+
+
+def _quietly(act: Callable[[], object]) -> Callable[[], None]:
+    """Nobody is waiting for the outcome."""
+
+    def run() -> None:
+        with suppress(StorageError):
+            act()
+
+    return run
+
+
+type _Refusal = (
+    DropRequest | DropResponse | RefuseWith | AnswerWith | Throttle | FillDisk | DenyPermission
+)
+
+
+def _refused(verb: Verb, key: str, fault: _Refusal) -> StorageError:
+    match fault:
+        case DropRequest() | DropResponse():
+            return _error(verb, key, "the connection was closed")
+        case RefuseWith(status) | AnswerWith(status):
+            return _error(
+                verb,
+                key,
+                f"the server answered {status}",
+                kind="throttled" if status in _THROTTLING else None,
+            )
+        case Throttle(retry_after_s):
+            text = f"too many requests, come again after {retry_after_s} s"
+            return _error(verb, key, text, kind="throttled")
+        case FillDisk():
+            return storage_error(verb, key, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        case DenyPermission():
+            return storage_error(verb, key, OSError(errno.EACCES, os.strerror(errno.EACCES)))
+        case _:
+            assert_never(fault)
+
+
+def _error(verb: Verb, key: str, reason: str, *, kind: str | None = None) -> StorageError:
+    return StorageError(f"cannot {verb} {key!r}: {reason}", kind=kind)
