@@ -20,6 +20,8 @@ from frazil.objectstore.parts import Parts, PartsStore, Targets, shares
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
 
+_ONLY = np.zeros(1, np.int64)
+
 type ChunkPart = tuple[ChunkId, Range]
 
 
@@ -40,6 +42,8 @@ def in_order(
 
     Objects come in the order in which they are first mentioned: that in which they were written.
     """
+    if len(chunk_ids) == 1:
+        return _ONLY, _ONLY
     names = np.ascontiguousarray(chunk_ids).view("V12").ravel()
     high = np.ascontiguousarray(chunk_ids[:, :8]).view(">u8").ravel().astype(np.uint64)
     low = np.ascontiguousarray(chunk_ids[:, 8:]).view(">u4").ravel()
@@ -114,7 +118,7 @@ class ChunkFiles:
         is given back.
         """
         found: list[Data] = [b""] * len(chunk_ids)
-        if len(found) > 1 and not self.cache.capacity and isinstance(self.store, PartsStore):
+        if found and not self.cache.capacity and isinstance(self.store, PartsStore):
             self._read_parts(self.store, found, *plan_parts(chunk_ids, offsets, lengths, into))
             return found
         reads = plan_reads(chunk_ids, offsets, lengths)

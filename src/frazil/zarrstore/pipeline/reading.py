@@ -13,12 +13,16 @@ from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
-from frazil.zarrstore.pipeline.spans import Span, span_of
-from frazil.zarrstore.pipeline.zarr_parts import (
-    GetResult,
-    decode_and_scatter_chunk,
-    fill_value_or_default,
+from frazil.zarrstore.pipeline.pieces import Piece, parts_of, plan_pieces
+from frazil.zarrstore.pipeline.placing import (
+    arranged,
+    bytes_of,
+    put,
+    put_fill_value,
+    run_of,
+    scratch,
 )
+from frazil.zarrstore.pipeline.zarr_parts import GetResult, decode_and_scatter_chunk
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
@@ -50,20 +54,37 @@ def chunk_bytes(batch: Batch) -> int:
 
 
 def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
-    stored = coding.stored_dtype(batch.items[0][1])
-    if stored is not None:
-        return _read_plain(batch, stored, np.asarray(out.as_ndarray_like()))
+    values = np.asarray(out.as_ndarray_like())
+    if coding.is_plain and coding.layout(batch.items[0][1]) is not None:
+        return _read_plain(batch, coding, values)
     data = batch.engine.fetch_chunks(batch.path, batch.index)
-    place = partial(_decode, coding, batch.drop_axes, out)
+    place = partial(decode_into, coding, batch.drop_axes, out, values)
     return coders.map(place, list(zip(batch.items, data, strict=True)))
 
 
-def _decode(
-    coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
+def decode_into(
+    coding: Coding,
+    drop_axes: tuple[int, ...],
+    out: NDBuffer,
+    values: npt.NDArray[Any],  # of `out`
+    pair: tuple[Item, Data | None],
 ) -> GetResult:
-    (_, spec, selection, target, _), data = pair
+    """One chunk: straight to its place, by way of this thread's scratch memory, or as by zarr."""
+    item, data = pair
+    if data is None:
+        put_fill_value(item, values)
+        return _MISSING
+    layout = coding.layout(item[1])
+    if layout is not None and coding.unpack is not None:
+        place = run_of(item, values, layout)
+        flat = scratch(layout.size_bytes) if place is None else bytes_of(place)
+        if coding.unpack.into(data, flat):
+            if place is None:
+                put(item[3], values, arranged(flat, layout)[item[2]], drop_axes)
+            return _PRESENT
+    _, spec, selection, target, _ = item
     return decode_and_scatter_chunk(
-        None if data is None else spec.prototype.buffer.from_bytes(data),
+        spec.prototype.buffer.from_bytes(data),
         out,
         chunk_spec=spec,
         chunk_selection=selection,
@@ -73,44 +94,28 @@ def _decode(
     )
 
 
-def _read_plain(batch: Batch, stored: np.dtype[Any], values: npt.NDArray[Any]) -> list[GetResult]:
+def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[GetResult]:
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
-    spans = [_span(item, stored.itemsize) for item in batch.items]
-    data = batch.engine.fetch_chunks(batch.path, batch.index, _parts(spans))
-    place = partial(_place, stored, batch.drop_axes, values)
-    every = list(zip(batch.items, spans, data, strict=True))
+    pieces = plan_pieces(batch.items, coding, values)
+    into = [piece.target for piece in pieces]
+    data = batch.engine.fetch_chunks(batch.path, batch.index, parts_of(pieces), into)
+    every = list(zip(batch.items, pieces, data, strict=True))
+    place = partial(_place, batch.drop_axes, values)
     if chunk_bytes(batch) < COPIED_BYTES:
         return [place(each) for each in every]
     return coders.map(place, every)
 
 
-def _span(item: Item, itemsize: int) -> Span | None:
-    _, spec, selection, _, is_whole = item
-    return None if is_whole else span_of(selection, spec.shape, itemsize)
-
-
-def _parts(spans: list[Span | None]) -> npt.NDArray[np.int64] | None:
-    """First and last byte wanted of each chunk; None if all are wanted whole."""
-    if not any(spans):
-        return None
-    whole = np.iinfo(np.int64).max
-    return np.array([(0, whole) if each is None else (each.start, each.stop) for each in spans])
-
-
 def _place(
-    stored: np.dtype[Any],
     drop_axes: tuple[int, ...],
     values: npt.NDArray[Any],
-    found: tuple[Item, Span | None, Data | None],
+    found: tuple[Item, Piece, Data | None],
 ) -> GetResult:
-    (_, spec, selection, target, _), span, data = found
+    item, piece, data = found
     if data is None:
-        values[target] = fill_value_or_default(spec)
+        put_fill_value(item, values)
         return _MISSING
-    flat = np.frombuffer(data, stored)
-    if span is None:
-        chosen = flat.reshape(spec.shape)[selection]
-    else:
-        chosen = flat.reshape(span.shape)[span.selection]
-    values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
+    if data is not piece.target:
+        stored = arranged(np.frombuffer(data, np.uint8), piece.layout)
+        put(item[3], values, stored[piece.selection], drop_axes)
     return _PRESENT
