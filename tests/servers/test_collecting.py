@@ -4,17 +4,23 @@ from datetime import UTC, datetime, timedelta
 
 import icechunk
 import numpy as np
+import pytest
 import zarr
 
 from frazil import Repository, RepositoryConfig, Storage
 from frazil.ids import ALPHABET, format_ids
+from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files, listed
+from frazil.maintenance.verify import listing
+from frazil.objectstore.key_ranges import list_range
 from tests.servers.s3 import S3Server
 
 ORPHANS = 1100  # more than one batch, and more than one page of a listing
 
 
-def test_a_bucket_is_collected_and_both_can_read_what_is_left(s3_server: S3Server) -> None:
+def test_a_bucket_is_collected_and_both_can_read_what_is_left(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prefix = s3_server.new_prefix()
     store = s3_server.store(prefix)
     config = RepositoryConfig(inline_chunk_threshold_bytes=0)
@@ -35,6 +41,18 @@ def test_a_bucket_is_collected_and_both_can_read_what_is_left(s3_server: S3Serve
     parts = [each for letter in ALPHABET for each in store.list(f"chunks/{letter}")]
     by_letters = Listing.concat(FileKind.CHUNK, listed(parts, FileKind.CHUNK))
     assert sorted(by_letters.keys()) == sorted(whole.keys())
+
+    # listed from the middle on, and at the same time: the same files
+    monkeypatch.setattr(inventory, "PIECE", 100)
+    together = list_files(StoredInventory(store, 4), FileKind.CHUNK)
+    assert together.keys() == whole.keys()
+    store.put("chunks/odd", b"?")
+    counted = [
+        info.key for part in listing.listing_ranges(store) for info in list_range(store, part)
+    ]
+    assert len(listing.listing_ranges(store)) > 100
+    assert sorted(counted) == sorted(info.key for info in store.list())
+    store.delete(["chunks/odd"])
 
     later = datetime.now(UTC) + timedelta(hours=1)
     repository.expire_snapshots(later)

@@ -84,6 +84,16 @@ def test_a_virtual_object_that_changed_is_found(tmp_path: Path, source: Path) ->
     assert kinds(repo.verify(virtual=True)) == {"virtual-changed"}
 
 
+def test_a_virtual_object_that_cannot_be_read_is_found(tmp_path: Path, source: Path) -> None:
+    repo = made(tmp_path / "repo", source, [spec(source, i) for i in range(4)])
+    source.unlink()
+    source.symlink_to(source)  # it is there, and leads nowhere but to itself
+    report = repo.verify(virtual=True)
+    assert report.kinds == {"virtual-unreadable": 4}
+    assert not report.ok
+    assert "data.bin" in report.errors[0].text
+
+
 def test_what_may_not_be_read_is_noted(tmp_path: Path, source: Path) -> None:
     made(tmp_path / "repo", source, [spec(source, i) for i in range(4)])
     report = frazil.Repository.verify_storage(

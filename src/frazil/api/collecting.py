@@ -17,6 +17,7 @@ from frazil.maintenance.collection import (
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.expire import ExpireRequest
 from frazil.maintenance.garbage import GarbageRequest
+from frazil.maintenance.inventory import CONCURRENT_LISTINGS
 from frazil.maintenance.reachable import Budget, Progress, narrowed
 from frazil.maintenance.stats import chunk_totals, storage_stats
 from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, StorageStats
@@ -139,7 +140,11 @@ class CollectedRepository:
         )
         work = LocalWork(
             narrowed(self._engine.files, max_concurrent_manifest_fetches),
-            inventory_of(self._engine, inventory),
+            inventory_of(
+                self._engine,
+                inventory,
+                concurrent_listings=max_concurrent_listings or CONCURRENT_LISTINGS,
+            ),
             Budget().limited(
                 snapshots=max_snapshots_in_memory,
                 compressed_bytes=max_compressed_manifest_mem_bytes,

@@ -1,19 +1,23 @@
 """Expiring and collecting as a whole: whichever the version, with backups and leftovers."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from frazil.maintenance.collect import collect
-from frazil.maintenance.deleting import DeleteLimits, delete_files, delete_keys
+from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_keys
 from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
 from frazil.maintenance.expire_v1 import expire_v1, plan_expire_v1
-from frazil.maintenance.garbage import GarbageRequest, require_safe
-from frazil.maintenance.inventory import Inventory, StoredInventory
+from frazil.maintenance.garbage import GarbageRequest, GarbageWork, require_safe
+from frazil.maintenance.inventory import (
+    CONCURRENT_LISTINGS,
+    Inventory,
+    Listing,
+    StoredInventory,
+)
 from frazil.maintenance.inventory_files import FileInventory
 from frazil.maintenance.leftovers import collect_temporary, old_backups, stale_branches
 from frazil.maintenance.summaries import GCSummary
-from frazil.maintenance.work import LocalWork
 from frazil.repo.repository import Repository
 
 type GivenInventory = str | Path | Iterable[str | Path] | Inventory
@@ -34,15 +38,25 @@ def expire_snapshots(
 
 def collect_garbage(
     repository: Repository,
-    work: LocalWork,
+    work: GarbageWork,
     request: GarbageRequest,
     limits: DeleteLimits,
     *,
     backups_us: int | None = None,
     leftovers: bool = False,
     dry_run: bool = False,
+    show: Callable[[Listing], None] | None = None,
 ) -> GCSummary:
-    """A collection, of leftovers and old backups as well if asked for."""
+    """A collection, of leftovers and old backups as well if asked for.
+
+    `show` is called with the files that are deleted, or would be.
+    """
+    look = show or (lambda _: None)
+
+    def delete(listing: Listing) -> Deleted:
+        look(listing)
+        return work.delete(listing, limits)
+
     # Before the collection makes an entry in the ops log: a dry run must find the same.
     old = None if backups_us is None else old_backups(repository, work.inventory, backups_us)
     stale = stale_branches(repository, request.cutoff_us) if leftovers else ()
@@ -52,13 +66,9 @@ def collect_garbage(
         require_safe(request, repository.clock())
         for name in stale:
             repository.delete_branch(name)
-    done = collect(
-        repository,
-        work,
-        request,
-        dry_run=dry_run,
-        delete=lambda listing: delete_files(repository.store, listing, limits),
-    )
+    done = collect(repository, work, request, dry_run=dry_run, delete=delete)
+    for listing in done.foreseen.values():
+        look(listing)
     summary = replace(GCSummary.of(done), branches_deleted=len(stale))
     if leftovers and not dry_run:
         removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
@@ -74,10 +84,15 @@ def collect_garbage(
     )
 
 
-def inventory_of(repository: Repository, given: GivenInventory | None) -> Inventory:
+def inventory_of(
+    repository: Repository,
+    given: GivenInventory | None,
+    *,
+    concurrent_listings: int = CONCURRENT_LISTINGS,
+) -> Inventory:
     """The storage itself, unless somebody gives a listing."""
     if given is None:
-        return StoredInventory(repository.store)
+        return StoredInventory(repository.store, concurrent_listings)
     if isinstance(given, str | Path):
         return FileInventory.of(given)
     return FileInventory.of(given) if isinstance(given, Iterable) else given

@@ -21,6 +21,7 @@ from frazil.clock import to_datetime
 from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
 from frazil.format.chunk_ids import ManifestFiles
 from frazil.format.repo_info import RepoInfo
+from frazil.maintenance.deleting import Deleted, DeleteLimits
 from frazil.maintenance.id_sets import Ids, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, list_files
 from frazil.maintenance.key_sets import KeySet
@@ -61,6 +62,8 @@ class GarbageWork(Protocol):
     def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         """Files of a kind that are older and not kept."""
         ...
+
+    def delete(self, listing: Listing, limits: DeleteLimits) -> Deleted: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,10 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.ids import ObjectId, format_ids, parse_ids
+from frazil.ids import ALPHABET, ObjectId, format_ids, parse_ids
+from frazil.objectstore.key_ranges import KeyRange, gather_listed, key_ranges
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 PIECE = 1 << 15  # rows
+CONCURRENT_LISTINGS = 16  # requests; as many as there are letters are of use
 
 
 class FileKind(StrEnum):
@@ -80,15 +82,31 @@ class Inventory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredInventory:
-    """What a store lists, when asked."""
+    """What a store lists, when asked; parts of a folder at the same time, where that is quicker."""
 
     store: ObjectStore
+    concurrent: int = CONCURRENT_LISTINGS
 
     def pieces(self, kind: FileKind) -> Iterator[Listing]:
-        return listed(self.store.list(kind.value), kind)
+        for some in gather_listed(
+            self.store,
+            kind.value,
+            folder_ranges(self.store, kind.value),
+            lambda infos: list(listed(infos, kind)),
+            concurrent=self.concurrent,
+            first=PIECE,
+        ):
+            yield from some
 
     def others(self, prefix: str) -> Iterator[ObjectInfo]:
         return (info for info in self.store.list(prefix) if kind_of(info.key) is None)
+
+
+def folder_ranges(store: ObjectStore, folder: str) -> list[KeyRange]:
+    """Of the keys in the folder, by the first letters of names."""
+    edges = [folder, *(folder + letter for letter in ALPHABET[1:]), folder[:-1] + "0"]
+    parts = key_ranges(store, edges)
+    return list(parts) if len(parts) == 1 else [each for each in parts if each.start in edges[:-1]]
 
 
 def listed(infos: Iterable[ObjectInfo], kind: FileKind) -> Iterator[Listing]:

@@ -8,6 +8,7 @@ from frazil.assets.files import Files
 from frazil.format.chunk_ids import ManifestFiles
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.payloads import RefKind
+from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.id_sets import Ids, IdSet, halves
 from frazil.maintenance.inventory import FileKind, Inventory, Listing
 from frazil.maintenance.key_sets import GrowingKeySet, KeySet
@@ -55,6 +56,9 @@ class LocalWork:
             if self.progress is not None:
                 self.progress(f"listing {kind.value}", seen, 0)
         return Listing.concat(kind, parts)
+
+    def delete(self, listing: Listing, limits: DeleteLimits) -> Deleted:
+        return delete_files(self.files.store, listing, limits)
 
 
 def largest(listing: Listing) -> Listing:

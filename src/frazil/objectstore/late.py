@@ -54,6 +54,13 @@ class LateStore(ABC):
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self.target.list(prefix)
 
+    @property
+    def lists_ranges(self) -> bool:
+        return self.target.lists_ranges
+
+    def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
+        return self.target.list_range(start, stop)
+
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         return self.target.put(key, data, when=when)
 

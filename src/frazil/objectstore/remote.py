@@ -102,6 +102,25 @@ class RemoteStore:
             elif key is not None and after is not None and key > prefix:
                 return
 
+    @property
+    def lists_ranges(self) -> bool:
+        """Whether a part of the keys can be listed without going through those before it."""
+        return self._place.habits.lists_in_order
+
+    def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
+        """Objects whose keys are neither before `start` nor, if it is given, at or after `stop`."""
+        habits, root = self._place.habits, start_of_paths(self._place)
+        after = _before_range(start) if habits.lists_in_order else None
+        for meta in self._walk("", after):
+            key = key_after(root, habits, meta["path"])
+            if key is None or key < start:
+                continue
+            if stop is None or key < stop:
+                mark = mark_of(meta)
+                yield ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
+            elif habits.lists_in_order:
+                return
+
     def _walk(self, directory: str, after: str | None = None) -> "Iterator[ObjectMeta]":
         """All objects below it, from a key on. obstore knows only whole segments as a prefix."""
         from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light
@@ -219,9 +238,15 @@ class RemoteStore:
         return RemoteStore, (self._place, self._settings)
 
 
+def _before_range(start: str) -> str | None:
+    """A key before which no key of the range is; None if there is none to be named."""
+    return f"{start[:-1]}.zz" if start.endswith("/") else _just_before(start)  # "." < "/"
+
+
 def _just_before(prefix: str) -> str | None:
     """A key after which all keys with the prefix come; None if it ends a segment, or in doubt."""
     if not prefix or not prefix[-1].isascii() or not prefix[-1].isalnum():
         return None
     last = chr(ord(prefix[-1]) - 1)
-    return prefix[:-1] + last if last.isalnum() else None
+    # Names of files are digits and capitals, so hardly any is between this and the prefix.
+    return f"{prefix[:-1]}{last}zz" if last.isalnum() else None

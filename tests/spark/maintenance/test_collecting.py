@@ -14,6 +14,7 @@ from frazil import spark as fs
 from frazil.clock import to_datetime
 from frazil.maintenance.inventory import FileKind, StoredInventory
 from frazil.maintenance.key_sets import KeySet
+from frazil.maintenance.leftovers import STAGING
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.spark.maintenance.files import FilesElsewhere
@@ -101,6 +102,26 @@ def test_the_same_files_go(
     assert local.snapshots_deleted == 2
     assert done.deleted.count() == len(files(lived_in)) - len(files(right))
     assert foreseen.deleted.count() == done.deleted.count()
+
+
+def test_backups_and_leftovers_go_as_they_do_locally(
+    spark: SparkSession, lived_in: Path, tmp_path: Path
+) -> None:
+    left, right = copied(lived_in, tmp_path / "left"), copied(lived_in, tmp_path / "right")
+    when = later()
+    for path in (left, right):
+        repository = opened(path)
+        repository.create_branch(STAGING + "killed", repository.lookup_branch("main"))
+        (path / "overwritten" / "repo.99999999999999.VY76P925PRY57WFEK410").write_bytes(b"old")
+    options = {"backups_older_than": when, "leftovers": True}
+    asked = {**options, "safety_age": timedelta(0)}
+    foreseen = fs.garbage_collect(spark, right, when, dry_run=True, **asked)  # type: ignore[arg-type]  # see above
+    done = fs.garbage_collect(spark, right, when, **asked)  # type: ignore[arg-type]  # see above
+    local = opened(left).garbage_collect(when, **options)  # type: ignore[arg-type]  # see above
+    assert done.summary == foreseen.summary == local
+    assert (local.branches_deleted, local.backups_deleted) == (1, 1)
+    assert files(right) == files(left)
+    assert opened(right).list_branches() == {"main"}
 
 
 def test_young_files_are_safe_by_default(spark: SparkSession, lived_in: Path) -> None:

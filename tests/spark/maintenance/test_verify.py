@@ -13,6 +13,8 @@ from frazil.ids import INITIAL_SNAPSHOT
 from frazil.spark.maintenance.verify import verify
 from tests.spark.repositories import make_weather
 from tests.verify.damage import healthy
+from tests.verify.test_chunks import made as made_virtual
+from tests.verify.test_chunks import spec
 
 pytestmark = pytest.mark.spark
 
@@ -80,3 +82,20 @@ def test_what_does_not_open_is_verified_all_the_same(spark: SparkSession, tmp_pa
     make_weather(root)
     (root / "repo").write_bytes(b"nothing")
     assert "repo-info-unreadable" in verify(spark, str(root)).report.kinds
+
+
+def test_executors_ask_for_virtual_objects_as_is_done_here(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "files" / "data.bin"
+    source.parent.mkdir()
+    source.write_bytes(np.arange(8, dtype="i4").tobytes())
+    repo = made_virtual(tmp_path / "repo", source, [spec(source, i) for i in range(4)])
+    assert verify(spark, repo, virtual=True, decode=True).report.problems == ()
+    source.write_bytes(source.read_bytes()[:20])
+    assert verify(spark, repo).report.problems == ()
+    here, there = repo.verify(virtual=True), verify(spark, repo, virtual=True).report
+    assert there.problems == here.problems
+    assert there.kinds == {"virtual-out-of-bounds": 2}
+    unasked = verify(spark, str(tmp_path / "repo"), virtual=True).report
+    assert set(unasked.kinds) == {"virtual-unauthorized"}

@@ -1,8 +1,8 @@
 """A path taken out of all history: its nodes, their attributes, their manifests and chunks.
 
     plan      every snapshot that is stored, and every transaction log; what only the path uses
-    execute   new manifests where arrays shared one; snapshots and logs in place; a commit on each
-              branch whose tip had the path; then the objects that nothing else uses are deleted
+    execute   new manifests where arrays shared one; a commit on each branch whose tip had the
+              path; logs and snapshots in place; then the objects that nothing else uses are deleted
 
 The commit on top makes sessions that began before notice: they have to rebase, onto a tip without
 the path. A purge that was interrupted is finished by another one, and by collecting garbage.
@@ -147,17 +147,20 @@ def _purge_once(
     manifests = WriteManifests(plan.shared_manifests, plan.gone)
     files = _joined(scatter.run(manifests, len(plan.shared_manifests), "writing manifests"))
     new = dict(zip(plan.shared_manifests, files, strict=True))
-    snapshots = WriteSnapshots(_snapshots_to_write(repository, plan), plan.path, new)
-    written = _run(scatter, snapshots, "writing snapshots")
-    find = _logs(repository, plan.path, plan.gone)
-    logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
-    store.sync()
-    _remember(repository, written, logs)
+    # Whatever comes last is what tells another purge that this one was interrupted: as long as a
+    # snapshot has the path, logs and branches are looked at again.
     commits = {
         name: snapshot
         for name in plan.branches
         if (snapshot := _commit(repository, name, plan, message)) is not None
     }
+    find = _logs(repository, plan.path, plan.gone, but=frozenset(commits.values()))
+    logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
+    store.sync()
+    snapshots = WriteSnapshots(_snapshots_to_write(repository, plan), plan.path, new)
+    written = _run(scatter, snapshots, "writing snapshots")
+    store.sync()
+    _remember(repository, written, logs)
     store.delete(manifest_key(each) for each in plan.shared_manifests)
     keys = [*keys_of(FileKind.MANIFEST, plan.manifests), *keys_of(FileKind.CHUNK, plan.chunks)]
     deque(scatter.run(Delete(tuple(keys)), len(keys), "deleting"), maxlen=0)
@@ -188,8 +191,16 @@ def _snapshots_to_write(repository: Repository, plan: PathPurgePlan) -> Ids:
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, SnapshotId.size)
 
 
-def _logs(repository: Repository, path: NodePath, gone: Iterable[NodeId]) -> FindLogs:
-    return FindLogs(stored_ids(repository.store, FileKind.TRANSACTION), path, frozenset(gone))
+def _logs(
+    repository: Repository,
+    path: NodePath,
+    gone: Iterable[NodeId],
+    *,
+    but: frozenset[SnapshotId] = frozenset(),
+) -> FindLogs:
+    ids = stored_ids(repository.store, FileKind.TRANSACTION)
+    others = [row for row, raw in enumerate(ids) if SnapshotId(raw.tobytes()) not in but]
+    return FindLogs(ids[others] if but else ids, path, frozenset(gone))
 
 
 def _run(scatter: Scatter, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
@@ -203,8 +214,9 @@ def _joined[T](parts: Iterable[Iterable[T]]) -> list[T]:
 def _commit(
     repository: Repository, branch: str, plan: PathPurgePlan, message: str
 ) -> SnapshotId | None:
-    """A commit that only says which nodes are gone, by their ids; None if there is another one."""
+    """A commit without the path, which says what is gone by ids; None if there is another one."""
     session = repository.writable_session(branch)
+    session.delete_node(plan.path)
 
     def mark(changes: ChangeSet) -> ChangeSet:
         changes.deleted = {node.id: node for node in plan.nodes if node.id in plan.gone}

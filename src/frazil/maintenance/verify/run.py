@@ -29,7 +29,7 @@ from frazil.maintenance.verify.files import (
     SnapshotsChecked,
 )
 from frazil.maintenance.verify.history import Entry
-from frazil.maintenance.verify.listing import Listing, list_everything
+from frazil.maintenance.verify.listing import Listed, Listing, list_here, listing_of
 from frazil.maintenance.verify.manifest import RefCounts
 from frazil.maintenance.verify.old import open_old, verify_old
 from frazil.maintenance.verify.problems import Problem, first_of_each, worst_first
@@ -56,11 +56,18 @@ class VerifyPlan:
         return containers_of(self.entry.config)
 
 
-def plan_verify(store: ObjectStore, pool: Pool | None = None) -> VerifyPlan:
-    """Reads the entry point and lists the storage: in this order, since others may be writing."""
+def plan_verify(
+    store: ObjectStore,
+    pool: Pool | None = None,
+    lister: Callable[[ObjectStore], Listed] = list_here,
+) -> VerifyPlan:
+    """Reads the entry point and lists the storage: in this order, since others may be writing.
+
+    `lister` may list it elsewhere.
+    """
     problems: list[Problem] = []
     known = fetch_entry(store)
-    listing = list_everything(store, problems)
+    listing = listing_of(lister(store), problems)
     entry = check_entry(store, pool or Pool(IO_THREADS), listing, known, problems)
     return VerifyPlan(entry, listing, tuple(problems))
 

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
 from frazil.ids import format_ids
-from frazil.maintenance.collect import collect
-from frazil.maintenance.collection import GivenInventory, inventory_of
-from frazil.maintenance.deleting import Deleted, DeleteLimits
+from frazil.maintenance.collection import GivenInventory, collect_garbage, inventory_of
+from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.garbage import GarbageRequest
 from frazil.maintenance.inventory import Listing
 from frazil.maintenance.summaries import GCSummary
@@ -50,6 +49,8 @@ def garbage_collect(
     inventory: GivenInventory | None = None,
     safety_age: timedelta = _DAY,
     max_concurrent_deletes: int = 10,
+    backups_older_than: datetime | None = None,
+    leftovers: bool = False,
     storage: StorageOptions | None = None,
 ) -> GarbageResult:
     """Deletes files that no branch or tag leads to and that are older than a time.
@@ -64,6 +65,9 @@ def garbage_collect(
         safety_age: times that are less far back are refused: a session that has been open for so
             long may have written what would go. `timedelta(0)` for no such limit.
         max_concurrent_deletes: requests of one task at a time.
+        backups_older_than: also deletes copies of the entry point that are older, but for those
+            that the newest page of the ops log names.
+        leftovers: also deletes what killed jobs left: staging branches, and temporary files.
         storage: how the location of a bucket is reached.
     """
     repository = open_shared(repo, storage)
@@ -74,17 +78,20 @@ def garbage_collect(
         safety_age_us=safety_age // timedelta(microseconds=1),
     )
     seen: list[Listing] = []
-    limits = DeleteLimits(concurrent=max_concurrent_deletes)
-
-    def delete(listing: Listing) -> Deleted:
-        seen.append(listing)
-        return work.delete(listing, limits)
 
     note = CommitNote(operation="garbage_collect", application="spark")
     with cancelled_on_interrupt(spark, note.job):
-        done = collect(repository, work, request, dry_run=dry_run, delete=delete)
-    rows = _rows(list(done.foreseen.values()) if dry_run else seen)
-    return GarbageResult(summary=GCSummary.of(done), deleted=spark.createDataFrame(rows, _FILES))
+        summary = collect_garbage(
+            repository,
+            work,
+            request,
+            DeleteLimits(concurrent=max_concurrent_deletes),
+            backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
+            leftovers=leftovers,
+            dry_run=dry_run,
+            show=seen.append,
+        )
+    return GarbageResult(summary=summary, deleted=spark.createDataFrame(_rows(seen), _FILES))
 
 
 def _rows(listings: list[Listing]) -> list[tuple[str, str, int]]:

@@ -2,6 +2,7 @@
 
 snapshots -> manifests     each task reads some; particulars of manifests come back
 manifests -> chunks        each task reads some; eight bytes of each chunk's id come back
+manifests -> sizes         of chunks that may go, incrementally; each once comes back
 listing                    each task lists some of the first letters of names
 deleting                   each task deletes some batches
 """
@@ -21,7 +22,7 @@ from frazil.maintenance.id_sets import Ids, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, StoredInventory, listed
 from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.reachable import Budget, manifests_of, united
-from frazil.maintenance.work import LocalWork
+from frazil.maintenance.work import LocalWork, largest
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import FilesElsewhere
@@ -64,7 +65,12 @@ class ScatteredWork:
         return KeySet.union(KeySet(np.frombuffer(row["numbers"], np.uint64)) for row in rows)
 
     def sized_chunks(self, manifests: ManifestFiles) -> Listing:
-        return LocalWork(self.files.open(), self.inventory, self.budget).sized_chunks(manifests)
+        read = ReadSizes(self.files, manifests, self.budget)
+        parts = []
+        for row in self._rows(len(manifests), read, LISTED):
+            ids, sizes = _ids(row["ids"]), np.frombuffer(row["sizes"], np.uint64)
+            parts.append(Listing(FileKind.CHUNK, ids, sizes, np.zeros(len(ids), np.int64)))
+        return largest(Listing.concat(FileKind.CHUNK, parts))
 
     def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         if not isinstance(self.inventory, StoredInventory) or kind is not FileKind.CHUNK:
@@ -124,6 +130,21 @@ class ReadManifests:
         chosen = self.manifests.take(slice(tasks.start, tasks.stop))
         found = work.chunks(chosen, self.among)
         yield _listed(np.zeros(0, np.uint8), np.zeros(0, np.uint64), found.keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadSizes:
+    """Chunk objects, and how large each is at least."""
+
+    files: FilesElsewhere
+    manifests: ManifestFiles
+    budget: Budget
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        files = self.files.open()
+        work = LocalWork(files, StoredInventory(files.store), self.budget)
+        found = work.sized_chunks(self.manifests.take(slice(tasks.start, tasks.stop)))
+        yield _listed(found.ids, found.size_bytes, found.created_at_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """A repository verified by executors: the same list of problems as locally.
 
-driver      lists the storage, reads the entry point; merges what snapshots say of manifests
+driver      reads the entry point
+executors   list the storage, where it can be listed in parts: by the first letters of names
+driver      checks the entry point against the listing
 executors   snapshots with their logs; then manifests, against the listing
 driver      one report
 """
@@ -16,9 +18,10 @@ from frazil.assets.files import Files
 from frazil.assets.layout import SNAPSHOTS
 from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
+from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
 from frazil.format.containers import Containers
-from frazil.maintenance.quiet_files import quietened
+from frazil.maintenance.quiet_files import quiet_files, quietened
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.files import (
     ManifestChecker,
@@ -27,16 +30,20 @@ from frazil.maintenance.verify.files import (
     SnapshotsChecked,
 )
 from frazil.maintenance.verify.history import SnapshotTask
+from frazil.maintenance.verify.listing import Listed, listing_ranges
 from frazil.maintenance.verify.objects import Objects
 from frazil.maintenance.verify.old import open_old, verify_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import IO_THREADS, plan_verify, report_of, sizes_of
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
+from frazil.objectstore.key_ranges import KeyRange, list_range
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.repository import Repository
+from frazil.spark.access import AccessText, parse_access
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.opened import RepositoryLike, place_of
+from frazil.spark.opened import RepositoryLike, access_to, place_of
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions
 from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
@@ -71,6 +78,7 @@ def verify(
     repo: RepositoryLike,
     *,
     decode: bool = False,
+    virtual: bool = False,
     storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> VerifyResult:
@@ -79,14 +87,32 @@ def verify(
     Args:
         spark: the session whose executors read the files.
         repo: the repository, or where it is.
-        decode: whether to read and decode every chunk that is in the repository.
+        decode: whether to read and decode every chunk that is in the repository, and those
+            outside that may be read.
+        virtual: whether to ask for the objects of virtual chunks, as far as whoever opened `repo`
+            was given access to them. The executors get that access.
         storage: how the location of a bucket is reached.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
     """
     store = open_place(place_of(repo, storage))
+    return verify_store(
+        spark, store, access_to(repo), decode=decode, virtual=virtual, progress=progress
+    )
+
+
+def verify_store(
+    spark: SparkSession,
+    store: ObjectStore,
+    access: AccessText,
+    *,
+    decode: bool,
+    virtual: bool,
+    progress: ProgressOption = None,
+) -> VerifyResult:
+    """As `verify`, of what is in a store that executors reach, too."""
     note = CommitNote(operation="verify", application="spark")
-    plan = plan_verify(store)
+    plan = plan_verify(store, lister=lambda place: _list(spark, place))
     old = open_old(store, plan.problems)
     if old is not None:  # small, and read by the engine
         return _result(spark, verify_old(old, plan.listing))
@@ -110,6 +136,8 @@ def verify(
                 objects=plan.listing.chunks,
                 containers=plan.containers,
                 decode=decode,
+                virtual=virtual,
+                access=access,
                 counter=counter,
             )
             parts: list[ManifestsChecked] = _run(spark, len(tasks), check)
@@ -150,14 +178,16 @@ class CheckManifests:
     objects: Objects
     containers: Containers | None
     decode: bool
+    virtual: bool
+    access: AccessText
     counter: Counter
 
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
         chosen = slice(tasks.start, tasks.stop)
         chunks: ChunkChecks | None = None
-        if self.decode:
-            files = quietened(Files(self.store, Settings.of(RepositoryConfig())))
-            chunks = ChunkChecks(files, virtual=False, decode=chunk_problem)
+        if self.decode or self.virtual:
+            decoder = chunk_problem if self.decode else None
+            chunks = ChunkChecks(self._files(), virtual=self.virtual, decode=decoder)
         checker = ManifestChecker(
             self.store,
             Pool(IO_THREADS),
@@ -170,9 +200,37 @@ class CheckManifests:
             yield _batch(tasks.start, found)
         self.counter.add(sum(self.sizes[chosen]))
 
+    def _files(self) -> Files:
+        """With access to virtual chunks, as far as it was given."""
+        try:
+            return quiet_files(Repository.open(self.store, access=parse_access(self.access)))
+        except IcechunkError:  # it need not open to be verified
+            return quietened(Files(self.store, Settings.of(RepositoryConfig())))
+
+
+@dataclass(frozen=True, slots=True)
+class ListRanges:
+    store: ObjectStore
+    ranges: tuple[KeyRange, ...]
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        listed = Listed()
+        for keys in self.ranges[tasks.start : tasks.stop]:
+            listed.add(Listed.of(list_range(self.store, keys)))
+        yield _batch(tasks.start, listed)
+
+
+def _list(spark: SparkSession, store: ObjectStore) -> Listed:
+    ranges = listing_ranges(store)
+    listed = Listed()
+    parts: list[Listed] = _run(spark, len(ranges), ListRanges(store, ranges))
+    for part in parts:
+        listed.add(part)
+    return listed
+
 
 def _run[T](
-    spark: SparkSession, tasks: int, function: "CheckSnapshots | CheckManifests"
+    spark: SparkSession, tasks: int, function: "CheckSnapshots | CheckManifests | ListRanges"
 ) -> list[T]:
     """What executors found, in the order of the tasks."""
     if not tasks:
@@ -183,7 +241,7 @@ def _run[T](
     return [pickle.loads(row["found"]) for row in rows]  # noqa: S301 -- written by our executors
 
 
-def _batch(first: int, found: SnapshotsChecked | ManifestsChecked) -> pa.RecordBatch:
+def _batch(first: int, found: SnapshotsChecked | ManifestsChecked | Listed) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"first": first, "found": pickle.dumps(found)}], FOUND)
 
 
