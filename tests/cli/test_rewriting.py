@@ -13,6 +13,7 @@ from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
+from tests.cli.test_terminal import on_a_terminal
 from tests.unit.maintenance.contents import contents_of
 from tests.unit.spec.written import GROUP, array_metadata
 
@@ -132,3 +133,23 @@ def test_messages_are_purged_if_that_is_wanted(repo: Path) -> None:
 def test_purge_needs_to_be_told_what(own_example: Example) -> None:
     for arguments in ([], ["/notes", "--message-of", "main"]):
         assert frazil("purge", own_example.path, *arguments).code == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (("rewrite-manifests",), "rewriting manifests"),
+        (("pack", "--small", "2K", "--size", "10K"), "packing chunks"),
+        (("purge", "/g/a", "--yes"), "reading snapshots"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, tuple) else None,
+)
+def test_a_bar_tells_how_far_it_is_to_whoever_looks(
+    repo: Path, tmp_path: Path, command: tuple[str, ...], shown: str
+) -> None:
+    name, *options = command
+    other = shutil.copytree(repo, tmp_path / "other")
+    place = options[:1] if name == "purge" else []
+    rest = options[len(place) :]
+    assert shown in on_a_terminal(name, repo, *place, *rest)
+    assert succeeds(name, other, *place, *rest).err == ""

@@ -1,10 +1,18 @@
 """`frazil gc`: files that nothing leads to any more."""
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
+
+if TYPE_CHECKING:
+    from frazil.maintenance.garbage import GarbageWork
+    from frazil.maintenance.inventory import Inventory
+    from frazil.repo.repository import Repository
 
 
 def gc(
@@ -39,6 +47,7 @@ def gc(
         bool,
         typer.Option("--leftovers", help="Also branches and temporary files of killed jobs."),
     ] = False,
+    spark: OnSpark = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -56,28 +65,47 @@ def gc(
     from frazil.maintenance.deleting import DeleteLimits
     from frazil.maintenance.garbage import GarbageRequest
     from frazil.maintenance.inventory_files import FileInventory
-    from frazil.maintenance.work import LocalWork
 
     if not dry_run:
         require_consent(f"Delete files of {repo} that nothing leads to?", given=yes)
     repository = open_source(repo)
     listing = FileInventory.of(inventory, prefix=inventory_prefix) if inventory else None
-    summary = collect_garbage(
-        repository,
-        LocalWork(repository.files, inventory_of(repository, listing)),
-        GarbageRequest(
-            cutoff_us=from_datetime(parse_moment(older_than)),
-            incremental=incremental,
-            safety_age_us=round(parse_duration(safety_age).total_seconds() * 1_000_000),
-        ),
-        DeleteLimits(),
-        backups_us=None if backups is None else from_datetime(parse_moment(backups)),
-        leftovers=leftovers,
-        dry_run=dry_run,
+    request = GarbageRequest(
+        cutoff_us=from_datetime(parse_moment(older_than)),
+        incremental=incremental,
+        safety_age_us=round(parse_duration(safety_age).total_seconds() * 1_000_000),
     )
+    with _work(repository, inventory_of(repository, listing), on_spark=spark) as work:
+        summary = collect_garbage(
+            repository,
+            work,
+            request,
+            DeleteLimits(),
+            backups_us=None if backups is None else from_datetime(parse_moment(backups)),
+            leftovers=leftovers,
+            dry_run=dry_run,
+        )
     if as_json:
         print_json({"dry_run": dry_run, **asdict(summary)})
     else:
         print_summary(summary, dry_run=dry_run)
     if summary.objects_failed_to_delete:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _work(
+    repository: "Repository", inventory: "Inventory", *, on_spark: bool
+) -> Iterator["GarbageWork"]:
+    if on_spark:
+        from frazil.cli.on_spark import spark_session
+        from frazil.spark.maintenance.files import FilesElsewhere
+        from frazil.spark.maintenance.scattered import ScatteredWork
+
+        yield ScatteredWork(spark_session("gc"), FilesElsewhere.of(repository), inventory)
+        return
+    from frazil.cli.watching import progress_bar
+    from frazil.maintenance.work import LocalWork
+
+    with progress_bar() as tell:
+        yield LocalWork(repository.files, inventory, progress=tell)

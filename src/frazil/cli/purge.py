@@ -1,9 +1,11 @@
 """`frazil purge`: something taken out of all history."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.on_spark import OnSpark, scattered
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def purge(
     message: Annotated[
         str, typer.Option("-m", "--message", help="Of the commits on top of branches.")
     ] = "Purge",
+    spark: OnSpark = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -42,57 +45,65 @@ def purge(
     if (path is None) == (not message_of):
         raise typer.BadParameter("give a path, or --message-of COMMIT")
     repository = open_repository(repo)
+    how = _How(on_spark=spark, dry_run=dry_run, yes=yes, as_json=as_json)
     if path is not None:
-        _purge_path(repository, path, message, dry_run=dry_run, yes=yes, as_json=as_json)
+        _purge_path(repository, path, message, how)
     else:
         given = {"replacement": replacement, "with_metadata": with_metadata}
-        _purge_messages(
-            repository, message_of or [], given, dry_run=dry_run, yes=yes, as_json=as_json
-        )
+        _purge_messages(repository, message_of or [], given, how)
 
 
-def _purge_path(
-    repository: "Repository", path: str, message: str, *, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _How:
+    on_spark: bool
+    dry_run: bool
+    yes: bool
+    as_json: bool
+
+
+def _purge_path(repository: "Repository", path: str, message: str, how: _How) -> None:
     from frazil.cli.consent import require_consent
     from frazil.cli.views.purging import print_path_purge
     from frazil.maintenance.purge.path import plan_purge_path, purge_path
     from frazil.paths import NodePath
 
-    plan = plan_purge_path(repository, NodePath(path))
+    with scattered(repository, "purge", on_spark=how.on_spark) as scatter:
+        plan = plan_purge_path(repository, NodePath(path), scatter)
     done = None
-    if not dry_run and not plan.is_empty:
+    if not how.dry_run and not plan.is_empty:
         require_consent(
             f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, for ever?",
-            given=yes,
+            given=how.yes,
         )
-        done = purge_path(repository, plan, message)
-    print_path_purge(plan, {} if done is None else done.commits, dry_run=dry_run, as_json=as_json)
+        with scattered(repository, "purge", on_spark=how.on_spark) as scatter:
+            done = purge_path(repository, plan, message, scatter)
+    commits = {} if done is None else done.commits
+    print_path_purge(plan, commits, dry_run=how.dry_run, as_json=how.as_json)
 
 
 def _purge_messages(
     repository: "Repository",
     commits: list[str],
     given: dict[str, object],
-    *,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    how: _How,
 ) -> None:
     from frazil.cli.consent import require_consent
     from frazil.cli.repositories import resolve
     from frazil.cli.views.purging import print_message_purge
     from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
 
-    plan = plan_purge_messages(
-        repository,
-        [resolve(repository, each) for each in commits],
-        replacement=str(given["replacement"]),
-        with_metadata=bool(given["with_metadata"]),
-    )
-    if not dry_run and not plan.is_empty:
-        require_consent(
-            f"Replace the messages of {len(plan.snapshots)} commits, for ever?", given=yes
+    with scattered(repository, "purge", on_spark=how.on_spark) as scatter:
+        plan = plan_purge_messages(
+            repository,
+            [resolve(repository, each) for each in commits],
+            replacement=str(given["replacement"]),
+            with_metadata=bool(given["with_metadata"]),
+            scatter=scatter,
         )
-        purge_messages(repository, plan)
-    print_message_purge(plan, dry_run=dry_run, as_json=as_json)
+    if not how.dry_run and not plan.is_empty:
+        require_consent(
+            f"Replace the messages of {len(plan.snapshots)} commits, for ever?", given=how.yes
+        )
+        with scattered(repository, "purge", on_spark=how.on_spark) as scatter:
+            purge_messages(repository, plan, scatter)
+    print_message_purge(plan, dry_run=how.dry_run, as_json=how.as_json)

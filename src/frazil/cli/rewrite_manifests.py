@@ -4,9 +4,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, OnBranch, Repo
 
 if TYPE_CHECKING:
+    from frazil.maintenance.rewrite_manifests import CommitMethod, RewritePlan, RewriteResult
     from frazil.repo.repository import Repository
 
 
@@ -28,6 +30,7 @@ def rewrite_manifests(
     amend: Annotated[
         bool, typer.Option("--amend", help="In the place of the tip, not on top of it.")
     ] = False,
+    spark: OnSpark = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -35,12 +38,14 @@ def rewrite_manifests(
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.cli.sizes import format_size
+    from frazil.cli.watching import progress_bar
     from frazil.maintenance import rewrite_manifests as engine
 
     repository = open_repository(repo)
     if split:
         repository = _split(repository, split)
-    plan = engine.plan_rewrite_manifests(repository, branch, "amend" if amend else "new_commit")
+    method: CommitMethod = "amend" if amend else "new_commit"
+    plan = engine.plan_rewrite_manifests(repository, branch, method)
     before = {
         "arrays": len(plan.arrays),
         "manifests_before": plan.manifests,
@@ -53,7 +58,11 @@ def rewrite_manifests(
         else:
             print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be written anew")
         return
-    done = engine.rewrite_manifests(repository, plan, message)
+    if spark:
+        done = _rewrite_on_spark(repository, plan, message)
+    else:
+        with progress_bar() as tell:
+            done = engine.rewrite_manifests(repository, plan, message, progress=tell)
     if as_json:
         after = {"manifests": done.manifests, "bytes": done.bytes}
         print_json({"dry_run": False, "snapshot": str(done.snapshot), **before, **after})
@@ -62,6 +71,28 @@ def rewrite_manifests(
     print(
         f"{done.references} references of {done.arrays} arrays: {plan.manifests} manifests"
         f" ({format_size(plan.bytes)}) are now {done.manifests} ({format_size(done.bytes)})"
+    )
+
+
+def _rewrite_on_spark(
+    repository: "Repository", plan: "RewritePlan", message: str
+) -> "RewriteResult":
+    from frazil.cli.on_spark import spark_session
+    from frazil.ids import SnapshotId
+    from frazil.maintenance.rewrite_manifests import RewriteResult
+    from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests as run
+
+    done = run(
+        spark_session("rewrite-manifests"), repository, message,
+        branch=plan.branch, commit_method=plan.commit_method,
+    )  # fmt: skip
+    return RewriteResult(
+        snapshot=SnapshotId.parse(done.snapshot),
+        arrays=done.arrays,
+        manifests_before=done.manifests_before,
+        manifests=done.manifests,
+        references=done.references,
+        bytes=done.bytes,
     )
 
 

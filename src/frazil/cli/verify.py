@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
 
 PROBLEMS = 5  # exit code
@@ -19,18 +20,22 @@ def verify(
     repair: Annotated[
         bool, typer.Option(help="Put right what takes no guessing; old files are kept.")
     ] = False,
+    spark: OnSpark = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """Check every file of a repository, even of one that does not open. Exits with 5 on errors."""
+    if spark and repair:
+        raise typer.BadParameter("--spark is for looking: a repair is done here")
+
     from frazil.cli.output import print_json
     from frazil.cli.views import problems as views
 
     report, result = (
         views.repaired(repo, dry_run=dry_run, consent=yes)
         if repair
-        else (views.verified(repo, decode=decode, virtual=virtual), None)
+        else (views.verified(repo, decode=decode, virtual=virtual, on_spark=spark), None)
     )
     if as_json:
         print_json(views.as_json(report, result, dry_run=dry_run))

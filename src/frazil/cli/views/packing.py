@@ -1,15 +1,51 @@
 """What was packed or unpacked, in words and as JSON."""
 
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
 from frazil.cli.output import print_json
 from frazil.cli.sizes import format_size
-from frazil.ids import SnapshotId
 from frazil.maintenance.pack import PackPlan
 from frazil.maintenance.unpack import UnpackPlan
 
 
+class Done(Protocol):
+    """Results of the actions, here and on Spark."""
+
+    @property
+    def snapshot(self) -> object | None: ...
+    @property
+    def chunks(self) -> int: ...
+    @property
+    def packs(self) -> int: ...
+    @property
+    def references(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """`snapshot` is None after a dry run, and where there was nothing to do."""
+
+    snapshot: str | None
+    chunks: int
+    packs: int
+    references: int
+    bytes: int
+
+    @classmethod
+    def planned(cls, plan: PackPlan | UnpackPlan) -> "Packing":
+        return cls(None, len(plan.chunks), plan.packs, plan.references, plan.bytes)
+
+    @classmethod
+    def of(cls, done: Done) -> "Packing":
+        snapshot = None if done.snapshot is None else str(done.snapshot)
+        return cls(snapshot, done.chunks, done.packs, done.references, done.bytes)
+
+
 def print_packing(
-    plan: PackPlan | UnpackPlan,
-    snapshot: SnapshotId | None,
+    found: Packing,
     *,
     branch: str,
     dry_run: bool,
@@ -17,21 +53,12 @@ def print_packing(
     doing: tuple[str, str],  # pack, packed
 ) -> None:
     if as_json:
-        print_json(
-            {
-                "dry_run": dry_run,
-                "snapshot": None if snapshot is None else str(snapshot),
-                "chunks": len(plan.chunks),
-                "packs": plan.packs,
-                "references": plan.references,
-                "bytes": plan.bytes,
-            }
-        )
+        print_json({"dry_run": dry_run, **asdict(found)})
         return
-    if not len(plan.chunks):
+    if not found.chunks:
         print(f"nothing to {doing[0]}")
         return
     verb = f"would be {doing[1]}" if dry_run else f"are {doing[1]}"
-    print(f"{len(plan.chunks)} chunks ({format_size(plan.bytes)}) {verb}: {plan.packs} packs")
-    if snapshot is not None:
-        print(f"branch {branch} is now at new snapshot {snapshot}")
+    print(f"{found.chunks} chunks ({format_size(found.bytes)}) {verb}: {found.packs} packs")
+    if found.snapshot is not None:
+        print(f"branch {branch} is now at new snapshot {found.snapshot}")

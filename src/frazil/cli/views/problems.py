@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from frazil.api.access import GivenAccess
+from frazil.api.access import GivenAccess, access_of
 from frazil.api.repository import Repository
 from frazil.api.storage import Storage
 from frazil.cli.consent import require_consent
@@ -17,12 +17,27 @@ from frazil.maintenance.verify.report import VerifyReport
 from frazil.objectstore.credentials import LocalFileSystemAccess
 
 
-def verified(location: str, *, decode: bool, virtual: bool) -> VerifyReport:
+def verified(location: str, *, decode: bool, virtual: bool, on_spark: bool = False) -> VerifyReport:
     storage = Storage(store_at(location))
     access = _local_access(storage) if virtual or decode else None
+    if on_spark:
+        return _verified_on_spark(storage, access, decode=decode, virtual=virtual)
     return Repository.verify_storage(
         storage, access, decode=decode, virtual=virtual, progress=_progress()
     )
+
+
+def _verified_on_spark(
+    storage: Storage, access: GivenAccess, *, decode: bool, virtual: bool
+) -> VerifyReport:
+    from frazil.cli.on_spark import spark_session
+    from frazil.spark.access import format_access
+    from frazil.spark.maintenance.verify import verify_store
+
+    spark, leave = spark_session("verify"), access_of(access, storage)
+    return verify_store(
+        spark, storage.store, format_access(leave), decode=decode, virtual=virtual
+    ).report
 
 
 def _local_access(storage: Storage) -> GivenAccess:

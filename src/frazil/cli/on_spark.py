@@ -1,0 +1,46 @@
+"""Commands whose work Spark's executors can do: the option, and what does the work."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from frazil.maintenance.scatter import Scatter
+    from frazil.repo.repository import Repository
+
+OnSpark = Annotated[
+    bool, typer.Option("--spark", help="Let Spark's executors do the work, with the same result.")
+]
+
+
+def spark_session(command: str) -> "SparkSession":
+    """A quiet one of this command, or the one that is there."""
+    from frazil.cli.output import silence_logs
+    from frazil.spark.session import session
+
+    silence_logs()
+    return session(app_name=f"frazil {command}")
+
+
+@contextmanager
+def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Scatter"]:
+    """What does work on many files: threads, or executors. A bar shows it on a terminal."""
+    if on_spark:
+        from frazil.spark.maintenance.elsewhere import Elsewhere
+        from frazil.spark.maintenance.files import FilesElsewhere
+        from frazil.spark.progress import progress_callback
+
+        with progress_callback(None) as tell_spark:
+            files = FilesElsewhere.of(repository)
+            yield Elsewhere(spark_session(command), files, tell_spark)
+        return
+    from frazil.cli.watching import progress_bar
+    from frazil.maintenance.quiet_files import quiet_files
+    from frazil.maintenance.scatter import Here
+
+    with progress_bar() as tell:
+        yield Here(quiet_files(repository), tell)
