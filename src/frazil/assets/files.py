@@ -44,6 +44,8 @@ from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
+_MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
+
 
 @contextmanager
 def naming(key: str) -> Iterator[None]:
@@ -83,7 +85,8 @@ class Files:
         if known is not None and known.blob.data == blob.data:
             return StoredRepoInfo(known.info, blob)  # the same bytes are not decoded again
         with naming(REPO_INFO):
-            stored = StoredRepoInfo(decode_repo_info(blob.data), blob)
+            info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
+            stored = StoredRepoInfo(info, blob)
         self._newest.stored = stored
         return stored
 
@@ -91,7 +94,8 @@ class Files:
         """The ops log of an earlier version, by the name the ops log gives."""
         key = OVERWRITTEN + name
         with naming(key):
-            return decode_log_page(self.store.get(key).data)
+            data = self.store.get(key).data
+            return decode_log_page(data, max_size=self._allowed(data))
 
     def create_repo_info(self, info: RepoInfo) -> None:
         self.store.put(REPO_INFO, self._encode_repo_info(info), when=Absent())
@@ -179,7 +183,7 @@ class Files:
     def put_manifest(self, manifest: Manifest) -> ManifestFile:
         data = encode_manifest(
             manifest,
-            level=self.settings.compression_level,
+            level=self.settings.manifest_level,
             location_compression=self.settings.location_compression,
             spec_version=self.settings.spec_version,
         )
@@ -189,6 +193,10 @@ class Files:
 
     def put_log(self, log: TransactionLog) -> None:
         settings = self.settings
+        if log.num_changes > _MANY_CHANGES:
+            self.put_log_stream(log, {})
+            self.caches.logs.remember(log.id, log)
+            return
         data = encode_txlog(
             log, level=settings.compression_level, spec_version=settings.spec_version
         )
@@ -229,13 +237,18 @@ class Files:
         data = self.store.get(key).data
         with naming(key):
             try:
-                return decode_txlog(data)
+                return decode_txlog(data, max_size=self._allowed(data))
             except FormatError as damage:
                 try:
                     return decode_early_log(data, lambda: self.fetch_snapshot(snapshot).nodes)
                 except FormatError:
                     raise damage from None
 
-    def _load[T](self, key: str, decode: Callable[[Data], T]) -> T:
+    def _load[T](self, key: str, decode: Callable[..., T]) -> T:
         with naming(key):
-            return decode(self.store.get(key).data)
+            data = self.store.get(key).data
+            return decode(data, max_size=self._allowed(data))
+
+    def _allowed(self, data: Data) -> int:
+        """Bytes that a file of that size may hold."""
+        return self.settings.limits.payload_bytes(len(data))

@@ -57,6 +57,17 @@ class Pool:
                 raise failure
         return [result for future in futures for result in future.result()] + last
 
+    def beside[R](self, aside: Callable[[], object], work: Callable[[], R]) -> R:
+        """`work`, and `aside` on another thread meanwhile; `work`'s failure comes first."""
+        future = self._executor().submit(aside)
+        try:
+            result = work()
+        finally:
+            failure = future.exception()
+        if failure is not None:
+            raise failure
+        return result
+
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._threads is None or self._process != os.getpid():

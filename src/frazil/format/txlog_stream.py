@@ -15,8 +15,8 @@ Each row has a vtable of its own: so all rows begin with the same bytes, and com
 """
 
 import struct
-from collections.abc import Buffer, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.format.chunk_sets import ChunkSet
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope_stream
+from frazil.format.index_keys import distinct
 from frazil.format.txlog import TransactionLog, encode_txlog
 from frazil.ids import NodeId
 
@@ -48,14 +49,15 @@ def encode_txlog_stream(
 
     An array must not be in both. Raises FormatError if it would be larger than 2 GiB.
     """
-    own = {node: [ChunkSet.of(index)] for node, index in log.updated_chunks.items()}
-    if own.keys() & chunks.keys():
+    if log.updated_chunks.keys() & chunks.keys():
         raise FormatError("chunks of an array are listed twice")
+    own = [_Listed.of_index(node, index) for node, index in log.updated_chunks.items()]
+    others = [_Listed.of_sets(node, sets) for node, sets in chunks.items()]
     plain = encode_txlog(replace(log, updated_chunks={}), level=1, spec_version=spec_version)
     payload = bytearray(decode_envelope(plain, FileType.TRANSACTION_LOG).data)
     payload += bytes(-len(payload) % 8)
     _point_to_end(payload)
-    arrays = sorted({**own, **chunks}.items())
+    arrays = sorted([*own, *others], key=lambda each: each.node)
     places = _places(len(payload), arrays)
     if places[-1] > _MAX_BYTES:
         raise FormatError(
@@ -67,12 +69,38 @@ def encode_txlog_stream(
     def parts() -> Iterator[Buffer]:
         yield payload
         yield _array_tables(len(payload), arrays, places)
-        for (_, sets), place in zip(arrays, places, strict=False):
-            yield from _chunk_rows(place, sets)
+        for each in arrays:
+            yield from _chunk_rows(each)
 
     return encode_envelope_stream(
         parts(), places[-1], FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The chunks of an array, some at a time, in ascending order."""
+
+    node: NodeId
+    count: int
+    ndim: int
+    blocks: Callable[[], Iterator[npt.NDArray[np.uint32]]]
+
+    @classmethod
+    def of_sets(cls, node: NodeId, sets: Sequence[ChunkSet]) -> "_Listed":
+        count, ndim = sum(each.count for each in sets), sets[0].ndim if sets else 0
+        return cls(node, count, ndim, lambda: _ascending(sets))
+
+    @classmethod
+    def of_index(cls, node: NodeId, index: npt.NDArray[np.uint32]) -> "_Listed":
+        """Of these chunks, (n, ndim), in any order."""
+        ordered = distinct(index)
+
+        def blocks() -> Iterator[npt.NDArray[np.uint32]]:
+            for start, stop in _runs(len(ordered)):
+                yield ordered[start:stop]
+
+        return cls(node, len(ordered), ordered.shape[1], blocks)
 
 
 def _point_to_end(payload: bytearray) -> None:
@@ -83,13 +111,11 @@ def _point_to_end(payload: bytearray) -> None:
     struct.pack_into("<I", payload, root + place, len(payload) - root - place)
 
 
-def _places(base: int, arrays: Sequence[tuple[NodeId, Sequence[ChunkSet]]]) -> list[int]:
+def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
     """Where the chunks of each array begin, and where the last ones end."""
     places = [base + _tables_size(len(arrays))]
-    for _, sets in arrays:
-        count = sum(each.count for each in sets)
-        ndim = sets[0].ndim if sets else 0
-        places.append(places[-1] + 4 + count * (4 + _row_size(ndim)))
+    for each in arrays:
+        places.append(places[-1] + 4 + each.count * (4 + _row_size(each.ndim)))
     return places
 
 
@@ -101,38 +127,40 @@ def _row_size(ndim: int) -> int:
     return _ROW_HEAD + 4 * ndim
 
 
-def _array_tables(
-    base: int, arrays: Sequence[tuple[NodeId, Sequence[ChunkSet]]], places: Sequence[int]
-) -> bytes:
+def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -> bytes:
     count = len(arrays)
     vtable = base + 4 + 4 * count
     first = vtable + len(_ARRAY_VTABLE)
     tables = [first + 16 * number for number in range(count)]
     offsets = [table - (base + 4 + 4 * number) for number, table in enumerate(tables)]
     rows = [
-        struct.pack("<i8sI", table - vtable, node.raw, place - (table + 12))
-        for (node, _), table, place in zip(arrays, tables, places, strict=False)
+        struct.pack("<i8sI", table - vtable, each.node.raw, place - (table + 12))
+        for each, table, place in zip(arrays, tables, places, strict=False)
     ]
     return struct.pack(f"<I{count}I", count, *offsets) + _ARRAY_VTABLE + b"".join(rows)
 
 
-def _chunk_rows(place: int, sets: Sequence[ChunkSet]) -> Iterator[Buffer]:
+def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
     """The vector of an array's chunks, and the rows that it points to."""
-    count = sum(each.count for each in sets)
-    ndim = sets[0].ndim if sets else 0
+    count, ndim = listed.count, listed.ndim
     size = _row_size(ndim)
     yield struct.pack("<I", count)
-    rows = place + 4 + 4 * count + len(_ROW_VTABLE)  # behind the first one's vtable
+    # From each offset to its row, which begins behind a vtable: `size - 4` further every time.
+    first = 4 * count + len(_ROW_VTABLE)
     for start, stop in _runs(count):
-        number = np.arange(start, stop, dtype=np.int64)
-        yield (rows + size * number - (place + 4 + 4 * number)).astype("<u4").tobytes()
-    head = np.frombuffer(_ROW_VTABLE + struct.pack("<iII", len(_ROW_VTABLE), 4, ndim), np.uint8)
-    for index in _ascending(sets):
-        block = np.empty((len(index), size), dtype=np.uint8)
-        block[:, :_ROW_HEAD] = head
-        values = np.ascontiguousarray(index, dtype="<u4").view(np.uint8)
-        block[:, _ROW_HEAD:] = values.reshape(len(index), 4 * ndim)
-        yield block.tobytes()
+        offsets = np.arange(start, stop, dtype="<u4")
+        offsets *= np.uint32(size - 4)
+        offsets += np.uint32(first)
+        yield offsets
+    head = np.frombuffer(_ROW_VTABLE + struct.pack("<iII", len(_ROW_VTABLE), 4, ndim), "<u4")
+    block = np.empty((min(count, _ROWS_AT_ONCE), size // 4), dtype="<u4")
+    block[:, : len(head)] = head
+    for index in listed.blocks():
+        if len(index) > len(block):
+            block = np.empty((len(index), size // 4), dtype="<u4")
+            block[:, : len(head)] = head
+        block[: len(index), len(head) :] = index
+        yield block[: len(index)]
 
 
 def _ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:

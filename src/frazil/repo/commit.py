@@ -28,6 +28,7 @@ from frazil.repo.changes import ChangeSet
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.flags import MOVE_NODE, require_enabled
 
+_MANY_CHUNKS = 10_000
 _MAX_CLOCK_SKEW_US = 600_000_000  # other clients refuse snapshots further off than this
 
 
@@ -48,8 +49,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_tip(info, request)
     require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
-    snapshot = write_snapshot(files, entry.clock, request, new_id)
-    put_log(files, new_id, request.changes)
+    snapshot = _write_files(files, entry.clock, request, new_id)
     require_sound_clock(files, snapshot)
 
     def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
@@ -66,6 +66,22 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
     entry.update(advance, doing="committing")
     return snapshot
+
+
+def _write_files(
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId
+) -> Snapshot:
+    """The snapshot, after all that it needs was put."""
+    changes = request.changes
+    chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
+    if changes.attached or chunks < _MANY_CHUNKS:  # a thread costs more than it saves
+        snapshot = write_snapshot(files, clock, request, new_id)
+        put_log(files, new_id, changes)
+        return snapshot
+    return files.pool.beside(
+        lambda: put_log(files, new_id, changes),
+        lambda: write_snapshot(files, clock, request, new_id),
+    )
 
 
 def write_snapshot(

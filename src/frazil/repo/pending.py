@@ -45,6 +45,8 @@ class ChunkChanges:
     @property
     def index(self) -> npt.NDArray[np.uint32]:
         """Every changed chunk, (m, ndim), in no particular order."""
+        if not len(self.deleted):
+            return self.refs.index
         return np.concatenate([self.refs.index, self.deleted])
 
     def deletes(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import SortedKeys, distinct
+from frazil.format.index_keys import Box, SortedKeys, distinct
 from frazil.format.snapshot import ManifestRef
 
 type Boxes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -75,7 +75,8 @@ def _cells_of(index: npt.NDArray[np.uint32], size: npt.NDArray[np.int64]) -> npt
     """The distinct cells that hold rows of `index`."""
     if len(index) == 0:
         return np.zeros((0, len(size)), dtype=np.int64)
-    first, last = index.min(axis=0) // size, index.max(axis=0) // size
+    box = Box.around(index)
+    first, last = np.array(box.lo) // size, (np.array(box.hi) - 1) // size
     if (first == last).all():  # the usual case, and no need to look at a million rows
         return first.reshape(1, -1)
     return distinct(index // size.astype(np.uint32)).astype(np.int64)
