@@ -4,6 +4,7 @@ from collections.abc import Buffer, Callable
 from hashlib import sha256
 from weakref import WeakValueDictionary
 
+from frazil.format.envelope import MAX_PAYLOAD_BYTES
 from frazil.format.snapshot import Snapshot, decode_snapshot
 
 
@@ -14,15 +15,15 @@ class SharedSnapshots:
     counts, not names: other repositories have a first snapshot of the same name.
     """
 
-    def __init__(self, decode: Callable[[Buffer], Snapshot] = decode_snapshot) -> None:
+    def __init__(self, decode: Callable[..., Snapshot] = decode_snapshot) -> None:
         self._decode = decode
         self._held = WeakValueDictionary[bytes, Snapshot]()
 
-    def decode(self, data: Buffer) -> Snapshot:
+    def decode(self, data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
         key = sha256(data, usedforsecurity=False).digest()
         found = self._held.get(key)
         if found is None:
-            found = self._held[key] = self._decode(data)
+            found = self._held[key] = self._decode(data, max_size=max_size)
         return found
 
 

@@ -19,13 +19,14 @@ from io import BytesIO
 import zstandard
 
 from frazil.errors import FormatError
+from frazil.format.limits import DEFAULT_LIMITS
 from frazil.format.zstd import decompress_frames
 
 MAGIC = "ICE🧊CHUNK".encode()
 HEADER = struct.Struct("<12s24sBBB")
 NEWEST_SPEC_VERSION = 2
 COMPRESSION_NONE, COMPRESSION_ZSTD = 0, 1
-MAX_PAYLOAD_BYTES = 2**31 - 1  # a FlatBuffer cannot be longer
+MAX_PAYLOAD_BYTES = DEFAULT_LIMITS.metadata_bytes  # a FlatBuffer cannot be longer
 
 
 class FileType(IntEnum):
@@ -110,7 +111,8 @@ def decode_envelope(
 ) -> Envelope:
     """The payload of a file that must be of type `expected`.
 
-    A payload of more than `max_size` bytes is refused before that much memory is used.
+    A payload of more than `max_size` bytes is refused before that much memory is used; and by
+    default one of far more than the file has, see Limits.
     """
     header = decode_header(data)
     if header.file_type is not expected:
@@ -119,6 +121,8 @@ def decode_envelope(
             kind="invalid-file-format",
         )
     body = memoryview(data).cast("B")[HEADER.size :]
+    if max_size == MAX_PAYLOAD_BYTES:
+        max_size = DEFAULT_LIMITS.payload_bytes(len(body))
     if header.compression == COMPRESSION_ZSTD:
         payload = decompress_frames(body, max_size=max_size)
     else:

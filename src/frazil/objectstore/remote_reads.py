@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 GAP_BYTES = 1024 * 1024  # reading that much more costs about as much as another request
 _ROUNDS = 5
+_MOST_PIECES = 100  # requests for a range before it is asked whether there is as much
 _ENDLESS = 1 << 62
 
 
@@ -147,6 +148,9 @@ class Reader:
         if not wanted:
             return [b""] * len(ranges), self._head(path) if ranges else None
         clipped = [Range(ranges[at].start, min(ranges[at].stop, _ENDLESS)) for at in wanted]
+        if max(map(len_of, clipped)) > _MOST_PIECES * limit:  # whoever said so may be wrong
+            size = self._head(path).size_bytes
+            clipped = [Range(min(one.start, size), min(one.stop, size)) for one in clipped]
         reads = merge_reads(clipped, gap_bytes=gap_bytes, limit_bytes=limit)
         pieces = [split(read.span, limit) for read in reads]
         try:

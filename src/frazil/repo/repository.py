@@ -13,6 +13,7 @@ from frazil.assets.old_files import files_of
 from frazil.assets.old_layout import require_written
 from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
+from frazil.assets.tamed import tamed
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
@@ -157,7 +158,7 @@ class Repository:
         there = stored_config(store, given, clock)
         store, merged = there.store, given
         if there.config is not None:
-            found = decode_config(there.config)
+            found = tamed(decode_config(there.config), access.limits)
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)

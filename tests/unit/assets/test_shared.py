@@ -12,9 +12,9 @@ from frazil.repo.initial import initial_snapshot
 def test_equal_files_are_one_snapshot_while_somebody_has_it() -> None:
     decoded = list[int]()
 
-    def decode(data: Buffer) -> Snapshot:
+    def decode(data: Buffer, *, max_size: int) -> Snapshot:
         decoded.append(len(memoryview(data)))
-        return decode_snapshot(data)
+        return decode_snapshot(data, max_size=max_size)
 
     shared = SharedSnapshots(decode)
     one, other = (encode_snapshot(initial_snapshot(now_us)) for now_us in (1, 2))

@@ -5,11 +5,13 @@ names the containers they trust, with credentials for each. Nothing of this is e
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
+from typing import Any
 
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.containers import Containers
+from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.storage_config import (
     AzureStoreConfig,
     GcsStoreConfig,
@@ -85,23 +87,18 @@ class VirtualChunkAccess:
     default_containers: bool = field(default=False, kw_only=True)
     reads: VirtualReads = field(default_factory=VirtualReads, kw_only=True)
     home: Home | None = field(default=None, kw_only=True, repr=False)  # filled in when opening
+    limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "credentials", _checked(self.credentials))
 
     def __reduce__(self) -> tuple[object, ...]:  # a view of a dict cannot be pickled
-        return _revive, (dict(self.credentials), self.default_containers, self.reads, self.home)
+        state = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _revive, ({**state, "credentials": dict(self.credentials)},)
 
 
-def _revive(
-    credentials: dict[str, AnyCredential | None],
-    default_containers: bool,  # noqa: FBT001 -- called by pickle only
-    reads: VirtualReads,
-    home: Home | None,
-) -> VirtualChunkAccess:
-    return VirtualChunkAccess(
-        credentials, default_containers=default_containers, reads=reads, home=home
-    )
+def _revive(state: dict[str, Any]) -> VirtualChunkAccess:
+    return VirtualChunkAccess(**state)
 
 
 def _checked(given: object) -> Mapping[str, AnyCredential | None]:
@@ -138,6 +135,7 @@ class VirtualAccess:
     grants: tuple[Grant, ...] = ()
     reads: VirtualReads = field(default_factory=VirtualReads)
     settings: StorageSettings = field(default_factory=StorageSettings)
+    limits: Limits = DEFAULT_LIMITS
 
     @classmethod
     def of(
@@ -160,7 +158,8 @@ class VirtualAccess:
             defaults = [_default_grant(each, given) for each in _defaults()]
             fallbacks = Containers.of(grant.container for grant in defaults)
             grants += [grant for grant in defaults if grant.credentials is not None]
-        return cls(own, fallbacks, tuple(grants), given.reads, settings or StorageSettings())
+        said = settings or StorageSettings()
+        return cls(own, fallbacks, tuple(grants), given.reads, said, given.limits)
 
     def all_containers(self) -> Containers:
         return Containers((*self.containers.listed, *self.fallbacks.listed))

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.moderation import require_length
 from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import Grant, VirtualAccess
 from frazil.assets.virtual.clients import SourceClients
@@ -72,7 +73,7 @@ class VirtualChunks:
 
     def fetch(self, chunk: Virtual, part: Range) -> Data:
         """A part of a chunk."""
-        wanted = _within_file(chunk, part)
+        wanted = self._within_file(chunk, part)
         expected = _expectation(chunk.checksum)
         read = SourceRead(self.resolve(chunk.location), expected, wanted, (0,), (wanted,))
         return self._read(read)[0]
@@ -97,16 +98,20 @@ class VirtualChunks:
         for (location, expected), rows in groups.items():
             try:
                 source = self.resolve(location)
+                ranges = [self._within_file(*wanted[row]) for row in rows]
             except IcechunkError as error:
                 for row in rows:
                     found[row] = error
                 continue
-            ranges = [_within_file(*wanted[row]) for row in rows]
             reads += self._merged(source, expected, ranges, rows)
         for read, parts in zip(reads, self._pool.map(self._attempt, reads), strict=True):
             for row, part in zip(read.rows, parts, strict=True):
                 found[row] = part
         return found
+
+    def _within_file(self, chunk: Virtual, part: Range) -> Range:
+        require_length(part.stop - part.start, self.access.limits)
+        return Range(chunk.offset + part.start, chunk.offset + part.stop)
 
     def plan(self, parts: Sequence[tuple[ChunkRefs, Rows]]) -> list[SourceRead]:
         """The requests for these rows; what is not allowed raises here."""
@@ -118,7 +123,9 @@ class VirtualChunks:
         etag = StringColumn.concat([refs.etag.take(rows).pruned() for refs, rows in parts])
         modified = np.concatenate([refs.last_modified[rows] for refs, rows in parts])
         offset = np.concatenate([refs.offset[rows] for refs, rows in parts])
-        length = np.concatenate([refs.length[rows] for refs, rows in parts]).tolist()
+        lengths = np.concatenate([refs.length[rows] for refs, rows in parts])
+        require_length(int(lengths.max()), self.access.limits)
+        length = lengths.tolist()
         places, tags = distinct_codes(location), distinct_codes(etag)
         order = np.lexsort((offset, modified, tags, places))
         groups = np.stack([places, tags, modified], axis=1)[order]
@@ -216,10 +223,6 @@ def distinct_codes(column: StringColumn) -> Rows:
         return column.codes
     codes, _ = column.strings.unique()  # parts of different manifests may hold a text twice
     return np.append(codes, -1)[column.codes]
-
-
-def _within_file(chunk: Virtual, part: Range) -> Range:
-    return Range(chunk.offset + part.start, chunk.offset + part.stop)
 
 
 def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:

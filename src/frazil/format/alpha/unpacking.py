@@ -12,6 +12,7 @@ import msgpack  # type: ignore[import-untyped]  # the package has no type inform
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.envelope import MAGIC, FileType, decode_envelope
+from frazil.format.limits import DEFAULT_LIMITS
 from frazil.format.zstd import FRAME_MAGIC, decompress_frames
 
 _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
@@ -25,7 +26,8 @@ def payload(data: Buffer, expected: FileType, *, max_size: int) -> bytes:
     if bytes(view[: len(MAGIC)]) == MAGIC:
         return decode_envelope(view, expected, max_size=max_size).data
     if bytes(view[:4]) == _ZSTD:
-        return decompress_frames(view, max_size=max_size)
+        allowed = DEFAULT_LIMITS.payload_bytes(len(view))
+        return decompress_frames(view, max_size=min(max_size, allowed))
     if len(view) > max_size:
         raise FormatError(f"file is {len(view)} bytes, at most {max_size} are accepted")
     return bytes(view)

@@ -1,0 +1,50 @@
+"""How much a repository may make whoever reads it use.
+
+Whoever wrote a repository chose every number in it. None of these limits is ever taken from there:
+they are given when it is opened, and the defaults are far above what any honest one needs.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from frazil.errors import InvalidInputError
+
+_MIB: Final = 1 << 20
+_FREE_BYTES: Final = 256 * _MIB  # a file may be as large as that, however small it is stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is more is refused with FormatError or StorageError; a stored configuration that asks
+    for more gets as much as this.
+
+    Metadata files: `metadata_bytes` decompressed, and not more than `expansion` times as much as
+    they are stored in, or 256 MiB. `chunk_bytes` is for one read of one chunk, the others are for
+    what a stored configuration may ask for.
+    """
+
+    metadata_bytes: int = 2**31 - 1  # the format has no larger ones
+    expansion: int = 1000
+    chunk_bytes: int = 4 << 30
+    cached_chunk_bytes: int = 1 << 30
+    cached_refs: int = 100_000_000
+    cached_nodes: int = 5_000_000
+    preloaded_refs: int = 1_000_000
+    preloaded_arrays: int = 10_000
+    requests: int = 256  # at a time
+    tries: int = 100
+    wait_ms: int = 600_000  # before one of them
+    least_request_bytes: int = 4096  # what the reference stores for local directories
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidInputError(f"{each.name} is {value!r}, expected a number above 0")
+
+    def payload_bytes(self, stored_bytes: int) -> int:
+        """How much a metadata file of that size may hold."""
+        return min(self.metadata_bytes, max(_FREE_BYTES, self.expansion * stored_bytes))
+
+
+DEFAULT_LIMITS: Final = Limits()
