@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from zarr.abc.codec import Codec
 from zarr.codecs import BytesCodec, TransposeCodec
 from zarr.core.array_spec import ArraySpec
@@ -33,6 +34,10 @@ class Layout:
         back: tuple[int, ...] | None = None,
     ) -> "Layout":
         return cls(dtype, shape, back, prod(shape) * dtype.itemsize)
+
+    def is_that_of(self, values: npt.NDArray[Any]) -> bool:
+        """Whether values lie in memory as they do here."""
+        return self.back is None and self.dtype == values.dtype
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,24 @@ class Coding:
         """Whether a chunk is stored as its values and nothing else."""
         return self.axes is not None and self.unpack is not None and self.unpack.is_plain
 
-    def layout(self, spec: ArraySpec) -> Layout | None:
-        """None if that is not as simple as we know it."""
-        if self.axes is None or self.unpack is None:
-            return None
-        return _layout(spec.dtype.to_native_dtype(), spec.shape, self.axes, self.endian)
+    def knows(self, spec: ArraySpec) -> bool:
+        """Whether chunks can be laid out and unpacked here; zarr can do so with all of them."""
+        return (
+            self.axes is not None
+            and self.unpack is not None
+            and is_known(spec.dtype.to_native_dtype())
+        )
+
+    def layout(self, spec: ArraySpec) -> Layout:
+        """Of a chunk that is known."""
+        return _layout(spec.dtype.to_native_dtype(), spec.shape, self.axes or (), self.endian)
+
+
+@lru_cache
+def is_known(dtype: np.dtype[Any]) -> bool:
+    if dtype.kind not in _KINDS or dtype.hasobject or dtype.itemsize == 0:
+        return False
+    return dtype.kind not in "mM" or np.datetime_data(dtype)[0] != "generic"  # numpy loses a scale
 
 
 @lru_cache
@@ -77,11 +95,7 @@ def _layout(
     shape: tuple[int, ...],
     axes: tuple[tuple[int, ...], ...],
     endian: str | None,
-) -> Layout | None:
-    if dtype.kind not in _KINDS or dtype.hasobject or dtype.itemsize == 0:
-        return None
-    if dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":  # numpy loses its scale
-        return None
+) -> Layout:
     stored = dtype if endian is None else dtype.newbyteorder("<" if endian == "little" else ">")
     order = tuple(range(len(shape)))
     for each in axes:

@@ -9,32 +9,29 @@ import numpy.typing as npt
 from frazil.zarrstore.pipeline.batch import Item
 from frazil.zarrstore.pipeline.coding import Layout
 from frazil.zarrstore.pipeline.unpacking import Bytes
-from frazil.zarrstore.pipeline.zarr_parts import fill_value_or_default
 
 _BASIC = frozenset({slice, int})
 _KEPT_BYTES = 32 << 20  # of scratch memory, for each thread
 
 
-def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any] | None:
-    """The place of an item's values if they lie there end to end, just as they are stored.
+def writable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory, as something that others may write to: times do not let them."""
+    return values.view(np.int64) if values.dtype.kind in "mM" else values
+
+
+def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> memoryview | None:
+    """The place of an item's values among writable ones, if they lie there end to end.
 
     None if they do not, or are not all the values there are of `layout`: that of the chunk, or of
-    the part of it that they are in.
+    the part of it that they are in. It is the caller who knows that they are stored just so.
     """
     selection, target = item[2], item[3]
-    if layout.back is not None or layout.dtype != values.dtype:
-        return None
-    if not (_is_basic(target) and _is_basic(selection)):
-        return None  # values would be copied, or are in another order
-    place: npt.NDArray[Any] = values[(*target, ...)]  # an array even if it is a single value
-    if place.nbytes != layout.size_bytes or not place.flags.c_contiguous:
-        return None
-    return place
-
-
-def bytes_of(place: npt.NDArray[Any]) -> Bytes:
-    """The memory of an array whose values lie end to end."""
-    return place.reshape(-1).view(np.uint8)
+    if not (type(target) is tuple and _BASIC.issuperset(map(type, target))):
+        return None  # values would be copied
+    if not (type(selection) is tuple and _BASIC.issuperset(map(type, selection))):
+        return None  # values may be in another order
+    place = memoryview(values[(*target, ...)])  # an array even if it is a single value
+    return place if place.nbytes == layout.size_bytes and place.c_contiguous else None
 
 
 def put(
@@ -42,10 +39,6 @@ def put(
 ) -> None:
     """What was chosen of a chunk; `drop_axes` are those of it that the values do not have."""
     values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
-
-
-def put_fill_value(item: Item, values: npt.NDArray[Any]) -> None:
-    values[item[3]] = fill_value_or_default(item[1])
 
 
 def arranged(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
@@ -69,7 +62,3 @@ class _Scratch(threading.local):
 
 
 scratch = _Scratch()
-
-
-def _is_basic(selection: Any) -> bool:
-    return isinstance(selection, tuple) and _BASIC.issuperset(map(type, selection))

@@ -13,16 +13,13 @@ from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
-from frazil.zarrstore.pipeline.pieces import Piece, parts_of, plan_pieces
-from frazil.zarrstore.pipeline.placing import (
-    arranged,
-    bytes_of,
-    put,
-    put_fill_value,
-    run_of,
-    scratch,
+from frazil.zarrstore.pipeline.pieces import plan_pieces
+from frazil.zarrstore.pipeline.placing import arranged, put, run_of, scratch, writable
+from frazil.zarrstore.pipeline.zarr_parts import (
+    GetResult,
+    decode_and_scatter_chunk,
+    fill_value_or_default,
 )
-from frazil.zarrstore.pipeline.zarr_parts import GetResult, decode_and_scatter_chunk
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
@@ -55,36 +52,44 @@ def chunk_bytes(batch: Batch) -> int:
 
 def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
     values = np.asarray(out.as_ndarray_like())
-    if coding.is_plain and coding.layout(batch.items[0][1]) is not None:
+    is_known = coding.knows(batch.items[0][1])
+    if is_known and coding.is_plain:
         return _read_plain(batch, coding, values)
     data = batch.engine.fetch_chunks(batch.path, batch.index)
-    place = partial(decode_into, coding, batch.drop_axes, out, values)
-    return coders.map(place, list(zip(batch.items, data, strict=True)))
+    every = list(zip(batch.items, data, strict=True))
+    if is_known:
+        return coders.map(partial(_unpack, coding, batch.drop_axes, out, values), every)
+    return coders.map(partial(_decode, coding, batch.drop_axes, out), every)
 
 
-def decode_into(
+def _unpack(
     coding: Coding,
     drop_axes: tuple[int, ...],
     out: NDBuffer,
     values: npt.NDArray[Any],  # of `out`
     pair: tuple[Item, Data | None],
 ) -> GetResult:
-    """One chunk: straight to its place, by way of this thread's scratch memory, or as by zarr."""
+    """Straight to its place, or by way of this thread's scratch memory."""
     item, data = pair
-    if data is None:
-        put_fill_value(item, values)
-        return _MISSING
     layout = coding.layout(item[1])
-    if layout is not None and coding.unpack is not None:
-        place = run_of(item, values, layout)
-        flat = scratch(layout.size_bytes) if place is None else bytes_of(place)
-        if coding.unpack.into(data, flat):
-            if place is None:
-                put(item[3], values, arranged(flat, layout)[item[2]], drop_axes)
-            return _PRESENT
-    _, spec, selection, target, _ = item
+    if data is None or coding.unpack is None:
+        return _decode(coding, drop_axes, out, pair)
+    place = run_of(item, writable(values), layout) if layout.is_that_of(values) else None
+    flat = scratch(layout.size_bytes) if place is None else np.frombuffer(place, np.uint8)
+    if not coding.unpack.into(data, flat):
+        return _decode(coding, drop_axes, out, pair)
+    if place is None:
+        put(item[3], values, arranged(flat, layout)[item[2]], drop_axes)
+    return _PRESENT
+
+
+def _decode(
+    coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
+) -> GetResult:
+    """As by zarr."""
+    (_, spec, selection, target, _), data = pair
     return decode_and_scatter_chunk(
-        spec.prototype.buffer.from_bytes(data),
+        None if data is None else spec.prototype.buffer.from_bytes(data),
         out,
         chunk_spec=spec,
         chunk_selection=selection,
@@ -97,25 +102,24 @@ def decode_into(
 def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[GetResult]:
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
     pieces = plan_pieces(batch.items, coding, values)
-    into = [piece.target for piece in pieces]
-    data = batch.engine.fetch_chunks(batch.path, batch.index, parts_of(pieces), into)
-    every = list(zip(batch.items, pieces, data, strict=True))
-    place = partial(_place, batch.drop_axes, values)
+    data = batch.engine.fetch_chunks(batch.path, batch.index, pieces.parts(), pieces.targets)
+    todo = [
+        row
+        for row, (found, target) in enumerate(zip(data, pieces.targets, strict=True))
+        if found is None or found is not target
+    ]
+
+    def place(row: int) -> None:
+        item, found = batch.items[row], data[row]
+        if found is None:
+            values[item[3]] = fill_value_or_default(item[1])
+            return
+        stored = arranged(np.frombuffer(found, np.uint8), pieces.layouts[row])
+        put(item[3], values, stored[pieces.selections[row]], batch.drop_axes)
+
     if chunk_bytes(batch) < COPIED_BYTES:
-        return [place(each) for each in every]
-    return coders.map(place, every)
-
-
-def _place(
-    drop_axes: tuple[int, ...],
-    values: npt.NDArray[Any],
-    found: tuple[Item, Piece, Data | None],
-) -> GetResult:
-    item, piece, data = found
-    if data is None:
-        put_fill_value(item, values)
-        return _MISSING
-    if data is not piece.target:
-        stored = arranged(np.frombuffer(data, np.uint8), piece.layout)
-        put(item[3], values, stored[piece.selection], drop_axes)
-    return _PRESENT
+        for row in todo:
+            place(row)
+    else:
+        coders.map(place, todo)
+    return [_MISSING if found is None else _PRESENT for found in data]
