@@ -115,7 +115,7 @@ def _by_commit(
     newest = np.full(view.height * view.width, count + 1, np.int64)
     np.minimum.at(newest, cells, np.where(writer == UNKNOWN, count, writer))
     palette = np.zeros((count + 2, 4), np.uint8)  # commits, unknown, nothing
-    palette[:count] = colours.scale("viridis", count)[::-1]
+    palette[:count] = colours.ordered(count)
     palette[count] = colours.rgba(colours.UNKNOWN_WRITER)
     pixels = palette[newest].reshape(view.height, view.width, 4)
     return ChunkMap(view, pixels, _commit_legend(explored, writers, writer, palette))

@@ -25,6 +25,16 @@ KIND_COLOURS = {
     ChunkKind.VIRTUAL: "a45bc9ff",
 }
 CHANGE_COLOURS = {"added": "2e9e5bff", "changed": "e6a117ff", "removed": "d1495bff"}
+_HUES = (
+    "2f80c9ff",
+    "e07b39ff",
+    "2e9e5bff",
+    "c2559dff",
+    "e6a117ff",
+    "7a5fc7ff",
+    "17897fff",
+    "c0392bff",
+)
 UNKNOWN_WRITER = "8a8f98ff"
 
 
@@ -42,6 +52,13 @@ def scale(name: str, steps: int = 256) -> Colours:
     colours = np.full((len(places), 4), 255, np.uint8)
     colours[:, :3] = np.stack(mixed, axis=1).round().astype(np.uint8)
     return colours
+
+
+def ordered(count: int) -> Colours:
+    """(count, 4) for things in an order: easily told apart if they are few."""
+    if count <= len(_HUES):
+        return np.stack([rgba(each) for each in _HUES[:count]]) if count else scale("grey", 1)[:0]
+    return scale("viridis", count + count // 8)[: -count - 1 : -1]  # without the darkest
 
 
 def paint(

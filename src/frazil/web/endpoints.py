@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
+from frazil.errors import StorageError
 from frazil.web import commits, differences, operations, searching, storage_use, trees
 from frazil.web.answers import json_answer, png_answer
 from frazil.web.asking import Asked
@@ -11,7 +12,7 @@ from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunks import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
-from frazil.web.previews import preview
+from frazil.web.previews import UNREADABLE, preview
 
 type Endpoint = Callable[[Explored, Asked], Response]
 
@@ -62,7 +63,13 @@ def chunk_map_picture(explored: Explored, asked: Asked) -> Response:
 
 def preview_facts(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
-    return json_answer(preview(explored, snapshot, asked.path(), asked).facts(asked))
+    try:
+        return json_answer(preview(explored, snapshot, asked.path(), asked).facts(asked))
+    except StorageError as error:
+        if error.kind != UNREADABLE:
+            raise
+        # Nothing unusual: virtual chunks that may not be read here, a codec that is not installed.
+        return json_answer({"problem": str(error)})
 
 
 def preview_picture(explored: Explored, asked: Asked) -> Response:

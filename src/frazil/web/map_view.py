@@ -110,7 +110,8 @@ def _asked_axes(asked: Asked, grid: tuple[int, ...]) -> tuple[int, int] | None:
     long = sorted(sorted(range(len(grid)), key=lambda axis: -grid[axis])[:2])
     if len(long) < 2 or min(grid[axis] for axis in long) < 2:
         return None
-    return long[0], long[1]
+    rows, columns = sorted(long, key=lambda axis: grid[axis])  # screens are wide
+    return rows, columns
 
 
 def require_axes(axes: tuple[int, ...], ndim: int) -> tuple[int, int]:

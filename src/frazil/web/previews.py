@@ -7,9 +7,10 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, StorageError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
+from frazil.repo.session import Session
 from frazil.web.answers import finite, readable_document
 from frazil.web.asking import Asked
 from frazil.web.chunk_columns import ChunkColumns
@@ -21,6 +22,7 @@ from frazil.web.slices import Budget, Grid, SlicePlan, parse_grid, plan_slice, t
 from frazil.zarrstore.arrays import open_array, read_region
 
 BUDGET = Budget()
+UNREADABLE = "unreadable-slice"
 _MAX_TEXTS = 200  # values that are shown as such
 _MAX_LETTERS = 200  # of each
 
@@ -123,7 +125,7 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
     array = open_array(session, path)
     plan = _plan(asked, grid, chunks, max(array.dtype.itemsize, 1))
     touched = touched_chunks(grid, plan.positions)
-    values = np.asarray(read_region(session, path, plan.selection))
+    values = _read(session, path, plan)
     flat = _as_picture(values, plan, len(grid.shape))
     present = _as_picture(_present(grid, plan, chunks), plan, len(grid.shape))
     numbers = _numbers(flat)
@@ -140,6 +142,13 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
         chunks_read=int((chunks.refs.lookup(touched) >= 0).sum()),
         bytes_read=_stored(chunks, touched),
     )
+
+
+def _read(session: Session, path: NodePath, plan: SlicePlan) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(read_region(session, path, plan.selection))
+    except Exception as error:  # codecs and stores of others raise what they like
+        raise StorageError(f"cannot read this slice: {error}", kind=UNREADABLE) from error
 
 
 def _plan(asked: Asked, grid: Grid, chunks: ChunkColumns, item_bytes: int) -> SlicePlan:

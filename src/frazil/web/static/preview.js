@@ -103,6 +103,11 @@ export async function drawPreview(section, node, at, signal) {
     try {
       const found = await ask("preview", { ...question, low: wished.low, high: wished.high }, signal);
       if (own !== latest) return;
+      if (found.problem) {
+        replace(body, h("p", { class: "notice", id: "preview-problem" }, h("bdi", {}, found.problem)));
+        section.dataset.state = "ready";
+        return;
+      }
       const visible = [found.line ? curve(found) : found.is_number && node.shape.length > 1 ? await picture(node, found, wished, question) : null, texts(found), statistics(found), shown(found)];
       if (own !== latest) return;
       if (!keepControls) replace(controls, axisPicker(node, found, redraw), sliders(node, found, redraw), found.is_number && node.shape.length > 1 ? scalePicker(found, wished, redraw) : null);
