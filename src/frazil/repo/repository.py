@@ -15,6 +15,7 @@ from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
 from frazil.assets.tamed import tamed
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.home import trusting
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -70,6 +71,7 @@ class Repository:
         self.clock = clock
         self.spec_version = spec_version
         self.access = access  # to virtual chunks; never stored
+        self.containers_are_given = False  # by who opened it, not by the repository
         self.default_commit_metadata: dict[str, Json] = {}  # of sessions made from now on
         self.generation = generation or Generation.of_version(spec_version)
         settings = Settings.of(
@@ -85,7 +87,10 @@ class Repository:
             generation=self.generation,
             access=self.access,
         )
-        state = {"default_commit_metadata": self.default_commit_metadata}
+        state = {
+            "default_commit_metadata": self.default_commit_metadata,
+            "containers_are_given": self.containers_are_given,
+        }
         return make, (self.store, self.config, self.clock), state
 
     @property
@@ -130,6 +135,7 @@ class Repository:
             )
         given = given_config(config)
         store = _configured(store, given)
+        access = trusting(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
             with_names_of(store, generation),
@@ -139,6 +145,7 @@ class Repository:
             generation=generation,
             access=access,
         )
+        repository.containers_are_given = True
         stored = None if repository.config == RepositoryConfig() else repository.config
         repository._entry.create(config=None if stored is None else encode_config(stored))
         return repository
@@ -162,15 +169,18 @@ class Repository:
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)
-        return cls(
+        is_given = given.virtual_chunk_containers is not None
+        repository = cls(
             store,
             merged,
             clock,
             spec_version=there.generation.spec_version,
             generation=there.generation,
-            access=access,
+            access=trusting(access, store, is_given=is_given),
             caches=there.caches,
         )
+        repository.containers_are_given = is_given
+        return repository
 
     def reopened(
         self, config: RepositoryConfig | None = None, access: VirtualChunkAccess | None = None
@@ -180,15 +190,18 @@ class Repository:
         What was read is kept, as far as the sizes of the caches stay the same.
         """
         given = given_config(config)
+        allowed = self.access if access is None else access
+        is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
             _configured(self.store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
             generation=self.generation,
-            access=self.access if access is None else access,
+            access=trusting(allowed, self.store, is_given=is_given),
             caches=self._files.caches,
         )
+        again.containers_are_given = is_given
         again.default_commit_metadata = self.default_commit_metadata
         return again
 

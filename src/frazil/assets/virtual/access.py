@@ -4,11 +4,12 @@ A repository says where its virtual chunks are; that alone gives nobody access. 
 names the containers they trust, with credentials for each. Nothing of this is ever stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
+from frazil.assets.virtual.endpoints import leads_elsewhere
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.containers import Containers
 from frazil.format.limits import DEFAULT_LIMITS, Limits
@@ -79,6 +80,10 @@ class VirtualChunkAccess:
     repository itself is, if that is on the same platform: in its region, with its credentials.
     Whoever can write to the repository can then make its readers fetch any object that they may
     read, so this is for repositories one trusts.
+
+    A container that the repository stores may name a server of its own for a bucket. It is asked
+    only if it is one of `endpoints`, if the repository itself is there, or if the container is
+    given in the configuration when opening; `endpoints=["*"]` trusts all of them.
     """
 
     credentials: Mapping[str, AnyCredential | None] = field(
@@ -88,9 +93,13 @@ class VirtualChunkAccess:
     reads: VirtualReads = field(default_factory=VirtualReads, kw_only=True)
     home: Home | None = field(default=None, kw_only=True, repr=False)  # filled in when opening
     limits: Limits = field(default=DEFAULT_LIMITS, kw_only=True)
+    endpoints: Collection[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "credentials", _checked(self.credentials))
+        if isinstance(self.endpoints, str):
+            raise TypeError("endpoints is text, expected a list of endpoints")
+        object.__setattr__(self, "endpoints", tuple(self.endpoints))
 
     def __reduce__(self) -> tuple[object, ...]:  # a view of a dict cannot be pickled
         state = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -136,6 +145,7 @@ class VirtualAccess:
     reads: VirtualReads = field(default_factory=VirtualReads)
     settings: StorageSettings = field(default_factory=StorageSettings)
     limits: Limits = DEFAULT_LIMITS
+    astray: tuple[tuple[str, str], ...] = ()  # prefixes of containers, and where they lead
 
     @classmethod
     def of(
@@ -147,19 +157,23 @@ class VirtualAccess:
     ) -> "VirtualAccess":
         """Raises StorageError if credentials are not of the kind that their container needs."""
         own = Containers.usable((containers or {}).values())
-        grants = [
-            Grant(each, _matching(each.store, given.credentials[key]))
-            for each in own.listed
-            for key in (each.url_prefix, each.url_prefix.removesuffix("/"))
-            if key in given.credentials
-        ]
+        grants: list[Grant] = []
+        astray: dict[str, str] = {}
+        for each in own.listed:
+            elsewhere = leads_elsewhere(each, given.endpoints)
+            for key in (each.url_prefix, each.url_prefix.removesuffix("/")):
+                if key in given.credentials and elsewhere is not None:
+                    astray[each.url_prefix] = elsewhere
+                elif key in given.credentials:
+                    grants.append(Grant(each, _matching(each.store, given.credentials[key])))
         fallbacks: Containers = Containers()
         if given.default_containers:
             defaults = [_default_grant(each, given) for each in _defaults()]
             fallbacks = Containers.of(grant.container for grant in defaults)
             grants += [grant for grant in defaults if grant.credentials is not None]
         said = settings or StorageSettings()
-        return cls(own, fallbacks, tuple(grants), given.reads, said, given.limits)
+        refused = tuple(astray.items())
+        return cls(own, fallbacks, tuple(grants), given.reads, said, given.limits, refused)
 
     def all_containers(self) -> Containers:
         return Containers((*self.containers.listed, *self.fallbacks.listed))
@@ -177,7 +191,7 @@ class VirtualAccess:
         for grant in self.grants:
             if grant.container is container or grant.container == container:
                 return grant
-        raise unauthorized(container)
+        raise unauthorized(container, dict(self.astray).get(container.url_prefix))
 
     def local_grants(self) -> tuple[Grant, ...]:
         return tuple(
@@ -185,8 +199,17 @@ class VirtualAccess:
         )
 
 
-def unauthorized(container: VirtualChunkContainer) -> InvalidInputError:
+def unauthorized(
+    container: VirtualChunkContainer, elsewhere: str | None = None
+) -> InvalidInputError:
     named = "" if container.name is None else f" (container: {container.name})"
+    if elsewhere is not None:
+        return InvalidInputError(
+            f"the repository says that {container.url_prefix}{named} is to be read by way of"
+            f" {elsewhere}, which you have not authorized: if you trust it, give"
+            f" VirtualChunkAccess(..., endpoints=[{elsewhere!r}]), or a config with this container",
+            kind="unauthorized-virtual-chunk-container",
+        )
     return InvalidInputError(
         "a virtual chunk in this repository resolves to the url prefix"
         f" {container.url_prefix}{named}, to be able to fetch the chunk you need to authorize the"

@@ -1,6 +1,9 @@
 """How a repository itself is reached, for virtual chunks that are on the same platform."""
 
-from frazil.assets.virtual.access import Home
+from dataclasses import replace
+
+from frazil.assets.virtual.access import Home, VirtualChunkAccess
+from frazil.assets.virtual.endpoints import ANY, endpoint_of
 from frazil.format.storage_config import (
     AzureStoreConfig,
     GcsStoreConfig,
@@ -33,6 +36,19 @@ def home_of(store: ObjectStore) -> Home | None:
             return home_of(store.inner)
         case _:
             return None
+
+
+def trusting(
+    access: VirtualChunkAccess, store: ObjectStore, *, is_given: bool
+) -> VirtualChunkAccess:
+    """With the endpoint of the repository itself; with all, if the containers are the reader's."""
+    if not access.credentials or ANY in access.endpoints:
+        return access
+    home = None if is_given else home_of(store)
+    endpoint = ANY if is_given else None if home is None else endpoint_of(home.store)
+    if endpoint is None or endpoint in access.endpoints:
+        return access
+    return replace(access, endpoints=(*access.endpoints, endpoint))
 
 
 def _s3_options(place: S3Place) -> S3Options:
