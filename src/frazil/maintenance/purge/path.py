@@ -157,7 +157,9 @@ def _purge_once(
     find = _logs(repository, plan.path, plan.gone, but=frozenset(commits.values()))
     logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
     store.sync()
-    snapshots = WriteSnapshots(_snapshots_to_write(repository, plan), plan.path, new)
+    # The commits too: what their parents said of the path, they have from them.
+    ids = _snapshots_to_write(repository, plan, commits.values())
+    snapshots = WriteSnapshots(ids, plan.path, new)
     written = _run(scatter, snapshots, "writing snapshots")
     store.sync()
     _remember(repository, written, logs)
@@ -183,11 +185,13 @@ def _remember(
             caches.logs.remember(each, quiet.fetch_log(each))
 
 
-def _snapshots_to_write(repository: Repository, plan: PathPurgePlan) -> Ids:
+def _snapshots_to_write(
+    repository: Repository, plan: PathPurgePlan, commits: Iterable[SnapshotId]
+) -> Ids:
     """If manifests are replaced, any snapshot may have to be."""
     if plan.shared_manifests:
         return stored_ids(repository.store, FileKind.SNAPSHOT)
-    raw = b"".join(each.raw for each in plan.snapshots)
+    raw = b"".join(each.raw for each in (*plan.snapshots, *commits))
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, SnapshotId.size)
 
 
