@@ -25,6 +25,8 @@ NOT_YET_METHODS = {
 }
 # Parameters that the reference does not have: always after its own, and by name only.
 OUR_PARAMETERS = {
+    "Repository.open": {"limits"},
+    "Repository.open_async": {"limits"},
     "Repository.expire_snapshots": {
         "snapshot_ids", "retain_last", "protect_branches", "protect_tags", "dry_run",
     },

@@ -1,6 +1,7 @@
-"""A repository, under the name it has in Icechunk."""
+"""A repository, under the name it has in Icechunk. Limits are frazil's own."""
 
 from frazil.api import IcechunkStore, Repository, Session
+from frazil.format.limits import Limits
 from frazil.zarrstore.iterators import AsyncCloseableIterator
 
-__all__ = ["AsyncCloseableIterator", "IcechunkStore", "Repository", "Session"]
+__all__ = ["AsyncCloseableIterator", "IcechunkStore", "Limits", "Repository", "Session"]

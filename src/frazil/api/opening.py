@@ -1,6 +1,7 @@
 """Repositories made and opened."""
 
 import asyncio
+from dataclasses import replace
 from typing import Self
 
 from frazil.api.access import ContainerAccess, GivenAccess, access_of, container_access
@@ -13,6 +14,7 @@ from frazil.api.versions import AlphaVersion, require_spec_version
 from frazil.assets.object_stores import with_settings
 from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig, StorageSettings
+from frazil.format.limits import Limits
 from frazil.repo import repository as engine
 
 
@@ -72,13 +74,18 @@ class OpenedRepository(EditedRepository):
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
         attribution: Attribution | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> Self:
         """Raises RepositoryNotFoundError. `config` goes over what the repository has saved.
 
         Virtual chunks can be read from the containers that `authorize_virtual_chunk_access` names
         by their url prefix, with the credentials that it gives; nothing of it is ever saved.
+        `limits` are what the repository may make this process use.
         """
         access = access_of(authorize_virtual_chunk_access, storage)
+        if limits is not None:
+            access = replace(access, limits=limits)
         store = attributed(storage.store, attribution)
         made = engine.Repository.open(store, config, access=access)
         return cls(made, storage, attribution)
@@ -90,10 +97,11 @@ class OpenedRepository(EditedRepository):
         config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None,
         attribution: Attribution | None = None,
+        *,
+        limits: Limits | None = None,
     ) -> Self:
-        return await asyncio.to_thread(
-            cls.open, storage, config, authorize_virtual_chunk_access, attribution
-        )
+        given = authorize_virtual_chunk_access
+        return await asyncio.to_thread(cls.open, storage, config, given, attribution, limits=limits)
 
     @classmethod
     def open_or_create(  # noqa: PLR0917 -- the reference's order
