@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
 
@@ -41,13 +42,22 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-# Tests below one of these share a process, and with it what takes long to make: a Spark session.
+# Work is handed out by file, so that what a module makes is made once; the tests below one of these
+# folders also share a process, and with it what takes long to make: a Spark session.
 # By path, since xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it.
-TOGETHER = (
-    "tests/spark/cluster/",
+TOGETHER = ("tests/spark/", "tests/spark/cluster/", "tests/examples/", "tests/typing/")
+
+# What takes long is handed out first, or one process would wait for the other in the end.
+FIRST = (
     "tests/spark/",
+    "tests/compat/test_histories.py",
+    "tests/spark/cluster/",
+    "tests/cli/test_ingest_and_sql.py",
     "tests/examples/",
-    "tests/compat/test_virtualizarr.py",
+    "tests/typing/",
+    "tests/docs/test_readme.py",
+    "tests/crash/test_commits_killed.py",
+    "tests/compat/test_machines.py",
 )
 
 
@@ -62,6 +72,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(LONG):
             item.add_marker(pytest.mark.long)
+    sizes = Counter(_work_unit(item.nodeid) for item in items)
+
+    def rank(item: pytest.Item) -> tuple[int, int]:
+        unit = _work_unit(item.nodeid)
+        return FIRST.index(unit) if unit in FIRST else len(FIRST), -sizes[unit]
+
+    items.sort(key=rank)
+
+
+def _work_unit(nodeid: str) -> str:
+    """The tests that one process runs together, by their folder or file."""
+    folders = [place for place in TOGETHER if nodeid.startswith(place)]
+    return max(folders, key=len) if folders else nodeid.partition("::")[0]
 
 
 @pytest.fixture(autouse=True)
@@ -74,14 +97,15 @@ def _logs_as_before() -> Generator[None]:
     logging.disable(disabled)
 
 
-class _TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+class _ByUnit(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     def _split_scope(self, nodeid: str) -> str:
-        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+        return _work_unit(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _TogetherScheduling:
-    return _TogetherScheduling(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByUnit:
+    config.option.loadscopereorder = False  # they are in order: pytest_collection_modifyitems
+    return _ByUnit(config, log)
 
 
 def _fail_instead_of_skipping[R: (pytest.TestReport, pytest.CollectReport)](report: R) -> R:
