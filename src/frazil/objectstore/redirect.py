@@ -11,17 +11,19 @@ from collections.abc import Buffer, Iterable
 from typing import NoReturn
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, parse_qs, urljoin, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
 from frazil.objectstore.late import LateStore
 from frazil.objectstore.protocol import ALWAYS, Precondition
+from frazil.objectstore.redirect_guard import Unfollowed
 from frazil.objectstore.remote_gcs import GcsPlace
 from frazil.objectstore.remote_http import HttpPlace
 from frazil.objectstore.remote_place import Place, clean_prefix
 from frazil.objectstore.remote_s3 import S3Place
 from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.web_addresses import may_lead
 
 _MOST_REDIRECTS = 10
 _TIMEOUT_S = 30
@@ -76,19 +78,23 @@ def find_target(url: str) -> Place:
         location = _ask(here, url)
         here = urljoin(here, location)
         if urlsplit(here).scheme not in _WEB:
-            return _place_at(here)
+            return _place_at(here, url)
+        _require_leading(url, here)
     raise _bad(f"{_shown(url)} redirects more than {_MOST_REDIRECTS} times, or in a circle")
 
 
-class _Unfollowed(HTTPRedirectHandler):
-    def redirect_request(self, *_args: object, **_options: object) -> None:
-        """Redirects arrive as HTTPError."""
+def _require_leading(first: str, target: str) -> None:
+    if not may_lead(first, target):
+        raise _bad(
+            f"{_shown(first)} leads to {_shown(target)}, which is not an address for everybody:"
+            " only what is on the same host may lead there"
+        )
 
 
 def _ask(here: str, first: str) -> str:
     request = Request(here, headers={"User-Agent": "frazil"})  # noqa: S310 - http or https: checked
     try:
-        with build_opener(_Unfollowed).open(request, timeout=_TIMEOUT_S) as answer:
+        with build_opener(Unfollowed).open(request, timeout=_TIMEOUT_S) as answer:
             headers = answer.headers
     except HTTPError as error:
         headers = error.headers
@@ -102,9 +108,13 @@ def _ask(here: str, first: str) -> str:
     return str(location)
 
 
-def _place_at(url: str) -> Place:
+def _place_at(url: str, first: str) -> Place:
     parts = urlsplit(url)
+    endpoint = _query(parts, "endpoint_url")
+    if endpoint is not None:
+        _require_leading(first, endpoint)
     if (web := _MARKED_WEB.get(parts.scheme)) is not None:
+        _require_leading(first, url)
         return HttpPlace(base_url=parts._replace(scheme=web).geturl())
     if parts.scheme not in _KINDS:
         raise _bad(f"unknown scheme: {_shown(url)}")
@@ -128,6 +138,8 @@ def _s3(parts: SplitResult) -> Place:
 
 def _r2(parts: SplitResult) -> Place:
     account = _required(parts, "account_id")
+    if not account.isalnum():  # it becomes a part of a host's name
+        raise _bad(f"account_id is {account!r}, expected letters and digits")
     return S3Place(
         bucket=parts.netloc,
         prefix=clean_prefix(parts.path),

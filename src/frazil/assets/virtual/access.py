@@ -49,12 +49,15 @@ class VirtualReads:
     Parts of one file that are at most `max_gap_bytes` apart are fetched by one request, unless it
     would be for more than `max_request_bytes`; one chunk is always one request. Of a local file,
     where a request costs little, parts are at most 4 KiB apart. `max_clients` connections are
-    kept, one for each container and bucket or host.
+    kept, one for each container and bucket or host. Web servers may redirect to addresses that
+    anybody can reach, and to their own; `check_redirects=False` lets them redirect anywhere, and
+    saves one small request for each file.
     """
 
     max_gap_bytes: int = _MIB // 2
     max_request_bytes: int = 16 * _MIB
     max_clients: int = 50
+    check_redirects: bool = True
 
     def __post_init__(self) -> None:
         if self.max_gap_bytes < 0 or self.max_request_bytes < 0 or self.max_clients < 1:

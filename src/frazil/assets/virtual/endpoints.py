@@ -34,7 +34,8 @@ _OF_TIGRIS = {"t3.storage.dev", "fly.storage.tigris.dev", "t3.storageapi.dev"}
 _HARMLESS = re.compile(
     r"(?:azure_storage_)?(?:account|account_name)|(?:google_)?(?:bucket|bucket_name)|region"
     r"|(?:connect_|read_)?timeout|pool_idle_timeout|pool_max_idle_per_host|user_agent"
-    r"|http[12]_only|http2_keep_alive_(?:interval|timeout|while_idle)|http2_max_frame_size"
+    r"|(?:azure_|google_|aws_)?allow_http|http[12]_only|http2_max_frame_size"
+    r"|http2_keep_alive_(?:interval|timeout|while_idle)"
     r"|(?:google_|azure_|aws_)?skip_signature|default_content_type|randomize_addresses"
 )
 _LEADING_HEADERS = re.compile(r"host|proxy-.*|x-forwarded-.*|forwarded")

@@ -2,9 +2,10 @@
 
 from frazil.assets.object_stores import open_source
 from frazil.assets.virtual.access import Grant, VirtualAccess
-from frazil.format.storage_config import LocalStoreConfig
+from frazil.format.storage_config import HttpStoreConfig, LocalStoreConfig
 from frazil.format.urls import place_of, regular
 from frazil.objectstore.local_source import LocalSource
+from frazil.objectstore.redirect_guard import GuardedSource
 from frazil.objectstore.source import SourceStore
 
 
@@ -15,9 +16,13 @@ def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> Sourc
         others = {_directory(each) for each in access.local_grants()} - {own}
         return LocalSource((own, *sorted(others)))
     scheme = grant.container.url_prefix.partition("://")[0]
-    return open_source(
+    source = open_source(
         grant.container.store, authority, grant.credentials, access.settings, scheme=scheme
     )
+    if isinstance(grant.container.store, HttpStoreConfig) and access.reads.check_redirects:
+        headers = tuple((grant.container.store.headers or {}).items())
+        return GuardedSource(source, f"{scheme}://{authority}", headers)
+    return source
 
 
 def _directory(grant: Grant) -> str:
