@@ -120,10 +120,11 @@ def count(make: Callable[[], LocalStore], *, processes: int, each: int) -> dict[
     }
 
 
-def storm(make: Callable[[], LocalStore], *, seconds: float, scratch: Path) -> dict[str, object]:
-    """Writers that are killed at random moments, and replaced."""
+def storm(make: Callable[[], LocalStore], *, least: int, scratch: Path) -> dict[str, object]:
+    """Writers that are killed at random moments, and replaced, until `least` were and wrote."""
     make().put(KEY, page(0), when=ABSENT)
-    acknowledged = os.open(scratch / "acknowledged", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    said = scratch / "acknowledged"
+    acknowledged = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def work() -> None:
         store = make()
@@ -133,8 +134,7 @@ def storm(make: Callable[[], LocalStore], *, seconds: float, scratch: Path) -> d
 
     writers = [forked(work) for _ in range(4)]
     reader, kills, looks = make(), 0, 0
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while kills < least or said.stat().st_size < least:
         time.sleep(random.uniform(0, 0.02))
         number_in(bytes(reader.get(KEY).data))
         looks += 1
@@ -151,7 +151,7 @@ def storm(make: Callable[[], LocalStore], *, seconds: float, scratch: Path) -> d
     began = time.monotonic()
     proceeds = increment(make())
     return {
-        "acknowledged": (scratch / "acknowledged").stat().st_size,
+        "acknowledged": said.stat().st_size,
         "kills": kills,
         "looks": looks,
         "counter": counter,
@@ -200,7 +200,7 @@ def main() -> None:
     parser.add_argument("--fsync", action="store_true")
     parser.add_argument("--each", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--least", type=int, default=100)
     args = parser.parse_args()
 
     def make() -> LocalStore:
@@ -211,7 +211,7 @@ def main() -> None:
         case "count":
             result = count(make, processes=8, each=args.each)
         case "storm":
-            result = storm(make, seconds=args.seconds, scratch=args.scratch)
+            result = storm(make, least=args.least, scratch=args.scratch)
         case _:
             result = create(make, processes=8, rounds=args.rounds, scratch=args.scratch)
     json.dump(result, sys.stdout)

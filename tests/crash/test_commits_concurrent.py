@@ -22,7 +22,7 @@ def test_every_reported_commit_is_in_the_history(tmp_path: Path, spec_version: i
         for i in range(committer.COMMITTERS)
     ]
     for process in running:
-        process.join(timeout=60)
+        process.join(timeout=300)
     assert [process.exitcode for process in running] == [0] * committer.COMMITTERS
 
     engine = importlib.import_module(committer.ENGINE)

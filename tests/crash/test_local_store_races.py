@@ -14,7 +14,7 @@ WORKERS = Path(__file__).with_name("local_store_workers.py")
 def fight(name: str, scratch: Path, *options: str) -> dict[str, Any]:
     """What the processes of `local_store_workers.py` report."""
     command = [sys.executable, "-W", "error", str(WORKERS), name, str(scratch), *options]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=500)
     assert ended.returncode == 0, ended.stderr
     result: dict[str, Any] = json.loads(ended.stdout)
     return result
@@ -35,14 +35,14 @@ def test_a_store_with_a_planted_bug_is_seen_losing_increments(tmp_path: Path, st
 
 @pytest.mark.parametrize("options", [[], ["--fsync"]], ids=["fast", "fsync"])
 def test_killed_writers_lose_nothing_and_block_nobody(tmp_path: Path, options: list[str]) -> None:
-    result = fight("storm", tmp_path, "--seconds", "3", *options)
-    assert result["kills"] > 50
-    assert result["acknowledged"] > 0
+    result = fight("storm", tmp_path, "--least", "100", *options)
+    assert result["kills"] >= 100
+    assert result["acknowledged"] >= 100
     # A writer may die after its write and before it says so, at most once in its life.
     least = result["acknowledged"]
     assert least <= result["counter"] <= least + result["kills"]
     assert result["proceeds"]
-    assert result["proceeds_after_s"] < 1
+    assert result["proceeds_after_s"] < 60
     assert result["listed"] == ["deep/down/counter"]
     assert result["young_leftovers_removed"] == 0
     assert result["files"] == [".frazil.lock", "counter"]

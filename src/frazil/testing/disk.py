@@ -87,7 +87,7 @@ def watched_disk(
     written.
     """
     watch = _Watch(os.path.abspath(root), before, after, fsync=fsync, keep_data=keep_data)  # noqa: PTH100 - as in LocalStore
-    names = ["open", "close", "write", "fsync", "fdatasync", "link", "rename", "replace"]
+    names = ["open", "close", "write", "writev", "fsync", "fdatasync", "link", "rename", "replace"]
     names += ["unlink", "remove", "mkdir", "rmdir"]
     replaced = {name: getattr(watch, name) for name in names}
     with patch.multiple(os, **replaced), patch.object(fcntl, "flock", watch.flock):
@@ -107,7 +107,8 @@ class _Watch:
         self._fsync = fsync
         self._keep_data = keep_data
         self._open: dict[int, str] = {}  # descriptors below the root
-        self._real_open, self._real_close, self._real_write = os.open, os.close, os.write
+        self._real_open, self._real_close = os.open, os.close
+        self._real_write, self._real_writev = os.write, os.writev
         self._real_fsync, self._real_link, self._real_replace = os.fsync, os.link, os.replace
         self._real_unlink, self._real_mkdir, self._real_rmdir = os.unlink, os.mkdir, os.rmdir
         self._real_flock = fcntl.flock
@@ -149,12 +150,24 @@ class _Watch:
         self._real_close(descriptor)
 
     def write(self, descriptor: int, data: Any) -> int:
+        return self._written(descriptor, [data], lambda: self._real_write(descriptor, data))
+
+    def writev(self, descriptor: int, pieces: Any) -> int:
+        return self._written(descriptor, pieces, lambda: self._real_writev(descriptor, pieces))
+
+    def _written(self, descriptor: int, pieces: Any, act: Callable[[], int]) -> int:
         path = self._open.get(descriptor)
         if path is None:
-            return self._real_write(descriptor, data)
-        kept = bytes(memoryview(data).cast("B")) if self._keep_data else b""
-        call = DiskCall("write", path, data=kept)
-        return self._watched(call, lambda: self._real_write(descriptor, data))
+            return act()
+        if not self._keep_data:
+            return self._watched(DiskCall("write", path), act)
+        data = b"".join(bytes(memoryview(piece).cast("B")) for piece in pieces)
+        self._before(DiskCall("write", path, data=data))
+        done = act()
+        call = DiskCall("write", path, data=data[:done])  # it may be less than was asked for
+        self.calls.append(call)
+        self._after(call)
+        return done
 
     def fsync(self, descriptor: int) -> None:
         path = self._open.get(descriptor)
