@@ -144,6 +144,13 @@ class LocalStore:
             raise storage_error("write", key, error) from error
         return content_version(content)
 
+    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+        """See PartsStore."""
+        try:
+            self._write(self._path(key), [flat_bytes(piece) for piece in pieces])
+        except OSError as error:
+            raise storage_error("write", key, error) from error
+
     def head(self, key: str) -> ObjectInfo:
         try:
             found = os.lstat(self._path(key))

@@ -1,10 +1,10 @@
-"""Parts of many objects that are read together.
+"""Parts of many objects that are read together, and objects that are written in parts.
 
-A store that can read them with less ado than one request at a time says so by `read_parts`; it is
-asked through `PartsStore`. For all others there are `get` and `get_ranges`.
+A store that can do so with less ado than by its other methods is a `PartsStore`. For all others
+there are `get`, `get_ranges` and `put`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -50,13 +50,17 @@ class Parts:
 
 @runtime_checkable
 class PartsStore(Protocol):
-    """A store that reads many parts at once."""
+    """A store that reads many parts at once, and writes parts without putting them together."""
 
     def read_parts(self, parts: Parts) -> DataList:
         """Bytes of each part, shorter only at the end of its object.
 
         A part that is wanted somewhere and was put there is answered by that very target.
         """
+        ...
+
+    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+        """Like `put` of the pieces, end to end, whatever is there."""
         ...
 
 

@@ -24,6 +24,7 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId
+from frazil.objectstore.parts import PartsStore
 from frazil.objectstore.protocol import ObjectStore
 
 PACKED_BYTES: Final = 1 << 20
@@ -75,9 +76,14 @@ def store_chunks(
     names = [ChunkId.random() for _ in plan.objects]
 
     def put(number: int) -> None:
-        rows = plan.objects[number].tolist()
-        body = views[rows[0]] if len(rows) == 1 else b"".join([views[row] for row in rows])
-        store.put(chunk_key(names[number]), body)
+        pieces = [views[row] for row in plan.objects[number].tolist()]
+        key = chunk_key(names[number])
+        if len(pieces) == 1:
+            store.put(key, pieces[0])
+        elif isinstance(store, PartsStore):
+            store.put_pieces(key, pieces)
+        else:
+            store.put(key, b"".join(pieces))
 
     every = range(len(names))
     if pool is None:
