@@ -13,6 +13,7 @@ from zarr.core.sync import sync
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, IcechunkError, InvalidInputError
+from frazil.maintenance.migrate.displaced import KEPT
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.local import LocalStore
 from tests.compat.driver import keys_of
@@ -21,6 +22,7 @@ from tests.conformance.test_v1_repositories import ORDERS, described, unpacked
 
 type Seen = dict[str, Any]
 LAYOUTS = ("A1e", "A2c", "A2f", "A3e", "V1pre1")  # one of each, for what takes long
+IN_PLACE = (*LAYOUTS, "A2d", "A2h", "V1pre2")
 NO_VIRTUAL_ACCESS = "virtual, and not ours to read"
 
 
@@ -149,20 +151,32 @@ def test_version_1_becomes_version_2(archive: Path, repo: str, tmp_path: Path) -
     assert seen(ours(root)) == expected
 
 
-def test_version_1_in_place_needs_room(tmp_path: Path) -> None:
-    root = put(repository_files("A1e-synthetic"), tmp_path / "A1e")
-    expected = seen(ours(root))
-    ours(root).migrate(1)
-    assert seen(theirs(root)) == expected
-    assert int(theirs(root).spec_version) == 1
+@pytest.mark.parametrize("name", [name for name in ARCHIVES if name.startswith(IN_PLACE)])
+def test_every_generation_becomes_version_1_in_place(name: str, tmp_path: Path) -> None:
+    root = put(repository_files(name), tmp_path / "repo")
+    before, expected = files(root), seen(ours(root))
+    planned = ours(root).migrate(1, dry_run=True)
+    assert files(root) == before
+    done = ours(root).migrate(1)
+    assert (planned.snapshots, planned.manifests) == (done.snapshots, done.manifests)
+    for repo in (ours(root), theirs(root)):
+        assert seen(repo) == expected
+        assert int(repo.spec_version) == 1
+    kept = files(root)
+    found = {path: kept.get(KEPT + path, kept.get(path)) for path in before}
+    assert found == before  # of the old one everything is there, if under another name
     ours(root).confirm_migration()
     assert seen(theirs(root)) == expected
-    for name in ("A2c-synthetic", "A2h-synthetic"):
-        root = put(repository_files(name), tmp_path / name)
-        before = files(root)
-        with pytest.raises(InvalidInputError, match="another place"):
-            ours(root).migrate(1)
-        assert files(root) == before
+    assert_healthy(root)
+    assert {path.partition("/")[0] for path in files(root)} <= {
+        *("config.yaml", "refs", "snapshots", "manifests", "transactions", "chunks")
+    }
+    for gone in description(name).get("deleted_tags") or []:
+        repo = ours(root)
+        with pytest.raises(IcechunkError, match="deleted"):
+            repo.create_tag(gone, repo.lookup_branch("main"))
+    ours(root).migrate()  # and on from there
+    assert seen(theirs(root)) == expected
 
 
 def test_commits_to_the_old_repository_are_not_thrown_away(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from frazil.api import Repository, Storage
 from frazil.errors import ConflictError
+from frazil.maintenance.migrate.displaced import KEPT
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
@@ -125,6 +126,28 @@ def test_a_migration_may_stop_anywhere(source: str) -> None:
             break
         steps += 1
     assert steps >= (1 if source == "V1" else 15)
+
+
+@pytest.mark.parametrize("source", ["A2c", "A3e"])
+def test_a_migration_to_version_1_may_stop_anywhere(source: str) -> None:
+    files = repository_files(A3E if source == "A3e" else "A2c-synthetic")
+    expected, left = look(filled(files)), [1000]
+    opened(Failing(filled(files), left=left)).migrate(1)
+    steps = 1000 - left[0]
+    assert steps >= 15
+    # Names of old files are taken at the end: there, every step; before, some.
+    for number in {*range(0, steps, 9), *range(steps - 12, steps)}:
+        store = filled(files)
+        with pytest.raises(PowerCutError):
+            opened(Failing(store, left=[number])).migrate(1)
+        kept = stored(store)
+        assert {key: kept.get(KEPT + key, kept.get(key)) for key in files} == files
+        if opened(store).generation != "V1":
+            opened(store).migrate(1)
+        assert look(store) == expected
+        assert opened(store).generation == "V1"
+        opened(store).confirm_migration()
+        assert look(store) == expected
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -1,5 +1,6 @@
 """Migrations from what frazil can write itself, and from early entry points of version 2."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,33 @@ def test_what_the_documents_describe_is_migrated(document: AlphaVersion, tmp_pat
 
 
 @pytest.mark.parametrize("first", [0, 1])
+def test_early_entry_points_of_version_2_are_migrated_in_place(first: int, tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    repo = made(store)
+    expected = seen(repo, ids=False)
+    data = early(repo.engine.repo_info(), first=first)
+    store.put("repo", data)
+    before = {info.key: bytes(store.get(info.key).data) for info in store.list()}
+    opened(tmp_path).migrate(dry_run=True)
+    assert {info.key for info in store.list()} == before.keys()
+    with pytest.raises(InvalidInputError, match="no way back"):
+        opened(tmp_path).migrate(1)
+    done = opened(tmp_path).migrate()
+    assert (done.generation, done.in_place, done.copied) == ("V2pre", True, 0)
+    for found in (opened(tmp_path), theirs(tmp_path)):
+        assert seen(found, ids=False) == expected
+    before["migration/kept/repo"] = before.pop("repo")
+    assert {key: bytes(store.get(key).data) for key in before} == before
+    with pytest.raises(SessionStateError, match="confirm"):
+        opened(tmp_path).garbage_collect(datetime.now(UTC))
+    opened(tmp_path).confirm_migration()
+    assert seen(theirs(tmp_path), ids=False) == expected
+    assert opened(tmp_path).verify().errors == []
+    kept = {info.key for info in store.list()} & before.keys()
+    assert {key.partition("/")[0] for key in kept} == {"chunks"}
+
+
+@pytest.mark.parametrize("first", [0, 1])
 def test_early_entry_points_of_version_2_are_migrated_to_another_place(
     first: int, tmp_path: Path
 ) -> None:
@@ -54,8 +82,6 @@ def test_early_entry_points_of_version_2_are_migrated_to_another_place(
     store.put("repo", early(repo.engine.repo_info(), first=first))
     old = opened(store)
     assert old.generation == "V2pre"
-    with pytest.raises(InvalidInputError, match="another place"):
-        old.migrate()
     old.migrate(storage=Storage(LocalStore(tmp_path)))
     assert seen(theirs(tmp_path)) == expected
     assert opened(tmp_path).inspect_repo_info()["deleted_tags"] == ["gone"]

@@ -106,7 +106,7 @@ class RepoFile:
             decode_repo_info(target.get(REPO_INFO).data), self.info
         ):
             return False
-        with _moved_is_conflict():
+        with moved_is_conflict():
             target.put(REPO_INFO, self.data, when=_unchanged(found, REPO_INFO))
         return True
 
@@ -141,7 +141,7 @@ class RefFiles:
             target.put(CONFIG_YAML, self.config)
             target.sync()
         changed = False
-        with _moved_is_conflict():
+        with moved_is_conflict():
             for key, data in made.items():
                 if key not in found or (data and bytes(target.get(key).data) != data):
                     target.put(key, data, when=_unchanged(found, key))
@@ -229,7 +229,7 @@ def _require(known: bool, name: str, tip: SnapshotId) -> None:  # noqa: FBT001 -
 
 
 @contextmanager
-def _moved_is_conflict() -> Iterator[None]:
+def moved_is_conflict() -> Iterator[None]:
     try:
         yield
     except PreconditionFailedError as error:

@@ -3,10 +3,12 @@
     from        to   in place                                      elsewhere
     V1          2    one new file beside the old ones              all files copied, and the new one
     A1 .. V1pre 2    metadata anew, beside the old; chunks stay    metadata anew, chunks copied
-    A1 .. V1pre 1    the same, if no name is taken                 the same
+    A1 .. V1pre 1    the same; tags take the places of old ones    the same
+    V2pre       2    the same; `repo` takes the place of the old   the same
 
-In place nothing is changed or removed before `confirm`. Each step can be taken again: a migration
-that was interrupted is taken up by the next, and so is a confirmation.
+In place nothing is removed before `confirm`: what has the name of a new file is kept aside. Each
+step can be taken again: a migration that was interrupted is taken up by the next, and so is a
+confirmation.
 """
 
 from dataclasses import dataclass
@@ -105,8 +107,12 @@ def plan_migration(
             f"the repository is of version {repository.spec_version} of the format already",
             kind="invalid-repository-migration",
         )
-    if generation is Generation.V2PRE and target is None:
-        raise InvalidInputError("repositories of 2.0 alphas are only migrated to another place")
+    if generation is Generation.V2PRE and to == 1:
+        raise InvalidInputError(
+            "the repository is of an early version 2 of the format: there is no way back to"
+            " version 1, which has no place for all that it may hold",
+            kind="invalid-repository-migration",
+        )
     store = inner_store(repository.store) if target is None else target
     if not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")

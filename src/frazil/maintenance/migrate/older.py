@@ -1,8 +1,8 @@
 """From the generations before version 1: metadata is written anew, chunks stay where they can.
 
 In place, new files stand beside the old ones, under names of their own (copying/names.py), and the
-old repository is there until `confirm`. Elsewhere they keep their names. Chunks whose names were
-longer, up to A2a, are copied to the names they have now.
+old ones are there until `confirm`; some under other names (displaced.py). Elsewhere they keep their
+names. Chunks whose names were longer, up to A2a, are copied to the names they have now.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,9 @@ from frazil.assets.layout import (
     CHUNKS,
     CONFIG_YAML,
     MANIFESTS,
+    OVERWRITTEN,
     REFS,
+    REPO_INFO,
     SNAPSHOTS,
     TRANSACTIONS,
     manifest_key,
@@ -22,20 +24,28 @@ from frazil.assets.layout import (
     transaction_key,
 )
 from frazil.assets.old_layout import OldLayout
-from frazil.errors import InvalidInputError, ObjectNotFoundError
+from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config
 from frazil.format.config_yaml import encode_config_yaml
+from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import RepoInfo
+from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames, Names, SameNames
-from frazil.maintenance.copying.origin import RefFiles, exists
+from frazil.maintenance.copying.origin import Entry, RefFiles, RepoFile, exists
 from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.copying.rewriting import Rules
 from frazil.maintenance.copying.target import require_elsewhere
 from frazil.maintenance.inventory import kind_of
+from frazil.maintenance.migrate.displaced import (
+    KEPT,
+    ReplacedRefFiles,
+    ReplacedRepoFile,
+    in_the_way_of_version_1,
+    put_back,
+)
 from frazil.maintenance.migrate.journal import read_journal
 from frazil.maintenance.migrate.listing import in_order, listed_info
 from frazil.maintenance.reachable import Progress
@@ -43,6 +53,7 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 
 _OLD_FOLDERS = ("r/", "s/", "m/", "c/", "t/", "a/", "attributes/")
+_BACKUPS = f"{OVERWRITTEN}{REPO_INFO}."  # of early entry points of version 2
 _SHARED_FOLDERS = (REFS, SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS)
 
 
@@ -53,12 +64,12 @@ def plan_rewriting(
     to: int,
     progress: Progress | None = None,
 ) -> DerivedPlan:
-    """To another store, or in place. Raises InvalidInputError where both cannot stand together."""
+    """To another store, or in place. An earlier try that was stopped is put right first."""
     place = inner_store(repository.store) if target is None else target
     if target is not None:
         require_elsewhere(inner_store(repository.store), target)
-    elif to == 1:
-        _require_room_for_version_1(place)
+    else:
+        put_back(place)
     info = in_order(repository.repo_info())
     names = _names(repository, info, place) if target is None else SameNames()
     config = _config(repository)
@@ -69,9 +80,16 @@ def plan_rewriting(
             return replace(made, spec_version=1)
         return listed_info(made, deleted, config=config, now_us=repository.clock())
 
-    def ref_files(made: RepoInfo) -> RefFiles:
-        text = None if config is None else encode_config_yaml(config)
-        return RefFiles(repository.store, made, text)
+    def entry(made: RepoInfo) -> Entry:
+        if to == 1:
+            text = None if config is None else encode_config_yaml(config)
+            if target is not None:
+                return RefFiles(repository.store, made, text)
+            displaced = in_the_way_of_version_1(place)
+            return ReplacedRefFiles(repository.store, made, text, displaced, deleted)
+        data = encode_repo_info(made)
+        is_early = target is None and repository.generation is Generation.V2PRE
+        return ReplacedRepoFile(made, data) if is_early else RepoFile(made, data)
 
     return plan_derived(
         repository,
@@ -79,7 +97,7 @@ def plan_rewriting(
         info,
         Rules(names=names),
         finished=finished,
-        entry_of=ref_files if to == 1 else None,
+        entry_of=entry,
         progress=progress,
     )
 
@@ -95,18 +113,31 @@ def old_files(plan: DerivedPlan) -> Iterator[str]:
     later = {snapshot_key(plan.info.snapshots.id(row)) for row in range(len(plan.info.snapshots))}
     later |= {transaction_key(SnapshotId(raw)) for raw in log_ids(plan.info)}
     later |= {manifest_key(manifest) for manifest in plan.survey.manifests}
+    beside = (*_OLD_FOLDERS, *((_BACKUPS,) if plan.repository.spec_version == 2 else ()))
     for info in store.list():
         key = info.key
         if key.startswith(CHUNKS) and kind_of(key) is not None:
             continue  # where it would be today
-        if plan.spec_version == 1 and ref_of_key(key) is not None:
-            continue  # of an earlier try
+        if plan.spec_version == 1 and (key == CONFIG_YAML or ref_of_key(key) is not None):
+            continue  # of the new repository by then
         if journal is None:
-            is_old = key.startswith((*_OLD_FOLDERS, *_SHARED_FOLDERS)) or key == CONFIG_YAML
+            is_old = key.startswith((*beside, *_SHARED_FOLDERS)) or key == CONFIG_YAML
         else:
-            is_old = key in journal.keys or key in later or key.startswith((*_OLD_FOLDERS, REFS))
+            is_old = key in journal.keys or key in later or key.startswith((*beside, REFS))
         if is_old:
             yield key
+    yield from (KEPT + key for key in displaced_by(plan))
+
+
+def displaced_by(plan: DerivedPlan) -> tuple[str, ...]:
+    """Old files that are kept under other names, since the new repository needs theirs."""
+    match plan.entry:
+        case ReplacedRepoFile():
+            return (REPO_INFO,)
+        case ReplacedRefFiles(displaced=displaced):
+            return displaced
+        case _:
+            return ()
 
 
 def inner_store(store: ObjectStore) -> ObjectStore:
@@ -145,24 +176,3 @@ def _deleted_tags(store: ObjectStore, info: RepoInfo, names: Names) -> dict[str,
             old = info.snapshots.id(info.branches["main"])
         found[name] = names.snapshot(old)
     return found
-
-
-def _require_room_for_version_1(store: ObjectStore) -> None:
-    journal = read_journal(store)
-    clashing = [
-        info.key
-        for info in (*store.list(REFS), *store.list(CONFIG_YAML))
-        if (info.key == CONFIG_YAML or ref_of_key(info.key) is not None)
-        and (journal is None or info.key in journal.keys)
-    ]
-    if clashing:
-        raise InvalidInputError(
-            f"{clashing[0]!r} would be replaced, and the old repository with it: migrate to"
-            " version 2, or to another place"
-        )
-    strange = [info.key for info in store.list(REFS) if ":" in info.key.split("/")[1][:7]]
-    if strange:
-        raise InvalidInputError(
-            f"clients of version 1 stumble over {strange[0]!r}, which has to stay until the"
-            " migration is confirmed: migrate to version 2, or to another place"
-        )
