@@ -24,7 +24,7 @@ NAMES = {
     "time": 1,
     "y": 4,
 }  # chunks of each
-PATIENCE_S = 1.5  # for what is done in the background
+PATIENCE_S = (1.5, 15)  # for what is done in the background, on an idle machine and on a busy one
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +87,28 @@ def opened(module: ModuleType, path: Path, case: str, kind: str) -> Any:
     )
 
 
+type Found = dict[tuple[str, str, str], list[str]]
+
+
 @pytest.fixture(scope="module")
-def in_memory(
-    template: Path, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str, str], list[str]]:
+def in_memory(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """By case, kind and engine: arrays that can be read without their manifests' files."""
+    for patience_s in PATIENCE_S:
+        found = _look(template, tmp_path_factory, patience_s)
+        if all(found[*pair, "frazil"] == found[*pair, "icechunk"] for pair in PAIRS):
+            break
+    return found
+
+
+def _look(template: Path, factory: pytest.TempPathFactory, patience_s: float) -> Found:
     sessions = {}
     for case, kind in PAIRS:
         for module in (icechunk, frazil):
-            path = tmp_path_factory.mktemp("copy") / "repository"
+            path = factory.mktemp("copy") / "repository"
             shutil.copytree(template, path)
             session = opened(module, path, case, kind)
             sessions[case, kind, module.__name__] = session, path
-    time.sleep(PATIENCE_S)
+    time.sleep(patience_s)
     found = {}
     for key, (session, path) in sessions.items():
         shutil.rmtree(path / "manifests")
@@ -118,15 +127,11 @@ def _readable(group: zarr.Group, name: str) -> bool:
 
 
 @pytest.mark.parametrize(("case", "kind"), PAIRS)
-def test_the_same_manifests_are_preloaded(
-    in_memory: dict[tuple[str, str, str], list[str]], case: str, kind: str
-) -> None:
+def test_the_same_manifests_are_preloaded(in_memory: Found, case: str, kind: str) -> None:
     assert in_memory[case, kind, "frazil"] == in_memory[case, kind, "icechunk"]
 
 
-def test_some_are_preloaded_and_some_are_not(
-    in_memory: dict[tuple[str, str, str], list[str]],
-) -> None:
+def test_some_are_preloaded_and_some_are_not(in_memory: Found) -> None:
     assert in_memory["default", "readonly", "frazil"] == ["g/lat", "lat", "lon", "time", "y"]
     assert in_memory["eight refs", "readonly", "frazil"] == ["g/lat", "lat", "lon", "time"]
     assert in_memory["none", "readonly", "frazil"] == []

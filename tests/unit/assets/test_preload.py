@@ -40,7 +40,7 @@ from frazil.repo.session import Session
 
 ANY = ManifestPreloadCondition.true()
 NAMES = {"lat": 2, "lon": 3, "t2m": 5, "time": 1}  # arrays, and how many chunks they have
-PATIENCE_S = 20
+PATIENCE_S = 120
 
 
 def array_of(num_chunks: int) -> bytes:

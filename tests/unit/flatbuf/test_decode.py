@@ -196,10 +196,10 @@ def test_sharing_is_read_as_long_as_it_stays_small() -> None:
 @pytest.mark.parametrize("count", [1000, 100_000])
 def test_vectors_that_share_children_cannot_explode(count: int) -> None:
     data = shared_vectors(count)
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(FormatError, match="overlap too much"):
         decode(data, BOMB)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_vtable_for_every_row_does_not_slow_decoding_down() -> None:
@@ -214,10 +214,10 @@ def test_a_vtable_for_every_row_does_not_slow_decoding_down() -> None:
     head = u4(12) + u2(6, 8, 4, 0) + u4(8, 4, count)
     data = head + offsets.astype("<u4").tobytes() + rows.tobytes()
     schema = TableSchema("Root", (Field("words", 0, TableVector(WORD)),))
-    started = time.monotonic()
+    started = time.process_time()
     values = decode(data, schema).tables("words").rows.scalar("value").values
     assert np.array_equal(values, np.arange(count))
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_strings_point_into_the_decoded_bytes() -> None:

@@ -144,10 +144,10 @@ def test_shared_vectors_cannot_explode() -> None:
         data += bytes([8]) + bytes(start + i - target for i in range(8)) + b"\x28" * 8
         target = start
     data += bytes([len(data) - target, 0x28, 1])
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(FormatError, match="overlap too much"):
         decode_flexbuffer(data)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_keys_that_end_in_one_place_cannot_explode() -> None:

@@ -179,4 +179,6 @@ def test_a_forked_child_has_nothing_to_sync(root: Path) -> None:
         "store.sync()\n"
         "sys.exit(code or not any(path.endswith('parents') for path in synced))\n"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", script, str(root)], check=True, timeout=30)
+    subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, str(root)], check=True, timeout=120
+    )

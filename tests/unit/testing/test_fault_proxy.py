@@ -64,7 +64,7 @@ def proxy(echo: Echo, fault_proxy: Callable[[str], FaultProxy]) -> FaultProxy:
 
 
 def put(proxy: FaultProxy, path: str = "/x", method: str = "PUT") -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=60)
     with closing(connection):
         connection.request(method, path, None if method == "HEAD" else BODY)
         with connection.getresponse() as response:
@@ -84,7 +84,7 @@ def test_without_faults_everything_passes(proxy: FaultProxy, echo: Echo) -> None
 def test_one_connection_serves_many_requests_in_both_framings(
     proxy: FaultProxy, echo: Echo
 ) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.server_port, timeout=60)
     with closing(connection):
         for body in (BODY, iter([BODY[:7], BODY[7:]]), b""):
             connection.request("PUT", "/x", body, {"Host": "some.name"})

@@ -59,7 +59,7 @@ async def test_other_tasks_run_while_a_batch_is_made() -> None:
     loop = asyncio.get_running_loop()
 
     def slow() -> Iterator[list[int]]:
-        asyncio.run_coroutine_threadsafe(running.wait(), loop).result(timeout=30)
+        asyncio.run_coroutine_threadsafe(running.wait(), loop).result(timeout=120)
         yield [1]
 
     reading = asyncio.create_task(anext(AsyncCloseableIterator(slow())))

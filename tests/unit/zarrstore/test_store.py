@@ -435,7 +435,7 @@ class GatedStore(MemoryStore):
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         if key.startswith("chunks/"):
-            assert self.gate.wait(timeout=30)
+            assert self.gate.wait(timeout=120)
         return super().get(key, byte_range)
 
 
