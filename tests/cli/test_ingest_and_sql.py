@@ -112,7 +112,7 @@ def test_ingest_needs_a_source(empty: Path) -> None:
 
 
 def test_a_query_must_mention_the_repository(empty: Path) -> None:
-    assert "its table is called repo" in fails("sql", empty, "SELECT 1")[0]
+    assert "its tables are called repo" in fails("sql", empty, "SELECT 1")[0]
 
 
 def test_a_query_that_is_none_is_refused(empty: Path) -> None:

@@ -50,7 +50,3 @@ def test_what_is_not_there_is_named(example: Example, tmp_path: object) -> None:
     assert "nope" in fails("log", example.path, "--tag", "nope")[0]
     assert "snapshot" in fails("log", example.path, "--snapshot", "0" * 20)[0]
     assert "snapshot id" in fails("log", example.path, "--snapshot", "!")[0]
-
-
-def test_an_object_store_is_refused_for_now() -> None:
-    assert "only local repositories" in fails("log", "s3://bucket/repo")[0]

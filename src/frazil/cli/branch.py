@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Repo
+from frazil.cli.options import AsJson, Repo, Yes
 
 app = typer.Typer(help="List, create and delete branches.", no_args_is_help=True)
 
@@ -26,20 +26,39 @@ def create_branch(
     start: Annotated[
         str, typer.Option("--from", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
     ] = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Make a branch that points to a snapshot."""
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository, resolve
 
     repository = open_repository(repo)
     snapshot = resolve(repository, start)
     repository.create_branch(name, snapshot)
-    print(f"created branch {name} at {snapshot}")
+    if as_json:
+        print_json({"branch": name, "snapshot": str(snapshot)})
+    else:
+        print(f"created branch {name} at {snapshot}")
 
 
 @app.command("delete")
-def delete_branch(repo: Repo, name: str) -> None:
-    """Delete a branch; its snapshots stay."""
+def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a branch; commits that only it leads to are collected later."""
+    from frazil.cli.consent import require_consent
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
+    from frazil.cli.views.reachable import only_by
+    from frazil.repo.refs import require_deletable
 
-    open_repository(repo).delete_branch(name)
-    print(f"deleted branch {name}")
+    require_deletable(name)
+    repository = open_repository(repo)
+    tip, alone = repository.lookup_branch(name), only_by(repository, name)
+    if alone:
+        commits = f"{len(alone)} commit{'s' if len(alone) > 1 else ''}"
+        require_consent(f"Delete branch {name}, the only way to {commits}?", given=yes)
+    repository.delete_branch(name)
+    if as_json:
+        left = [str(each) for each in alone]
+        print_json({"branch": name, "snapshot": str(tip), "left": left})
+    else:
+        print(f"deleted branch {name}, which was at {tip}")

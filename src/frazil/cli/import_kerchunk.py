@@ -38,17 +38,17 @@ def import_kerchunk(
     from frazil.api import (
         ObjectStoreConfig,
         Repository,
+        Storage,
         VirtualChunkContainer,
-        local_filesystem_storage,
     )
     from frazil.cli.output import print_json
-    from frazil.cli.repositories import open_repository
+    from frazil.cli.repositories import open_repository, store_at
     from frazil.objectstore.credentials import LocalFileSystemAccess
     from frazil.references import import_kerchunk as run_import
 
-    open_repository(repo)  # for its message, if there is none
-    storage = local_filesystem_storage(repo.removeprefix("file://"))
-    config = Repository.open(storage).config
+    opened = open_repository(repo)
+    storage = Storage(store_at(repo))
+    config = opened.config
     if files_in is not None:
         directory = Path(files_in).resolve()
         container = VirtualChunkContainer(

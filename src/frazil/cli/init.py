@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.options import Repo
+from frazil.cli.options import AsJson, Repo
 
 
 class Version(StrEnum):
@@ -20,8 +20,11 @@ def init(
     spec_version: Annotated[
         Version, typer.Option(help="Of the format; the alphas are for stores that can only create.")
     ] = Version.V2,
+    *,
+    as_json: AsJson = False,
 ) -> None:
-    """Make an empty repository in a new or empty directory."""
+    """Make an empty repository in a new or empty folder, or below a prefix of a bucket."""
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import store_at
     from frazil.format.generation import Generation
     from frazil.repo.repository import Repository
@@ -32,5 +35,9 @@ def init(
         Version.ALPHA2: Generation.A2E,
         Version.ALPHA1: Generation.ALPHA1,
     }
-    Repository.create(store_at(repo), generation=generations[spec_version])
-    print(f"created an empty repository in {repo}")
+    made = Repository.create(store_at(repo), generation=generations[spec_version])
+    if as_json:
+        tip = str(made.lookup_branch("main"))
+        print_json({"location": repo, "generation": str(made.generation), "snapshot": tip})
+    else:
+        print(f"created an empty repository in {repo}")

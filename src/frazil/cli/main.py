@@ -1,103 +1,28 @@
-"""The `frazil` command: its subcommands, and the one place where errors become text.
+"""The `frazil` command, and the one place where errors become text.
 
-    exit code   meaning
-        0       done
-        1       it failed; one line on standard error says why
-        2       the command line is wrong
-        3       somebody else changed the repository first: look, then run it again
-        4       what is wanted contradicts what is on the branch; nothing was changed
-        5       the repository has problems: `frazil verify` lists them
-       70       a bug in frazil
-      130       interrupted
-
-Modules of this package import only typer and each other at the top: `frazil --help` must be fast.
+Commands are listed in commands.py, and loaded when they are wanted. Their modules import only
+typer and what is small at the top: `frazil COMMAND --help` must be fast, too.
 """
 
+import os
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from frazil.cli import (
-    branch,
-    cherry_pick,
-    clone,
-    diff,
-    dump,
-    expire,
-    export,
-    gc,
-    import_bundle,
-    import_kerchunk,
-    ingest,
-    init,
-    log,
-    ls,
-    map_blocks,
-    merge,
-    migrate,
-    ops,
-    pack,
-    purge,
-    rechunk,
-    reduce,
-    reset,
-    revert,
-    rewrite_manifests,
-    sql,
-    squash,
-    stats,
-    tag,
-    unpack,
-    verify,
-)
-from frazil.cli.failure import describe
+from frazil.cli.failure import EXIT_CODES, describe
+from frazil.cli.loading import PLAIN, LoadingGroup
 
 DEBUG = "--debug"
-COMMANDS: tuple[Callable[..., None], ...] = (
-    init.init,
-    ingest.ingest,
-    import_kerchunk.import_kerchunk,
-    rechunk.rechunk,
-    reduce.reduce,
-    map_blocks.map_blocks,
-    export.export,
-    clone.clone,
-    import_bundle.import_,
-    migrate.migrate,
-    sql.sql,
-    log.log,
-    ls.ls,
-    diff.diff,
-    ops.ops,
-    dump.dump,
-    revert.revert,
-    cherry_pick.cherry_pick,
-    merge.merge,
-    squash.squash,
-    reset.reset,
-    stats.stats,
-    expire.expire,
-    gc.gc,
-    rewrite_manifests.rewrite_manifests,
-    pack.pack,
-    unpack.unpack,
-    purge.purge,
-    verify.verify,
-)
-
+COMPLETING = "_FRAZIL_COMPLETE"  # set by the scripts of `frazil completion`
 app = typer.Typer(
     name="frazil",
+    cls=LoadingGroup,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: rich alone would double the time to show it
+    epilog="\b\nExit codes:\n"
+    + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()),
+    **PLAIN,
 )
-for command in COMMANDS:
-    app.command(command.__name__.rstrip("_").replace("_", "-"))(command)
-app.add_typer(branch.app, name="branch")
-app.add_typer(tag.app, name="tag")
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -121,17 +46,32 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Versioned, transactional Zarr arrays (Icechunk repositories), with a pipeline on Spark."""
+    """Versioned, transactional Zarr arrays (Icechunk repositories), with a pipeline on Spark.
+
+    REPO is a folder, or a URL: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
+    https://host/path. COMMIT is a branch, a tag, the id of a snapshot, or main~1.
+    """
 
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     arguments = sys.argv[1:]
+    if COMPLETING in os.environ:
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # public
+
+        completion_init()
     try:
-        app(args=[each for each in arguments if each != DEBUG], prog_name="frazil")
-    except Exception as error:  # the last door: beyond it there is only the user
-        if DEBUG in arguments:
-            raise
+        code = app(
+            args=[each for each in arguments if each != DEBUG],
+            prog_name="frazil",
+            standalone_mode=False,
+        )
+    except (Exception, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
         failure = describe(error)
+        if DEBUG in arguments:
+            import traceback
+
+            traceback.print_exception(error)
         print(failure.text, file=sys.stderr)
         sys.exit(failure.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import typer
 
-Repo = Annotated[str, typer.Argument(metavar="REPO", help="Directory of the repository.")]
+Repo = Annotated[
+    str, typer.Argument(metavar="REPO", help="A folder, or a URL: s3://, gs://, az://, https://.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -18,3 +20,28 @@ Message = Annotated[
 Branch = Annotated[str | None, typer.Option(help="The tip of this branch.  [default: main]")]
 Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
 Snapshot = Annotated[str | None, typer.Option(metavar="ID", help="This snapshot.")]
+Array = Annotated[str, typer.Argument(metavar="PATH", help="An array, such as /model/t2m.")]
+Sel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sel",
+        metavar="NAME=VALUES",
+        help="By coordinate: lat=60, lat=40..60 with both ends, time=2024-01; may be repeated.",
+    ),
+]
+Isel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--isel",
+        metavar="NAME=NUMBERS",
+        help="By position: time=0, time=0:24 without the end, time=-1; may be repeated.",
+    ),
+]
+Authorize = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PREFIX=WORD",
+        help="Virtual chunks that may be read: file:///data/=local, https://host/=http,"
+        " s3://bucket/=anonymous, s3://bucket/=environment.",
+    ),
+]

@@ -1,11 +1,15 @@
-"""From what was typed to what it names: a repository, a version of it."""
+"""From what was typed to what it names: a place, a repository, a version of it."""
 
+import os
 import re
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import typer
 
+from frazil.cli.reaching import reach
 from frazil.errors import (
     InvalidInputError,
     RefNotFoundError,
@@ -14,24 +18,47 @@ from frazil.errors import (
 )
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly, Tag, Version
 
 _ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+]+)://")
 
 
-def store_at(location: str) -> LocalStore:
-    if re.match(r"[a-z][a-z0-9+]+://", location) and not location.startswith("file://"):
-        raise InvalidInputError(
-            f"{location!r} is not a directory: only local repositories are supported so far"
-        )
-    path = Path(location.removeprefix("file://"))
+def store_at(location: str, options: Mapping[str, object] | None = None) -> ObjectStore:
+    """A folder, or what a URL names; nothing has to be there.
+
+    A bucket is reached as `options` say, or as the command line does.
+    """
+    url = _URL.match(location)
+    if url and url["scheme"].lower() != "file":
+        return _store_at_url(location, reach().repo if options is None else options)
+    path = Path(unquote(urlsplit(location).path)) if url else Path(location)
     if path.exists() and not path.is_dir():
         raise InvalidInputError(f"{location} is a file, not the directory of a repository")
     return LocalStore(path)
 
 
+def _store_at_url(location: str, options: Mapping[str, object]) -> ObjectStore:
+    from frazil.spark.storage_options import storage_of, with_prefix
+
+    return storage_of(
+        {"path": location, **with_prefix({**_from_environment(location), **options})}
+    ).store
+
+
+def _from_environment(location: str) -> dict[str, object]:
+    """What az://container/prefix does not say; its users have it in a variable."""
+    if not location.lower().startswith(("az://", "azure://")):
+        return {}
+    names = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
+    account = next((os.environ[name] for name in names if os.environ.get(name)), None)
+    return {} if account is None else {"account": account}
+
+
 def open_repository(location: str) -> Repository:
+    """The repository in a folder, in a bucket (s3://bucket/prefix) or on a web server."""
     try:
         return Repository.open(store_at(location))
     except RepositoryNotFoundError as error:

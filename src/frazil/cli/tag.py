@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Repo
+from frazil.cli.options import AsJson, Repo, Yes
 
 app = typer.Typer(help="List, create and delete tags.", no_args_is_help=True)
 
@@ -26,20 +26,33 @@ def create_tag(
     target: Annotated[
         str, typer.Option("--at", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
     ] = "main",
+    as_json: AsJson = False,
 ) -> None:
     """Give a snapshot a name for good: a tag never moves, and its name is never reused."""
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository, resolve
 
     repository = open_repository(repo)
     snapshot = resolve(repository, target)
     repository.create_tag(name, snapshot)
-    print(f"created tag {name} at {snapshot}")
+    if as_json:
+        print_json({"tag": name, "snapshot": str(snapshot)})
+    else:
+        print(f"created tag {name} at {snapshot}")
 
 
 @app.command("delete")
-def delete_tag(repo: Repo, name: str) -> None:
+def delete_tag(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a tag; its snapshot stays, its name cannot be used again."""
+    from frazil.cli.consent import require_consent
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
 
-    open_repository(repo).delete_tag(name)
-    print(f"deleted tag {name}")
+    repository = open_repository(repo)
+    snapshot = repository.lookup_tag(name)
+    require_consent(f"Delete tag {name}, whose name nobody can use again?", given=yes)
+    repository.delete_tag(name)
+    if as_json:
+        print_json({"tag": name, "snapshot": str(snapshot)})
+    else:
+        print(f"deleted tag {name}, which was at {snapshot}")

@@ -4,6 +4,16 @@ import json
 
 from frazil.format.nodes import Node
 from frazil.paths import NodePath
+from frazil.repo.session import Session
+
+
+def nodes_below(session: Session, top: NodePath, depth: int | None = None) -> list[Node]:
+    """`top` and what is at most so many levels below it. Raises NodeNotFoundError."""
+    if top.text != "/":
+        session.node(top)  # raises if there is none
+    limit = None if depth is None else len(top.segments) + depth
+    nodes = sorted(session.nodes(top), key=lambda node: node.path.segments)
+    return [node for node in nodes if limit is None or len(node.path.segments) <= limit]
 
 
 def tree_lines(nodes: list[Node], top: NodePath) -> list[str]:
@@ -37,6 +47,20 @@ def _label(node: Node) -> str:
     grid = "x".join(map(str, node.array.num_chunks)) or "1"
     chunks = "1 chunk" if grid == "1" else f"{grid} chunks"
     return f"{node.path.name}  ({sizes}) {facts['data_type']}, {chunks}"
+
+
+def node_as_row(node: Node) -> tuple[str, str, str, str, str]:
+    """Name, type, shape, data type, chunks."""
+    if node.array is None:
+        return f"{node.path.name}/", "group", "", "", ""
+    facts = node_as_json(node)
+    names = node.array.dimension_names or (None,) * len(node.array.shape)
+    shape = ", ".join(
+        str(size) if name is None else f"{name}: {size}"
+        for name, size in zip(names, node.array.shape, strict=True)
+    )
+    grid = "x".join(map(str, node.array.num_chunks)) or "1"
+    return node.path.name, "array", f"({shape})", str(facts["data_type"]), grid
 
 
 def node_as_json(node: Node) -> dict[str, object]:

@@ -1,0 +1,184 @@
+"""Queries over one repository: one after the other, in one Spark session."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Self
+
+from frazil.cli.failure import describe
+from frazil.cli.output import silence_logs
+from frazil.cli.repositories import open_repository
+from frazil.cli.sql import TABLE, OutputFormat
+from frazil.cli.views.rows import print_rows
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.repo.repository import Repository
+from frazil.spark.opened import Opened
+from frazil.spark.read import make_version, open_options, read
+from frazil.spark.session import session
+from frazil.spark.sql import plan_sql
+
+HELP = """\
+Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
+`repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
+# What is about tables rather than of them: Spark answers it from views.
+_ABOUT = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Queries:
+    """`groups` are the tables by name: paths of groups that have arrays."""
+
+    repository: Repository
+    groups: Mapping[str, str]
+    options: Mapping[str, object]  # what else `read` takes
+    authorize: Mapping[str, str]
+    output: OutputFormat
+    _started: dict[str, Any] = field(default_factory=dict, repr=False)  # Spark, once it is needed
+
+    @classmethod
+    def of(
+        cls,
+        repo: str,
+        *,
+        group: str,
+        version: Mapping[str, str | None],
+        authorize: Mapping[str, str],
+        output: OutputFormat,
+    ) -> Self:
+        """Raises if there is no such repository, version or group."""
+        repository = open_repository(repo)
+        names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
+        opened = _opened(repository, version)
+        for path in _groups(opened):
+            names.setdefault("_".join(path.strip("/").split("/")), path)
+        return cls(
+            repository=repository,
+            groups={name: path for name, path in names.items() if name},
+            options=version,
+            authorize=authorize,
+            output=output,
+        )
+
+    def explain(self, query: str) -> None:
+        """How many chunks it would read; needs no Spark."""
+        print(self._plan(query).summary)
+
+    def run(self, query: str) -> None:
+        if _ABOUT.match(query):
+            spark = self._spark()
+            self._make_views(spark)
+            frame = spark.sql(query)
+        else:
+            plan = self._plan(query)  # before Spark starts: a typing error should not take long
+            frame = plan.run(self._spark())
+        rows = frame.toLocalIterator(prefetchPartitions=True)
+        print_rows(frame.columns, (tuple(row) for row in rows), self.output)
+
+    def _plan(self, query: str) -> Any:
+        spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
+        tables = {name: {**spec, "group": path} for name, path in self.groups.items()}
+        plan = plan_sql(query, tables)
+        if not plan.references:
+            raise InvalidInputError(
+                "the query does not mention the repository; its tables are called"
+                f" {', '.join(self.groups)}"
+            )
+        return plan
+
+    def _spark(self) -> Any:
+        if not self._started:
+            silence_logs()
+            self._started["spark"] = session(app_name="frazil sql", short_lived=True)
+        return self._started["spark"]
+
+    def _make_views(self, spark: Any) -> None:
+        """For SHOW and DESCRIBE. Groups that are no table have none."""
+        if "views" in self._started:
+            return
+        self._started["views"] = True
+        for name, path in self.groups.items():
+            options: Any = self.options
+            try:
+                frame = read(spark, self.repository, group=path, **options)
+            except IcechunkError:
+                continue
+            frame.createOrReplaceTempView(f"`{name}`")
+
+
+def _opened(repository: Repository, version: Mapping[str, str | None]) -> Opened:
+    from frazil.spark.opened import place_of
+    from frazil.spark.options import ReadOptions
+
+    place = place_of(repository)
+    chosen: Any = version
+    options = ReadOptions(
+        path=place.path, secret_storage=place.secret, version=make_version(**chosen)
+    )
+    return open_options(options)[0]
+
+
+def _groups(opened: Opened) -> list[str]:
+    """Below the root, those that hold arrays."""
+    return sorted(
+        {
+            parent.text
+            for node in opened.session.nodes()
+            if node.array is not None and (parent := node.path.parent) is not None and parent.name
+        }
+    )
+
+
+def read_statements(lines: Iterable[str]) -> Iterator[str]:
+    """What ends with `;` at the end of a line, or with the last line."""
+    pending = list[str]()
+    for line in lines:
+        pending.append(line.rstrip("\n"))
+        if line.rstrip().endswith(";"):
+            yield "\n".join(pending).rstrip().rstrip(";")
+            pending = []
+    rest = "\n".join(pending).strip()
+    if rest:
+        yield rest
+
+
+def ask(queries: Queries) -> None:
+    """Until the end of input. A mistake is told, and the next statement awaited."""
+    import readline  # noqa: F401 -- makes `input` a line editor
+
+    print(HELP, file=sys.stderr)
+    for statement in read_statements(_typed(queries)):
+        try:
+            queries.run(statement)
+        except Exception as error:  # noqa: BLE001 -- told as everywhere; the prompt goes on
+            print(describe(error).text, file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+
+
+def _typed(queries: Queries) -> Iterator[str]:
+    fresh = True
+    while True:
+        try:
+            line = input("frazil> " if fresh else "   ...> ")
+        except EOFError:
+            print(file=sys.stderr)
+            return
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            fresh = True
+            continue
+        match line.strip():
+            case "\\q" | "exit" | "quit":
+                return
+            case "\\d":
+                for name, path in queries.groups.items():
+                    print(f"{name:<24}{path}")
+            case "\\?":
+                print(HELP)
+            case "" if fresh:
+                pass
+            case text:
+                fresh = text.endswith(";")
+                yield line

@@ -1,0 +1,141 @@
+"""What holds for every command: help with examples, JSON, and one clear line when it goes wrong."""
+
+import shlex
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from frazil.cli.commands import COMMANDS
+from frazil.cli.examples import EXAMPLES
+from frazil.cli.main import app
+from tests.cli.running import Answer, frazil, installed
+
+# Print nothing but JSON, or text for a shell.
+WITHOUT_JSON = {"dump", "completion"}
+# What goes wrong with them: with the others, that there is no repository.
+BAD: dict[str, str] = {
+    "init": "init file",
+    "import": "import nothing.bundle new",
+    "map-blocks": "map-blocks nowhere steps.py:f /a --output /b=f4",
+    "write": "write nowhere /a file",
+    "dump": "dump nowhere/repo",
+    "doctor": "doctor nowhere",
+    "completion": "completion tcsh",
+    "verify": "verify file",
+    "squash": "squash nowhere main -m all --yes",
+}
+
+
+def walk() -> Iterator[tuple[str, Any]]:
+    """Commands by their full names, `branch list` and so on."""
+    root: Any = get_command(app)
+    for name, command in root.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {each}", inner[each]) for each in inner)
+
+
+EVERY = dict(walk())
+
+
+def test_every_command_is_listed_with_an_example() -> None:
+    assert sorted(EVERY) == sorted(EXAMPLES)
+
+
+def test_the_list_of_commands_is_not_cut_off() -> None:
+    shown = frazil("--help").out
+    assert [each.summary for each in COMMANDS.values() if f"  {each.summary}\n" not in shown] == []
+    assert "Exit codes:" in shown
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_help_says_what_it_does_and_shows_an_example(name: str) -> None:
+    answer = frazil(*name.split(), "--help")
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[0].startswith(f"Usage: frazil {name}")
+    assert lines[2].strip()
+    shown = lines[lines.index("  Examples:") + 1 :]
+    assert [line.strip() for line in shown] == list(EXAMPLES[name])
+    for option in EVERY[name].params:
+        assert option.param_type_name == "argument" or option.help or option.hidden, option.name
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_examples_are_commands_that_can_be_typed(name: str) -> None:
+    for example in EXAMPLES[name]:
+        line = example.removeprefix('eval "$(').removesuffix(')"')
+        line = line.partition(" > ")[0] if name == "completion" else line
+        program, *words = shlex.split(line, comments=True)
+        assert program == "frazil"
+        assert words[: len(name.split())] == name.split()
+        EVERY[name].make_context(name, words[len(name.split()) :])
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_prints_results_prints_json(name: str) -> None:
+    options = {option for each in EVERY[name].params for option in each.opts}
+    assert ("--json" in options) == (name not in WITHOUT_JSON)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_names_a_place_takes_the_options_of_storage(name: str) -> None:
+    options = {option for each in EVERY[name].params for option in each.opts}
+    wanted = {"--storage-option", "--storage-file", "--endpoint-url", "--anonymous", "--region"}
+    assert (options & wanted) == (set() if name == "completion" else wanted)
+
+
+def bad_line(name: str) -> list[str]:
+    line = BAD.get(name, EXAMPLES[name][0].replace("frazil ", "", 1))
+    return ["nowhere" if word == "weather" else word for word in shlex.split(line, comments=True)]
+
+
+def require_one_line(answer: Answer) -> None:
+    """Of what is wrong, and perhaps a hint."""
+    assert answer.code in {1, 2}, answer
+    assert "Traceback" not in answer.err, answer
+    first, *hints = answer.err.splitlines()
+    assert first.startswith("error: "), answer
+    assert all(line.startswith("hint: ") for line in hints), answer
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "file").write_text("not a repository")
+    (tmp_path / "steps.py").write_text("def f(a):\n    return a\n")
+    (tmp_path / "refs.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", sorted({*EVERY} - {"doctor"}))
+def test_bad_input_is_one_line_and_no_trace(place: Path, name: str) -> None:
+    answer = frazil(*bad_line(name))
+    require_one_line(answer)
+    assert answer.out == ""
+    assert sorted(path.name for path in place.iterdir()) == ["file", "refs.json", "steps.py"]
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("name", sorted({*EVERY} - {"doctor"}))
+def test_debug_shows_the_trace(name: str) -> None:
+    answer = frazil(*bad_line(name), "--debug")
+    assert answer.code in {1, 2}
+    assert answer.err.startswith("Traceback")
+    assert any(line.startswith("error: ") for line in answer.err.splitlines())
+
+
+def test_an_option_that_there_is_not_is_told_by_the_installed_command() -> None:
+    """In processes of their own, several at a time: most of it is waiting for files."""
+    lines = [[*name.split(), "--nonsense"] for name in EVERY]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda line: installed(*line), lines))
+    for answer in answers:
+        require_one_line(answer)
+        assert (answer.code, answer.out) == (2, "")
