@@ -1,17 +1,23 @@
 """From values to stored chunks: merge with what is there, encode, store together."""
 
+from collections.abc import Buffer, Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
+from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
+from frazil.zarrstore.pipeline.placing import run_of, writable
 from frazil.zarrstore.pipeline.reading import coders, waves
-from frazil.zarrstore.pipeline.zarr_parts import merge_and_encode_chunk
+from frazil.zarrstore.pipeline.zarr_parts import fill_value_or_default, merge_and_encode_chunk
+
+_COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing else
 
 
 def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
@@ -24,16 +30,69 @@ def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
 
 def _write_wave(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     engine = batch.engine
-    old: list[Data | None] = [None] * len(batch.items)
-    partly = [row for row, item in enumerate(batch.items) if not item[4]]
-    if partly:
-        for row, data in zip(
-            partly, engine.fetch_chunks(batch.path, batch.index[partly]), strict=True
-        ):
-            old[row] = data
+    encoded: list[Buffer | None] = [None] * len(batch.items)
+    for row, plain in _as_they_are(batch.items, coding, value):
+        encoded[row] = plain
+    todo = [row for row, made in enumerate(encoded) if made is None]
+    old = _old_chunks(batch, todo)
     encode = partial(_encode, coding, batch.drop_axes, value)
-    encoded = coders.map(encode, list(zip(batch.items, old, strict=True)))
+    pairs = [(batch.items[row], old.get(row)) for row in todo]
+    for row, made in zip(todo, coders.map(encode, pairs), strict=True):
+        encoded[row] = made
     engine.change_chunks(batch.path, batch.index, encoded)
+
+
+def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | None]:
+    """What there is of the chunks that are overwritten in part."""
+    partly = [row for row in rows if not batch.items[row][4]]
+    if not partly:
+        return {}
+    found = batch.engine.fetch_chunks(batch.path, batch.index[partly])
+    return dict(zip(partly, found, strict=True))
+
+
+def _as_they_are(
+    items: list[Item], coding: Coding, value: NDBuffer
+) -> list[tuple[int, memoryview]]:
+    """Whole chunks whose bytes are stored as they are in memory, and that are not empty."""
+    values = np.asarray(value.as_ndarray_like())
+    spec: ArraySpec = items[0][1]
+    if values.ndim == 0 or not (coding.is_plain and coding.knows(spec)):
+        return []
+    layout = coding.layout(spec)
+    if not layout.is_that_of(values):
+        return []
+    is_wanted = _not_empty(spec, values)
+    memory = writable(values)
+    found = []
+    for row, item in enumerate(items):
+        if item[1] is not spec:
+            spec = item[1]
+            layout = coding.layout(spec)
+        run = run_of(item, memory, layout) if item[4] else None
+        if run is not None and is_wanted(item[3]):
+            found.append((row, run))
+    return found
+
+
+def _not_empty(spec: ArraySpec, values: npt.NDArray[Any]) -> Callable[[Any], bool]:
+    """Whether the values at a place are certainly not all the fill value: the first is another.
+
+    Whether others are is for zarr to find out, which looks at all of them.
+    """
+    if spec.config.write_empty_chunks:
+        return lambda _: True
+    if values.dtype.kind not in _COMPARED_KINDS:
+        return lambda _: False
+    fill = fill_value_or_default(spec)
+    if fill != fill:  # noqa: PLR0124 -- not a number, which is the same as another such
+        return lambda target: values[_first(target)] == values[_first(target)]
+    return lambda target: values[_first(target)] != fill
+
+
+def _first(target: tuple[Any, ...]) -> tuple[int, ...]:
+    """Of the places of a chunk, which are integers and slices that are not empty."""
+    return tuple([part if type(part) is int else part.start or 0 for part in target])
 
 
 def _encode(
