@@ -9,6 +9,8 @@ from frazil.assets.preload_rules import PreloadPlan, plan_preload
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId
 
+_FEW = 16
+
 
 def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> None:
     """Begins to fetch what the rules choose of the snapshot's manifests; returns at once.
@@ -19,6 +21,8 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
     rules = files.settings.preload
     if rules.are_void or not snapshot.manifest_files:
         return
+    if len(snapshot.manifest_files) <= _FEW and _are_at_hand(files, snapshot):
+        return  # as after a commit of one's own
     kept, wanted_by = ref(files), ref(reader)
     plan = files.caches.plans.find(snapshot.id)
     if plan is not None and plan.rules == rules:
@@ -33,6 +37,11 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
             _submit(files, plan, wanted_by)
 
     files.caches.background.submit(begin)
+
+
+def _are_at_hand(files: Files, snapshot: Snapshot) -> bool:
+    with BETWEEN_FORKS:
+        return all(files.find_manifest(each.id) is not None for each in snapshot.manifest_files)
 
 
 def _submit(files: Files, plan: PreloadPlan, wanted_by: ReferenceType[object]) -> None:

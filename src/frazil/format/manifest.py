@@ -26,6 +26,7 @@ from frazil.format.locations import (
 )
 from frazil.format.payloads import RefKind
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
+from frazil.format.small_files import FEW, manifest_payload
 from frazil.ids import ManifestId, NodeId
 
 __all__ = ["LocationCompression", "Manifest", "decode_manifest", "encode_manifest"]
@@ -77,6 +78,9 @@ def encode_manifest(
     """Version 1 has no compressed locations, and does not say so."""
     if spec_version == 1:
         location_compression = None
+    if manifest.num_refs <= FEW and not _is_compressed(manifest, location_compression):
+        plain = manifest_payload(manifest.id, manifest.arrays, spec_version=spec_version)
+        return encode_envelope(plain, FileType.MANIFEST, level=level, spec_version=spec_version)
     arrays = sorted(manifest.arrays.items())
     node_ids = np.frombuffer(b"".join(node.raw for node, _ in arrays), dtype=np.uint8)
     rows, dictionary = _encode_columns([refs for _, refs in arrays], location_compression)
@@ -101,6 +105,10 @@ def encode_manifest(
     )
     payload = encode_parts(root, identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
+
+
+def _is_compressed(manifest: Manifest, compression: LocationCompression | None) -> bool:
+    return compression is not None and compression.min_num_chunks <= manifest.num_refs
 
 
 def _decode_columns(rows: Table, *, dictionary: bytes | None, algorithm: int) -> ChunkRefs:
@@ -193,9 +201,7 @@ def _encode_columns(
         # Whole files, or objects: the default says so.
         offset=ScalarColumn(offset, is_placed if offset.any() else np.zeros_like(is_placed)),
         length=ScalarColumn(joined([part.length for part in parts]), is_placed),
-        chunk_id=StructColumn(
-            joined([part.chunk_id for part in parts]), kind == RefKind.NATIVE
-        ),
+        chunk_id=StructColumn(joined([part.chunk_id for part in parts]), kind == RefKind.NATIVE),
         location=location.plain,
         checksum_etag=StringColumn.concat([part.etag for part in parts]),
         checksum_last_modified=ScalarColumn(last_modified, last_modified != 0),

@@ -6,8 +6,8 @@ what is read is sorted again where needed.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -35,6 +35,8 @@ from frazil.format.schemas import (
 )
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import ROOT, NodePath
+
+_FEW = 16  # nodes that are sooner looked at one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,25 @@ class Node:
         return self.array is not None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Nodes:
-    """All nodes of a snapshot, in ascending order of raw path."""
+    """All nodes of a snapshot, in ascending order of raw path. Not to be changed.
 
-    table: Table  # NODE_SNAPSHOT, arrays in the form of version 2
-    _paths: list[list[bytes]] = field(default_factory=list, repr=False)  # made once, at need
+    A few are kept as they are; their table is made when somebody asks for it.
+    """
+
+    __slots__ = ("_listed", "_paths", "_table")
+
+    def __init__(
+        self,
+        table: Table | None,
+        paths: list[bytes] | None = None,
+        *,
+        listed: Sequence[Node] | None = None,
+    ) -> None:
+        """A table, or the nodes; `paths` if they are known."""
+        self._table = table
+        self._listed = None if listed is None else tuple(listed)
+        self._paths = paths
 
     @classmethod
     def empty(cls) -> "Nodes":
@@ -81,24 +96,41 @@ class Nodes:
         """Nodes in any order; of two at one path the last."""
         by_path = {node.path.raw: node for node in nodes}
         paths = sorted(by_path)
-        return cls(node_table([by_path[raw] for raw in paths]), [paths])
+        listed = [by_path[raw] for raw in paths]
+        if len(listed) <= _FEW:
+            return cls(None, paths, listed=listed)
+        return cls(node_table(listed), paths)
+
+    @property
+    def table(self) -> Table:
+        """NODE_SNAPSHOT, arrays in the form of version 2."""
+        if self._table is None:
+            self._table = node_table(self._listed or ())
+        return self._table
+
+    @property
+    def listed(self) -> Sequence[Node] | None:
+        """The nodes themselves, if they are few and at hand."""
+        return self._listed
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.table) if self._listed is None else len(self._listed)
 
     def __iter__(self) -> Iterator[Node]:
         return map(self.node, range(len(self)))
 
     @property
     def paths(self) -> list[bytes]:
-        if not self._paths:
-            self._paths.append(raw_paths(self.table))
-        return self._paths[0]
+        if self._paths is None:
+            self._paths = raw_paths(self.table)
+        return self._paths
 
     def raw_ids(self) -> list[bytes]:
         return raw_ids(self.table.struct("id").values)
 
     def path_text(self, row: int) -> str:
+        if self._listed is not None:
+            return self._listed[row].path.text
         return self.table.string("path").text(row) or ""
 
     def find(self, path: NodePath) -> int:
@@ -126,11 +158,14 @@ class Nodes:
         return [row for row in self.below(path) if b"/" not in self.paths[row][length:]]
 
     def node(self, row: int) -> Node:
-        return decode_node(self.table, row)
+        return decode_node(self.table, row) if self._listed is None else self._listed[row]
 
-    def patched(self, *, remove: Iterable[NodePath], put: Iterable[Node]) -> "Nodes":
+    def patched(self, *, remove: Collection[NodePath], put: Iterable[Node]) -> "Nodes":
         """These nodes without those at the paths to remove, then with the nodes to put."""
         new = Nodes.from_nodes(put)
+        if len(self) + len(new) <= _FEW and (len(new) or remove):
+            away = {path.raw for path in remove}
+            return Nodes.from_nodes([*(n for n in self if n.path.raw not in away), *new])
         gone = {path.raw for path in remove} | set(new.paths)
         rows = [row for row in map(self._find_raw, gone) if row >= 0]
         if not rows and not len(new):
@@ -147,8 +182,8 @@ class Nodes:
 
     def _place(self, raw: bytes) -> int:
         """Row of the first node that is not before `raw`."""
-        if self._paths:
-            return bisect_left(self._paths[0], raw)
+        if self._paths is not None:
+            return bisect_left(self._paths, raw)
         return bisect_left(range(len(self)), raw, key=self._raw)  # sooner than to list them all
 
     def _raw(self, row: int) -> bytes:
@@ -156,8 +191,11 @@ class Nodes:
 
     def manifest_ids(self) -> npt.NDArray[np.uint8]:
         """Ids of the manifests of all arrays, (n, 12), repeated where shared."""
-        arrays = self.table.union("node_data").variants[NODE_ARRAY]
-        return arrays.tables("manifests").rows.struct("object_id").values
+        if self._listed is not None:
+            arrays = (node.array for node in self._listed if node.array is not None)
+            return id_column([ref.id.raw for a in arrays for ref in a.manifests], ManifestId.size)
+        stored = self.table.union("node_data").variants[NODE_ARRAY]
+        return stored.tables("manifests").rows.struct("object_id").values
 
 
 def raw_ids(ids: npt.NDArray[np.uint8]) -> list[bytes]:
@@ -180,7 +218,7 @@ def decode_nodes(table: Table) -> Nodes:
         return Nodes(table)
     paths = raw_paths(table)
     order = sorted(range(len(paths)), key=paths.__getitem__)
-    return Nodes(table.take(np.array(order)), [[paths[row] for row in order]])
+    return Nodes(table.take(np.array(order)), [paths[row] for row in order])
 
 
 def decode_node(table: Table, row: int) -> Node:

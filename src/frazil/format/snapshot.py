@@ -4,7 +4,7 @@ Files of version 1 are read as if they were of version 2: their parent is kept, 
 takes the newer form, and the older one again when a file of version 1 is written.
 """
 
-from collections.abc import Buffer
+from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,7 @@ from frazil.format.schemas import (
     SNAPSHOT_HEAD,
     SNAPSHOT_NAMES,
 )
+from frazil.format.small_files import metadata_items, snapshot_payload
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [
@@ -148,6 +149,9 @@ def decode_node_names(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Nod
 
 def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2) -> bytes:
     files = sorted(snapshot.manifest_files, key=lambda file: file.id)
+    if spec_version >= 2 and snapshot.nodes.listed is not None:
+        plain = _plain_payload(snapshot, snapshot.nodes.listed, files)
+        return encode_envelope(plain, FileType.SNAPSHOT, level=level, spec_version=spec_version)
     root = Table.build(
         SNAPSHOT,
         1,
@@ -161,6 +165,22 @@ def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2
     )
     payload = encode_parts(root, identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
+
+
+def _plain_payload(
+    snapshot: Snapshot, nodes: Sequence[Node], files: Sequence[ManifestFile]
+) -> bytearray:
+    head = {
+        "id": snapshot.id.raw,
+        "flushed_at": snapshot.flushed_at_us,
+        "message": snapshot.message,
+        "metadata": metadata_items(snapshot.metadata),
+    }
+    listed = [
+        {"id": file.id.raw, "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
+        for file in files
+    ]
+    return snapshot_payload(head, nodes, listed)
 
 
 def decode_head_of(root: Table, spec_version: int) -> SnapshotHead:

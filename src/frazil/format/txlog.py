@@ -25,6 +25,7 @@ from frazil.format.schemas import (
     MOVE_OPERATION,
     TRANSACTION_LOG,
 )
+from frazil.format.small_files import FEW, log_payload
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 
@@ -106,6 +107,11 @@ def decode_log_of(root: Table) -> TransactionLog:
 
 def encode_txlog(log: TransactionLog, *, level: int = 3, spec_version: int = 2) -> bytes:
     """Lists are sorted here, so that a log may be put together in any order."""
+    if not log.moved and log.num_changes <= FEW:
+        plain = log_payload(log.id, log.node_lists(), log.updated_chunks, spec_version=spec_version)
+        return encode_envelope(
+            plain, FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
+        )
     moves: dict[str, Column] = {}
     if spec_version >= 2:
         moves["moved_nodes"] = TableVectorColumn.of(_encode_moves(log.moved))

@@ -1,0 +1,208 @@
+"""A handful of tables as plain records: dicts to FlatBuffers, number by number.
+
+Small files are a few tables of a few rows, for which columns cost more than the work itself. A
+record has a value for each field that is there:
+
+    scalar a number    struct, string, bytes    bytes (or str)     vector of scalars   numbers
+    vector of structs  bytes, end to end        vector of strings  a list
+    sub-table a record   vector of tables a list of them   union its number and a record
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct as Packer
+from struct import pack_into
+from typing import Any, assert_never
+
+from frazil.flatbuf.layout import lay_out, pieces_of, vtable_of
+from frazil.flatbuf.schema import (
+    Bytes,
+    Field,
+    Scalar,
+    ScalarVector,
+    String,
+    StringVector,
+    Struct,
+    StructVector,
+    SubTable,
+    TableSchema,
+    TableVector,
+    Union,
+)
+
+type Record = Mapping[str, Any]
+type Put = Callable[["PlainTarget", Any], int]
+"""Writes a value; returns where it is."""
+
+_U4 = Packer("<I")
+_CODES = {
+    "?": "?",
+    "u1": "B",
+    "i1": "b",
+    "u2": "H",
+    "i2": "h",
+    "u4": "I",
+    "i4": "i",
+    "f4": "f",
+    "u8": "Q",
+    "i8": "q",
+    "f8": "d",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Of a row that has certain fields."""
+
+    places: dict[int, int]  # by slot
+    stride: int
+    align: int
+    vtable: bytes
+
+
+class PlainTarget:
+    """The bytes so far, from a position that is a multiple of eight on."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._vtables: dict[bytes, int] = {}
+
+    def table(self, schema: TableSchema, record: Record) -> int:
+        """Where the table is; what it points to follows it."""
+        plans = _plans(schema)
+        present = 0
+        for bit, (name, *_) in enumerate(plans):
+            if record.get(name) is not None:
+                present |= 1 << bit
+        layout = _layout(schema, present)
+        data = self.data
+        vtable = self._vtables.get(layout.vtable)
+        if vtable is None:
+            self.align(2)
+            vtable = self._vtables[layout.vtable] = len(data)
+            data += layout.vtable
+        self.align(layout.align)
+        position = len(data)
+        data += bytes(layout.stride)
+        pack_into("<i", data, position, position - vtable)
+        for bit, (name, slot, code, put) in enumerate(plans):
+            if not present >> bit & 1:
+                continue
+            value, place = record[name], position + layout.places[slot]
+            if code is not None:
+                pack_into(code, data, place, value)
+            elif put is None:
+                pack_into("<B", data, place, value[0])
+                self._point(position + layout.places[slot + 1], self._variant(schema, name, value))
+            else:
+                self._point(place, put(self, value))
+        return position
+
+    def align(self, size: int) -> None:
+        self.data += bytes(-len(self.data) % size)
+
+    def point(self, place: int, target: int) -> None:
+        """Sets an offset."""
+        _U4.pack_into(self.data, place, target - place)
+
+    _point = point
+
+    def _variant(self, schema: TableSchema, name: str, value: tuple[int, Record]) -> int:
+        kind = schema.field(name).kind
+        if not isinstance(kind, Union):
+            raise TypeError(f"{schema.name}.{name} is not a union")
+        return self.table(kind.variants[value[0]], value[1])
+
+    def elements(self, count: int, content: bytes, *, align: int = 4, end: bytes = b"") -> int:
+        """A vector; `end` follows what is in it."""
+        self.data += bytes(-(len(self.data) + 4) % max(4, align))
+        position = len(self.data)
+        self.data += _U4.pack(count) + content + end
+        return position
+
+    def offsets(self, put: Callable[[Any], int], items: Sequence[Any]) -> int:
+        """A vector of offsets to the items, which are put behind it."""
+        self.align(4)
+        position = len(self.data)
+        self.data += bytes(4 + 4 * len(items))
+        _U4.pack_into(self.data, position, len(items))
+        for number, item in enumerate(items):
+            self._point(position + 4 + 4 * number, put(item))
+        return position
+
+
+def encode_plain(schema: TableSchema, record: Record, *, identifier: bytes) -> bytearray:
+    """A buffer whose root is the record."""
+    target = PlainTarget()
+    target.data += bytes(4) + identifier
+    _U4.pack_into(target.data, 0, target.table(schema, record))
+    return target.data
+
+
+def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
+    """Where the table at `position` keeps a slot, which it must have."""
+    back = int.from_bytes(data[position : position + 4], "little", signed=True)
+    at = position - back + 4 + 2 * slot
+    return position + int.from_bytes(data[at : at + 2], "little")
+
+
+@lru_cache(maxsize=256)
+def _plans(schema: TableSchema) -> tuple[tuple[str, int, str | None, Put | None], ...]:
+    """Of each field its name, its slot, and how it is packed or put; a union neither."""
+    return tuple((field.name, field.slot, *_plan(field)) for field in schema.fields)
+
+
+def _plan(field: Field) -> tuple[str | None, Put | None]:  # noqa: C901, PLR0911 -- one case a kind
+    match field.kind:
+        case Scalar(dtype):
+            return "<" + _CODES[dtype], None
+        case Struct(size):
+            return f"<{size}s", None
+        case String():
+            return None, _put_text
+        case Bytes():
+            return None, lambda target, value: target.elements(len(value), value)
+        case ScalarVector(dtype):
+            packer, align = _CODES[dtype], Packer("<" + _CODES[dtype]).size
+            return None, lambda target, value: target.elements(
+                len(value), Packer(f"<{len(value)}{packer}").pack(*value), align=align
+            )
+        case StructVector(size, align):
+            return None, lambda target, value: target.elements(
+                len(value) // size, value, align=align
+            )
+        case StringVector():
+            return None, lambda target, value: target.offsets(
+                lambda item: _put_text(target, item), value
+            )
+        case TableVector(schema):
+            return None, lambda target, value: target.offsets(
+                lambda item: target.table(schema, item), value
+            )
+        case SubTable(schema):
+            return None, lambda target, value: target.table(schema, value)
+        case Union():
+            return None, None
+        case _:
+            assert_never(field.kind)
+
+
+def _put_text(target: PlainTarget, value: bytes | str) -> int:
+    content = value.encode() if isinstance(value, str) else value
+    return target.elements(len(content), content, end=b"\0")
+
+
+@lru_cache(maxsize=1024)
+def _layout(schema: TableSchema, present: int) -> _Layout:
+    """`present` has a bit for each field of the schema, the first one lowest."""
+    fields = [field for bit, field in enumerate(schema.fields) if present >> bit & 1]
+    pieces = [piece for field in fields for piece in pieces_of(field)]
+    places, size = lay_out(pieces)
+    align = max([4, *(piece.align for piece in pieces)])
+    return _Layout(
+        places=places,
+        stride=size + -size % align,
+        align=align,
+        vtable=vtable_of(places, size, 1 + max(places, default=-1)),
+    )
