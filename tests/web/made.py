@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 import numpy as np
+import numpy.typing as npt
 import zarr
 
 import frazil
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, Native, Virtual
+from frazil.format.payloads import Inline, Native, Payload, Virtual
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
@@ -93,10 +94,11 @@ class Made:
         return Repository.open(LocalStore(self.path))
 
 
-def field(time: int) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+def field(time: int) -> npt.NDArray[np.float32]:
     """(60, 120), different at every time."""
     down, across = np.mgrid[0:60, 0:120]
-    return (280 + time + 10 * np.sin(down / 9) * np.cos(across / 11)).astype(np.float32)
+    values: npt.NDArray[np.float64] = 280 + time + 10 * np.sin(down / 9) * np.cos(across / 11)
+    return values.astype(np.float32)
 
 
 def make_climate(session: Any) -> None:
@@ -154,7 +156,7 @@ def _add_kinds(session: Session) -> None:
     whole, packed = (writer.put_chunk(_values(each, count)) for each, count in ((1, 1), (2, 2)))
     assert isinstance(whole, Native)
     assert isinstance(packed, Native)
-    payloads = [
+    payloads: list[Payload] = [
         Inline(_values(0, 1)),
         whole,
         Native(packed.chunk_id, 0, 800),

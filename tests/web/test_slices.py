@@ -1,6 +1,7 @@
 """What is read for a picture stays within its budget; pictures are what PNG decoders expect."""
 
 import io
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -134,7 +135,7 @@ def test_results_are_made_once_and_forgotten_in_order() -> None:
         return value
 
     for value in (1, 2, 1, 3, 1, 2):
-        assert memory.recall(value, lambda value=value: make(value)) == value
+        assert memory.recall(value, partial(make, value)) == value
     assert made == [1, 2, 3, 2]
 
 

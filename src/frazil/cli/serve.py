@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.options import Repo
+from frazil.cli.options import Authorize, Repo
 
 
 def serve(
@@ -18,6 +18,7 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Answer to this name too: behind a proxy, say."),
     ] = None,
+    authorize: Authorize = None,
     open_browser: Annotated[
         bool, typer.Option("--open", help="Open the explorer in a browser.")
     ] = False,
@@ -33,6 +34,7 @@ def serve(
 
     from frazil.cli.places import open_source
     from frazil.errors import InvalidInputError
+    from frazil.spark.access import AccessText, parse_access
 
     try:
         from frazil.web.server import Server
@@ -45,6 +47,9 @@ def serve(
         ) from error
 
     repository = open_source(repo)
+    if authorize:
+        words = json.dumps(dict(one.rpartition("=")[::2] for one in authorize))
+        repository = repository.reopened(access=parse_access(AccessText(words)))
     name = repo.rstrip("/").rpartition("/")[2] or repo
     try:
         server = Server(repository, name=name, host=host, port=port, allowed_hosts=allow_host or ())

@@ -57,13 +57,14 @@ class ChunkMap {
 
   paint() {
     const { width, height, window, rows, columns } = this.found;
-    const across = Math.max(1, Math.min(LARGEST, 560 / width));
+    const room = Math.max(160, Math.min(560, this.section.clientWidth - 40));
+    const across = Math.min(LARGEST, room / width);
     const down = Math.max(1, Math.min(LARGEST, 380 / height));
     this.frame.style.width = `${Math.round(width * across)}px`;
     this.frame.style.height = `${Math.round(height * down)}px`;
     this.frame.classList.toggle("fine", across < 6 || down < 6);
-    this.frame.style.setProperty("--across", `${across}px`);
-    this.frame.style.setProperty("--down", `${down}px`);
+    this.frame.style.setProperty("--across", `${100 / width}%`);
+    this.frame.style.setProperty("--down", `${100 / height}%`);
     const whole = window[0] === 0 && window[1] === rows && window[2] === 0 && window[3] === columns;
     this.image.alt = `Chunks in rows ${window[0]} to ${window[1] - 1} and columns ${window[2]} to ${window[3] - 1}`;
     replace(this.controls, this.colourPicker(), this.axisPicker(), this.sliders(), whole ? null : h("button", { type: "button", onclick: () => this.change({ window: null }) }, "Whole map"));
@@ -126,6 +127,12 @@ class ChunkMap {
     return position ? null : index;
   }
 
+  // Whether cells stand for several chunks.
+  isCoarse() {
+    const { window: [r0, r1, c0, c1], height, width } = this.found;
+    return r1 - r0 > height || c1 - c0 > width;
+  }
+
   under(event) {
     const box = this.frame.getBoundingClientRect();
     const row = Math.floor(((event.clientY - box.top) / box.height) * this.found.height);
@@ -140,7 +147,7 @@ class ChunkMap {
   describe(cell) {
     const [r0, r1, c0, c1] = this.extent(cell);
     const chunks = (r1 - r0) * (c1 - c0);
-    if (chunks === 1) return `chunk ${this.index(r0, c0)?.join(", ") ?? "–"}`;
+    if (!this.isCoarse()) return `chunk ${this.index(r0, c0)?.join(", ") ?? "–"}`;
     return `rows ${count(r0)}–${count(r1 - 1)}, columns ${count(c0)}–${count(c1 - 1)}: ${plural(chunks, "place")}; click to look closer`;
   }
 
@@ -163,7 +170,7 @@ class ChunkMap {
 
   enter() {
     const [r0, r1, c0, c1] = this.extent(this.cell);
-    if ((r1 - r0) * (c1 - c0) > 1) {
+    if (this.isCoarse()) {
       const around = (middle, most) => { const start = Math.max(0, Math.min(middle - CLOSER / 2, most - CLOSER)); return [start, Math.min(most, start + CLOSER)]; };
       this.cursor.hidden = true;
       return this.change({ window: [...around(Math.floor((r0 + r1) / 2), this.found.rows), ...around(Math.floor((c0 + c1) / 2), this.found.columns)].join(",") });

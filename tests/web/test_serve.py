@@ -1,0 +1,97 @@
+"""`frazil serve`, as a process."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.web.made import Client, Made
+
+COMMAND = Path(sys.executable).with_name("frazil")
+
+
+@contextmanager
+def serving(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [COMMAND, "serve", *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_url_is_printed_and_ctrl_c_stops_it(made: Made) -> None:
+    with serving(made.path, "--port", 0, "--json") as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        client = Client("127.0.0.1", int(url.removesuffix("/").rpartition(":")[2]))
+        assert client.json("repository")["branches"]["name"] == ["main", "side"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_people_are_told_where_to_look(made: Made) -> None:
+    with serving(made.path, "--port", 0) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert "http://127.0.0.1:" in line
+        assert "Ctrl-C" in line
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def refused(*arguments: object) -> str:
+    done = subprocess.run(
+        [COMMAND, "serve", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def test_a_port_that_is_taken_is_one_line(made: Made) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        message = refused(made.path, "--port", port)
+    assert message.startswith(f"error: cannot listen on 127.0.0.1 port {port}: ")
+
+
+def test_without_the_extra_it_is_named(made: Made, tmp_path: Path) -> None:
+    """A starlette that cannot be imported, in front of the real one."""
+    (tmp_path / "starlette.py").write_text("raise ModuleNotFoundError(name='starlette')")
+    done = subprocess.run(
+        [sys.executable, "-m", "frazil", "serve", str(made.path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: the explorer needs the package 'starlette'")
+    assert "frazil[web]" in done.stderr
+
+
+def test_a_wrong_port_is_refused(made: Made) -> None:
+    done = subprocess.run(
+        [COMMAND, "serve", str(made.path), "--port=99999"],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
