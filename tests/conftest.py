@@ -55,7 +55,6 @@ FIRST = (
     "tests/cli/test_ingest_and_sql.py",
     "tests/examples/",
     "tests/typing/",
-    "tests/docs/test_readme.py",
     "tests/crash/test_commits_killed.py",
     "tests/compat/test_machines.py",
 )
