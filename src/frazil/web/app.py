@@ -13,8 +13,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from frazil.api.repository import Repository
 from frazil.errors import NotFoundError
-from frazil.repo.repository import Repository
+from frazil.repo.repository import Repository as Engine
 from frazil.web.answers import error_answer
 from frazil.web.asking import Asked
 from frazil.web.endpoints import ENDPOINTS, Endpoint
@@ -27,14 +28,15 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 def create_app(
-    repository: Repository,
+    repository: Repository | Engine,
     *,
     name: str = "repository",
     hosts: Collection[str] = LOOPBACK,
     any_address: bool = False,
 ) -> ASGIApp:
     """Answers only to `hosts`, and with `any_address` to every IP address."""
-    explored = Explored(repository, name)
+    engine = repository if isinstance(repository, Engine) else repository.engine
+    explored = Explored(engine, name)
     files = _static_files()
     routes = [
         *(_api_route(explored, path, endpoint) for path, endpoint in ENDPOINTS.items()),

@@ -10,7 +10,8 @@ from typing import Self
 import uvicorn
 from starlette.types import ASGIApp
 
-from frazil.repo.repository import Repository
+from frazil.api.repository import Repository
+from frazil.repo.repository import Repository as Engine
 from frazil.web.app import create_app
 from frazil.web.guard import LOOPBACK
 
@@ -22,7 +23,7 @@ class Server:
 
     def __init__(
         self,
-        repository: Repository,
+        repository: Repository | Engine,
         *,
         name: str = "repository",
         host: str = "127.0.0.1",

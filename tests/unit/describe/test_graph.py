@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.describe.drawing import svg_of, text_of
-from frazil.describe.graph import Graph, graph_of
+from frazil.describe.graph import Graph, graph_of, layout_of_all
 from frazil.errors import RefNotFoundError
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.format.updates import Availability, RepoStatus
@@ -193,3 +193,27 @@ def test_a_picture_is_sound_whatever_the_names() -> None:
     info = repo_info([None], {"main": 0, "a<b&c": 0}, tags={'"x"': 0}, messages={0: "</svg>\x00"})
     text = "".join(picture_of(graph_of(info)).itertext())
     assert '(main, a<b&c, "x") </svg>' in text
+
+
+@given(histories())
+def test_a_layout_of_all_has_every_snapshot_below_its_children(info: RepoInfo) -> None:
+    layout = layout_of_all(info, max_lanes=3)
+    count = len(info.snapshots)
+    assert sorted(layout.rows) == list(range(count))
+    place = {row: at for at, row in enumerate(layout.rows)}
+    for row in layout.rows:
+        if (parent := info.snapshots.parent(row)) >= 0:
+            assert place[parent] > place[row]
+    assert sorted(at for line in layout.lines for at in line.places) == list(range(count))
+    assert max(line.lane for line in layout.lines) < 3
+
+
+def test_what_nothing_leads_to_has_a_line_of_its_own() -> None:
+    info = repo_info([None, 0, 0, 0], {"main": 1}, tags={"t": 2})
+    layout = layout_of_all(info, max_lanes=9)
+    assert len(layout.lines) == 3
+    assert [info.snapshots.id(layout.rows[line.first]) for line in layout.lines] == [
+        snapshot(1),
+        snapshot(2),
+        snapshot(3),
+    ]
