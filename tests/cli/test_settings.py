@@ -1,0 +1,115 @@
+"""`frazil status`, `config`, `metadata`, `flags`, `show`, `log --graph`: what a repository is."""
+
+from pathlib import Path
+
+import frazil as frazil_api
+from tests.cli.conftest import Example
+from tests.cli.running import fails, succeeds
+
+
+def opened(path: Path) -> frazil_api.Repository:
+    return frazil_api.Repository.open(frazil_api.local_filesystem_storage(str(path)))
+
+
+def test_settings_are_stored_for_everybody(own_example: Example) -> None:
+    repo = own_example.path
+    assert succeeds("config", "get", repo, "compression.level").out == "3\n"
+    said = succeeds("config", "set", repo, "compression.level", 7).out
+    assert said == "compression.level is 7, was 3\n"
+    config = opened(repo).config
+    assert config.compression is not None
+    assert config.compression.level == 7
+    shown = succeeds("config", "show", repo, "--json").json
+    assert shown["compression.level"] == {"value": 7, "stored": True}
+    assert shown["caching.num_chunk_refs"] == {"value": 15_000_000, "stored": False}
+    assert shown["repo_update_retries.default.max_tries"]["value"] == 100
+    succeeds("config", "set", repo, "compression.level", "default")
+    assert succeeds("config", "get", repo, "compression.level", "--json").json["value"] == 3
+
+
+def test_a_setting_in_a_part_that_was_not_there(own_example: Example) -> None:
+    repo = own_example.path
+    succeeds("config", "set", repo, "storage.retries.max_tries", 3)
+    settings = opened(repo).config.storage
+    assert settings is not None
+    assert settings.retries is not None
+    assert settings.retries.max_tries == 3
+
+
+def test_a_setting_that_is_none_or_cannot_be(own_example: Example) -> None:
+    repo = own_example.path
+    assert "did you mean 'compression.level'" in fails("config", "get", repo, "compresion.level")[0]
+    assert "has parts" in fails("config", "get", repo, "compression")[0]
+    assert "whole number" in fails("config", "set", repo, "compression.level", "much")[0]
+    assert "not from 0 to 255" in fails("config", "set", repo, "compression.level", 300)[0]
+    assert opened(repo).config.compression is None
+
+
+def test_metadata_is_set_and_unset(own_example: Example) -> None:
+    repo = own_example.path
+    assert succeeds("metadata", "show", repo).out == "no metadata\n"
+    succeeds("metadata", "set", repo, "owner", "the weather office")
+    found = succeeds("metadata", "set", repo, "levels", "[1, 2]", "--json").json
+    assert found == opened(repo).metadata == {"owner": "the weather office", "levels": [1, 2]}
+    succeeds("metadata", "unset", repo, "owner")
+    assert opened(repo).metadata == {"levels": [1, 2]}
+    assert "no 'owner'" in fails("metadata", "unset", repo, "owner")[0]
+
+
+def test_flags_forbid_and_allow(own_example: Example) -> None:
+    repo = own_example.path
+    assert succeeds("flags", "list", repo, "--json").json["delete_tag"] == {
+        "enabled": True,
+        "set": False,
+    }
+    succeeds("flags", "set", repo, "delete_tag", "off")
+    assert "delete_tag" in fails("tag", "delete", repo, "v1", "--yes")[0]
+    succeeds("flags", "set", repo, "delete_tag", "default")
+    succeeds("tag", "delete", repo, "v1", "--yes")
+    assert "invalid feature flag" in fails("flags", "set", repo, "nope", "on")[0]
+
+
+def test_a_repository_that_takes_no_changes(own_example: Example) -> None:
+    repo = own_example.path
+    facts = succeeds("status", repo, "--json").json
+    assert (facts["availability"], facts["branches"], facts["snapshots"]) == ("online", 2, 3)
+    assert facts["tip"]["message"] == "second day"
+    lines = succeeds("status", repo, "--set", "read-only", "--reason", "moving").lines
+    assert lines[1] == "status      read-only: moving"
+    assert "moving" in fails("branch", "create", repo, "dev")[0]
+    succeeds("status", repo, "--set", "online")
+    succeeds("branch", "create", repo, "dev")
+    assert "--set" in fails("status", repo, "--reason", "why", code=2)[0]
+
+
+def test_a_repository_of_version_1_has_a_standing(tmp_path: Path) -> None:
+    succeeds("init", tmp_path / "old", "--spec-version", "1")
+    facts = succeeds("status", tmp_path / "old", "--json").json
+    assert (facts["generation"], facts["branches"]) == ("V1", 1)
+    assert "version" in fails("status", tmp_path / "old", "--set", "offline")[0]
+
+
+def test_a_commit_is_shown_with_its_changes(example: Example) -> None:
+    _, first, last = example.ids()
+    facts = succeeds("show", example.path, "main~1", "--json").json
+    assert (facts["id"], facts["tags"], facts["branches"]) == (first, ["v1"], ["old"])
+    assert facts["metadata"] == {"source": "test"}
+    assert facts["changes"]["new_arrays"] == ["/model/t2m"]
+    lines = succeeds("show", example.path).lines
+    assert lines[0] == f"snapshot  {last}  (main)"
+    assert "    second day" in lines
+    assert "  /notes" in lines
+    assert "none: the first one" in succeeds("show", example.path, "main~2").out
+
+
+def test_history_is_drawn(example: Example) -> None:
+    assert succeeds("log", example.path, "--graph").lines == [
+        f"● {example.ids()[2][:8]} (main) second day",
+        "│",
+        f"● {example.ids()[1][:8]} (old, v1) first [day]",
+        "│",
+        f"● {example.ids()[0][:8]} Repository initialized",
+    ]
+    assert len(succeeds("log", example.path, "--graph", "-n", 1).lines) == 1
+    drawn = succeeds("log", example.path, "--graph", "--json").json
+    assert [commit["id"] for commit in drawn["commits"]] == example.ids()[::-1]

@@ -1,0 +1,138 @@
+"""`frazil head`, `cat`, `read`, `write`: values in and out."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zarr
+
+import frazil as frazil_api
+from tests.cli.running import fails, succeeds
+
+T2M = (280 + np.arange(192).reshape(48, 4) / 10).astype("f4")
+LATS = [10.0, 20.0, 30.0, 40.0]
+
+
+def make_weather(path: Path) -> None:
+    repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(path)))
+    session = repo.writable_session("main")
+    group = zarr.create_group(session.store, path="model", attributes={"title": "a model"})
+    time = group.create_array(
+        "time", shape=48, chunks=48, dtype="i8", dimension_names=["time"],
+        attributes={"units": "hours since 2024-01-01"},
+    )  # fmt: skip
+    time[:] = np.arange(48)
+    lat = group.create_array("lat", shape=4, chunks=4, dtype="f8", dimension_names=["lat"])
+    lat[:] = LATS
+    t2m = group.create_array(
+        "t2m", shape=(48, 4), chunks=(24, 4), dtype="f4", dimension_names=["time", "lat"],
+        attributes={"units": "K"},
+    )  # fmt: skip
+    t2m[:] = T2M
+    session.commit("two days")
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Not to be changed."""
+    path = tmp_path_factory.mktemp("values") / "weather"
+    make_weather(path)
+    return path
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    make_weather(tmp_path / "weather")
+    return tmp_path / "weather"
+
+
+def numbers(lines: list[str]) -> list[list[float]]:
+    return [[float(word) for word in line.split("\t")] for line in lines]
+
+
+def test_head_says_what_an_array_is_and_how_it_begins(weather: Path) -> None:
+    lines = succeeds("head", weather, "model/t2m", "-n", 2).lines
+    assert lines[0] == "array       /model/t2m  (time: 48, lat: 4) float32"
+    assert "stored: 2 inline" in lines[1]
+    assert '  units     "K"' in lines
+    np.testing.assert_allclose(numbers(lines[-2:]), T2M[:2, :2])
+    facts = succeeds("head", weather, "model/t2m", "--json").json
+    assert (facts["shape"], facts["chunks"], facts["codecs"]) == (
+        [48, 4],
+        [24, 4],
+        ["bytes", "zstd"],
+    )
+
+
+def test_cat_by_position_and_by_label(weather: Path) -> None:
+    lines = succeeds("cat", weather, "model/t2m", "--isel", "time=1:3").lines
+    np.testing.assert_allclose(numbers(lines), T2M[1:3])
+    by_label = ("--sel", "time=2024-01-02..2024-01-02T01", "--sel", "lat=20")
+    found = succeeds("cat", weather, "model/t2m", *by_label, "--json").json
+    assert found["coords"]["lat"] == [20.0]
+    assert found["coords"]["time"] == ["2024-01-02T00:00:00", "2024-01-02T01:00:00"]
+    np.testing.assert_allclose(found["values"], T2M[24:26, 1:2])
+    picked = succeeds("cat", weather, "model/t2m", "--isel", "time=0,-1", "--sel", "lat=40").lines
+    np.testing.assert_allclose(numbers(picked), [T2M[[0, -1], 3]])
+
+
+def test_a_year_is_a_time_where_the_coordinate_is_one(weather: Path) -> None:
+    assert len(succeeds("cat", weather, "model/t2m", "--sel", "time=2024").lines) == 48
+    assert "no value '2030'" in fails("cat", weather, "model/t2m", "--sel", "time=2030")[0]
+
+
+def test_cat_of_a_group_shows_its_attributes(weather: Path) -> None:
+    assert succeeds("cat", weather, "model").json == {"title": "a model"}
+
+
+def test_what_cannot_be_chosen_is_told(weather: Path) -> None:
+    array = ("cat", weather, "model/t2m")
+    assert "no dimension 'lon'" in fails(*array, "--isel", "lon=0")[0]
+    assert "has 4 positions" in fails(*array, "--isel", "lat=4")[0]
+    assert "write lat=60" in fails(*array, "--sel", "lat", code=2)[0]
+    assert "not a position" in fails(*array, "--isel", "lat=x", code=2)[0]
+    assert "/nope" in fails("head", weather, "nope")[0]
+    assert "is a group" in fails("head", weather, "model")[0]
+
+
+def test_read_writes_numpy_csv_and_parquet(weather: Path, tmp_path: Path) -> None:
+    array = ("read", weather, "model/t2m", "--isel", "time=:3")
+    for name in ("a.npy", "a.csv", "a.parquet"):
+        assert succeeds(*array, "-o", tmp_path / name, "--json").json["shape"] == [3, 4]
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), T2M[:3])
+    rows = list(csv.DictReader((tmp_path / "a.csv").read_text().splitlines()))
+    assert rows[5] == {"time": "2024-01-01T01:00:00", "lat": "20.0", "t2m": str(T2M[1, 1])}
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.column_names == ["time", "lat", "t2m"]
+    np.testing.assert_array_equal(table["t2m"].to_numpy(), T2M[:3].ravel())
+    assert "expected one of" in fails(*array, "-o", tmp_path / "a.xls", code=2)[0]
+
+
+def test_what_was_read_can_be_written(own: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.npy"
+    succeeds("read", own, "model/t2m", "-o", file)
+    new = ("write", own, "copy/of/t2m", file, "--dims", "time,lat", "--chunks", "time=10")
+    assert succeeds(*new, "-m", "a copy").out.startswith("committed ")
+    assert succeeds("log", own, "-n", 1, "--json").json[0]["message"] == "a copy"
+    facts = succeeds("head", own, "copy/of/t2m", "--json").json
+    assert (facts["chunks"], facts["dimension_names"]) == ([10, 4], ["time", "lat"])
+    assert "--overwrite" in fails(*new)[0]
+    succeeds(*new, "--overwrite")
+    more = succeeds("write", own, "copy/of/t2m", file, "--append", "time", "--json").json
+    assert more["shape"] == [96, 4]
+    last = succeeds("cat", own, "copy/of/t2m", "--isel", "time=-1").lines
+    np.testing.assert_allclose(numbers(last), T2M[-1:])
+
+
+def test_a_file_that_does_not_fit_changes_nothing(own: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "wide.npy", np.zeros((2, 5), dtype="f4"))
+    (tmp_path / "words.csv").write_text("not,numbers\n")
+    before = succeeds("log", own).out
+    wide = ("write", own, "model/t2m", tmp_path / "wide.npy", "--append")
+    assert "only time may differ" in fails(*wide, "time")[0]
+    assert "no dimension 'lon'" in fails(*wide, "lon")[0]
+    assert "cannot read" in fails("write", own, "words", tmp_path / "words.csv")[0]
+    assert "3 dimensions" in fails("write", own, "w", tmp_path / "wide.npy", "--dims", "a,b,c")[0]
+    assert succeeds("log", own).out == before
