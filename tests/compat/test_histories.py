@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificati
 
 # The ci profile must end in minutes, the others take hypothesis' own number of examples.
 IN_CI = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "ci"
-few_examples = settings(max_examples=80) if IN_CI else settings()
+few_examples = settings(max_examples=40) if IN_CI else settings()
 
 
 def assert_model_is_shown(history: Plain, model: Model, ids: list[str]) -> None:
