@@ -12,6 +12,7 @@ import typer
 
 from frazil.cli.failure import EXIT_CODES, describe
 from frazil.cli.loading import PLAIN, LoadingGroup
+from frazil.cli.neutral import Guarded, neutral
 
 DEBUG = "--debug"
 COMPLETING = "_FRAZIL_COMPLETE"  # set by the scripts of `frazil completion`
@@ -55,6 +56,11 @@ def options(
 
 def main() -> None:
     """Run the command line of this process and exit with its code."""
+    with Guarded():
+        _main()
+
+
+def _main() -> None:
     arguments = sys.argv[1:]
     if COMPLETING in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]  # public
@@ -72,6 +78,6 @@ def main() -> None:
             import traceback
 
             traceback.print_exception(error)
-        print(failure.text, file=sys.stderr)
+        print(neutral(failure.text) if sys.stderr.isatty() else failure.text, file=sys.stderr)
         sys.exit(failure.exit_code)
     sys.exit(code if isinstance(code, int) else 0)

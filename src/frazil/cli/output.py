@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Mapping, Sequence
 
+from frazil.cli.neutral import neutral
 from frazil.clock import to_datetime
 
 type Cell = str | int | float | None
@@ -16,7 +17,8 @@ def silence_logs() -> None:
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
+    print(neutral(text) if sys.stdout.isatty() else text)
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
@@ -25,7 +27,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
         return
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich_table(headers, cells)
+        _print_rich_table(headers, [list(map(neutral, row)) for row in cells])
         return
     lines = [list(headers), *cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
