@@ -28,7 +28,7 @@ _RENAMED = {  # by icechunk 0.2
     "Tigris": "tigris",
 }
 MAX_CONFIG_BYTES = 1 << 20
-_MAX_DEPTH = 64
+_MAX_DEPTH = 32
 _KNOWN = ("null", "bool", "int", "float", "str", "seq", "map")  # what JSON knows, too
 _PLAIN_KEY = re.compile(r"[a-z][a-z0-9_]*")
 _SCALARS = {  # of YAML 1.2
