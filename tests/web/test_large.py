@@ -125,4 +125,8 @@ def test_a_map_of_a_million_chunks_is_looked_at_closer(browser: Browser, running
         seen.page.keyboard.press("ArrowDown")
         seen.page.keyboard.press("Enter")
         seen.page.wait_for_selector("#chunk-facts")
-        assert seen.parameters()["chunk"] == f"{first},{left}"
+        row, column = map(int, seen.parameters()["chunk"].split(","))
+        assert first < row < last
+        assert left < column < right
+        found = Client.of(running).json("chunk", path=BIG, index=f"{row},{column}")
+        assert seen.texts("#chunk-facts dd")[0] == found["kind"]

@@ -172,8 +172,12 @@ class ChunkMap {
     const [r0, r1, c0, c1] = this.extent(this.cell);
     if (this.isCoarse()) {
       const around = (middle, most) => { const start = Math.max(0, Math.min(middle - CLOSER / 2, most - CLOSER)); return [start, Math.min(most, start + CLOSER)]; };
+      const middle = [Math.floor((r0 + r1) / 2), Math.floor((c0 + c1) / 2)];
+      const rows = around(middle[0], this.found.rows);
+      const columns = around(middle[1], this.found.columns);
       this.cursor.hidden = true;
-      return this.change({ window: [...around(Math.floor((r0 + r1) / 2), this.found.rows), ...around(Math.floor((c0 + c1) / 2), this.found.columns)].join(",") });
+      this.cell = [middle[0] - rows[0], middle[1] - columns[0]]; // where the keyboard goes on
+      return this.change({ window: [...rows, ...columns].join(",") });
     }
     const index = this.index(r0, c0);
     if (!index) return null;
