@@ -34,7 +34,7 @@ class IdSet:
         if len(every) <= 1:
             return every[0] if every else cls.empty()
         high = np.concatenate([each.high for each in every])
-        return _distinct(high, np.concatenate([each.low for each in every]))
+        return _distinct(high, np.concatenate([each.low for each in every]), in_parts=True)
 
     def __len__(self) -> int:
         return len(self.high)
@@ -117,17 +117,21 @@ def halves(ids: Ids) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     return high, low
 
 
-def ascending(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """The order that sorts them."""
-    order = np.argsort(high)
+def ascending(
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32], *, in_parts: bool = False
+) -> npt.NDArray[np.int64]:
+    """The order that sorts them; quicker if told that they are sorted in parts."""
+    order = np.argsort(high, kind="stable" if in_parts else None)
     first, second = high[order], low[order]
     if bool(((first[1:] == first[:-1]) & (second[1:] < second[:-1])).any()):
         order = np.lexsort((low, high))
     return order.astype(np.int64, copy=False)
 
 
-def _distinct(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32]) -> IdSet:
-    order = ascending(high, low)
+def _distinct(
+    high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32], *, in_parts: bool = False
+) -> IdSet:
+    order = ascending(high, low, in_parts=in_parts)
     high, low = high[order], low[order]
     del order
     new = np.ones(len(high), np.bool_)

@@ -30,6 +30,11 @@ class KeySet:
         """Keys in any order; the array is sorted in place if it can be."""
         own = keys if keys.flags.writeable else keys.copy()
         own.sort()
+        return cls._distinct(own)
+
+    @classmethod
+    def _distinct(cls, own: Keys) -> "KeySet":
+        """Of keys in ascending order."""
         new = np.ones(len(own), np.bool_)
         np.not_equal(own[1:], own[:-1], out=new[1:])
         return cls(own if bool(new.all()) else own[new])
@@ -43,7 +48,9 @@ class KeySet:
         every = [each for each in sets if len(each)]
         if len(every) <= 1:
             return every[0] if every else cls.empty()
-        return cls.of(np.concatenate([each.keys for each in every]))
+        merged = np.concatenate([each.keys for each in every])
+        merged.sort(kind="stable")  # which merges what is sorted in parts, in linear time
+        return cls._distinct(merged)
 
     def __len__(self) -> int:
         return len(self.keys)

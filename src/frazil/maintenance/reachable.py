@@ -8,6 +8,7 @@ Files are read past the caches, which would forget what sessions need. A file th
 raises: whoever deletes what is not reachable must not guess.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -36,8 +37,9 @@ type Progress = Callable[[str, int, int], None]
 _BYTES_PER_REF = 150  # of a decoded manifest, about
 _UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down
 _SNAPSHOTS_TOGETHER = 32
-_BYTES_TOGETHER = 1 << 18  # of manifests: larger ones gain nothing by company
-_DECODED_TOGETHER = 1 << 20
+_BYTES_TOGETHER = 1 << 20  # of manifests: larger ones gain nothing by company
+_DECODED_TOGETHER = 1 << 22
+_DECODERS = min(4, os.cpu_count() or 1)  # more would wait for each other, with more in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,10 +125,9 @@ def manifests_by_snapshot(
         if isinstance(files, OldFiles):
             yield files.pool.map(partial(_listed_of_old, files), some)
         else:
-            load = partial(load_together, files, SNAPSHOTS, decode_manifest_files)
-            share = -(-len(some) // files.pool.width)
-            groups = list(batched(some, min(share, _SNAPSHOTS_TOGETHER)))
-            yield [each for group in files.pool.map(load, groups) for each in group]
+            groups = list(batched(some, _SNAPSHOTS_TOGETHER))
+            found = load_together(files, SNAPSHOTS, decode_manifest_files, groups)
+            yield [each for group in found for each in group]
         if progress is not None:
             progress("reading snapshots", min(start + at_once, len(names)), len(names))
 
@@ -195,8 +196,7 @@ def read_together[T](
     for start, stop in batches(manifests, allowed):
         part = manifests.take(slice(start, stop))
         groups = [slice(start + a, start + b) for a, b in batches(part, together)]
-        load = partial(load_together, files, MANIFESTS, decode)
-        found = files.pool.map(load, [tuple(names[rows]) for rows in groups])
+        found = load_together(files, MANIFESTS, decode, [tuple(names[rows]) for rows in groups])
         yield from zip(groups, found, strict=True)
         if progress is not None:
             progress("reading manifests", stop, len(names))
@@ -246,10 +246,24 @@ def _listed_of_old(files: OldFiles, name: str) -> ManifestFiles:
 
 
 def load_together[T](
-    files: Files, folder: str, decode: Callable[[Sequence[Data]], T], names: Sequence[str]
+    files: Files,
+    folder: str,
+    decode: Callable[[Sequence[Data]], T],
+    groups: Sequence[Sequence[str]],
+) -> list[T]:
+    """What each group of files is decoded to. All are read first, as many at a time as may be."""
+    every = [name for names in groups for name in names]
+    data = iter(files.pool.map(lambda name: files.store.get(folder + name).data, every))
+    read = [(names, [next(data) for _ in names]) for names in groups]
+    return files.pool.map(
+        lambda some: _decode_group(folder, decode, *some), read, at_most=_DECODERS
+    )
+
+
+def _decode_group[T](
+    folder: str, decode: Callable[[Sequence[Data]], T], names: Sequence[str], data: Sequence[Data]
 ) -> T:
     """Errors name the file they are about."""
-    data = [files.store.get(folder + name).data for name in names]
     try:
         return decode(data)
     except FormatError:
