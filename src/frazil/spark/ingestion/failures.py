@@ -1,28 +1,76 @@
 """Errors of our tree on their way through Spark, which carries only text.
 
 A task's exception reaches the driver as a traceback inside a message. The error itself travels in
-that text, pickled, between two marks, and is raised again on the driver as what it was.
+that text, between two marks, and is raised again on the driver as what it was. As JSON: the text
+also has names and messages of the repository, and whoever wrote these can write such marks too.
+All they could make of it is an error.
 """
 
 import base64
-import pickle
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.errors import PySparkException
 
-from frazil.errors import IcechunkError
+from frazil import errors
+from frazil.errors import Conflict, ConflictType, IcechunkError
 
 _CARRIED = re.compile(r"<frazil-error ([A-Za-z0-9+/=]+)>")
+_CONFLICTS = "conflicts"  # the one attribute of errors that is more than JSON
 
 
 class TaskFailedError(RuntimeError):
     """What Spark sees: the message for its log, the error for the driver."""
 
     def __init__(self, error: IcechunkError) -> None:
-        packed = base64.b64encode(pickle.dumps(error)).decode()
-        super().__init__(f"{error} <frazil-error {packed}>")
+        super().__init__(f"{error} <frazil-error {pack_error(error)}>")
+
+
+def pack_error(error: IcechunkError) -> str:
+    state = {name: value for name, value in vars(error).items() if not name.startswith("_")}
+    if _CONFLICTS in state:
+        state[_CONFLICTS] = [
+            [int(each.conflict_type), each.path, each.conflicted_chunks]
+            for each in state[_CONFLICTS]
+        ]
+    told = {"class": type(error).__name__, "args": error.args, "state": state}
+    return base64.b64encode(json.dumps(told, default=str).encode()).decode()
+
+
+def unpack_error(packed: str) -> IcechunkError | None:
+    """None for what is no error of our tree."""
+    try:
+        told = json.loads(base64.b64decode(packed))
+    except (ValueError, RecursionError):
+        return None
+    match told:
+        case {"class": str(name), "args": list(args), "state": dict(state)}:
+            kind = getattr(errors, name, None)
+            if isinstance(kind, type) and issubclass(kind, IcechunkError):
+                return _revived(kind, args, state)
+    return None
+
+
+def _revived(
+    kind: type[IcechunkError], args: list[Any], state: dict[str, Any]
+) -> IcechunkError | None:
+    """Without calling an `__init__` whose signature a subclass changed."""
+    try:
+        if _CONFLICTS in state:
+            state[_CONFLICTS] = [
+                Conflict(ConflictType(number), str(path), chunks)
+                for number, path, chunks in state[_CONFLICTS]
+            ]
+        error = kind.__new__(kind, *args)
+    except (TypeError, ValueError):
+        return None
+    error.args = tuple(args)
+    error.message, error.kind = str(state.get("message", "")), kind.default_kind
+    vars(error).update(state)
+    return error
 
 
 @contextmanager
@@ -40,11 +88,9 @@ def errors_carried() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        found = _CARRIED.search(str(error))
-        if found is None:
-            raise
-        # made by our own tasks, in the process that Spark started for this session
-        carried = pickle.loads(base64.b64decode(found[1]))  # noqa: S301
-        if not isinstance(carried, IcechunkError):
+        # Our own mark comes after the message, and with it after what others wrote.
+        found = _CARRIED.findall(str(error))
+        carried = unpack_error(found[-1]) if found else None
+        if carried is None:
             raise
         raise carried from error
