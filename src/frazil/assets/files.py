@@ -29,6 +29,7 @@ from frazil.format.repo_info import (
     decode_repo_info,
     encode_repo_info,
 )
+from frazil.format.repo_info_growth import encode_grown
 from frazil.format.snapshot import (
     ManifestFile,
     NodeNames,
@@ -102,7 +103,7 @@ class Files:
 
     def replace_repo_info(self, old: StoredRepoInfo, new: RepoInfo) -> None:
         """Raises PreconditionFailedError if the stored one is no longer `old`."""
-        data = self._encode_repo_info(new)
+        data, new = encode_grown(new, level=self.settings.bulk_level)
         version = self.store.put(REPO_INFO, data, when=Matches(old.blob.version))
         # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
@@ -183,7 +184,7 @@ class Files:
     def put_manifest(self, manifest: Manifest) -> ManifestFile:
         data = encode_manifest(
             manifest,
-            level=self.settings.manifest_level,
+            level=self.settings.bulk_level,
             location_compression=self.settings.location_compression,
             spec_version=self.settings.spec_version,
         )

@@ -22,7 +22,7 @@ from frazil.format.records import given
 # Of zstd. Configurations may ask for more, which then means as much as there is.
 _MIN_LEVEL, _MAX_LEVEL = -131_072, 22
 # Where nobody asks for a level: twice as fast as level 3, for files a twelfth larger.
-_MANIFEST_LEVEL = 1
+_BULK_LEVEL = 1
 _MAX_THREADS = 16  # a thread per request: more of them cost more than they hide
 
 
@@ -31,7 +31,7 @@ class Settings:
     inline_threshold_bytes: int
     io_threads: int
     compression_level: int
-    manifest_level: int  # of zstd too
+    bulk_level: int  # the same, of manifests and of what every commit writes anew
     cached_nodes: int
     cached_refs: int
     cached_changes: int
@@ -74,7 +74,7 @@ class Settings:
             inline_threshold_bytes=given(config, "inline_chunk_threshold_bytes"),
             io_threads=min(requests, _MAX_THREADS),
             compression_level=min(given(compression, "level"), _MAX_LEVEL),
-            manifest_level=_MANIFEST_LEVEL
+            bulk_level=_BULK_LEVEL
             if compression.level is None
             else min(compression.level, _MAX_LEVEL),
             cached_nodes=given(caching, "num_snapshot_nodes"),

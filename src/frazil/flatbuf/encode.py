@@ -13,7 +13,7 @@ equal content once in the buffer; sub-tables once for each row of their column.
 A single row is put together number by number (encode_row.py), to the bytes described here.
 """
 
-from collections.abc import Buffer
+from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -73,6 +73,23 @@ def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffe
     base, _ = _encode_rows(target, table)
     root.view("<u4")[0] = base
     return target.parts
+
+
+def encode_tables(tables: Sequence[Table]) -> tuple[bytes, list[Ints]]:
+    """Rows of several tables in a buffer without a root, and where each row is.
+
+    As long as a multiple of eight, and to be placed at one.
+    """
+    target = Target()
+    places: list[Ints] = []
+    for table in tables:
+        if len(table):
+            base, stride = _encode_rows(target, table)
+            places.append(base + stride * np.arange(len(table), dtype=np.int64))
+        else:
+            places.append(np.zeros(0, np.int64))
+    target.reserve(-target.size % 8, 1)
+    return b"".join(target.parts), places
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,8 @@ class Nodes:
         return bisect_left(range(len(self)), raw, key=self._raw)  # sooner than to list them all
 
     def _raw(self, row: int) -> bytes:
+        if self._paths is not None:
+            return self._paths[row]
         return self.table.string("path").item(row) or b""
 
     def manifest_ids(self) -> npt.NDArray[np.uint8]:

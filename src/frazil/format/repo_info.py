@@ -116,6 +116,15 @@ class SnapshotInfos:
     def _place(self, wanted: SnapshotId) -> int:
         return bisect_left(range(len(self)), wanted.raw, key=lambda row: self.ids[row].tobytes())
 
+    def place_for(self, new: SnapshotId, parent: SnapshotId | None) -> tuple[int, int]:
+        """The row that it would get, and that of its parent, -1 for none."""
+        above = -1 if parent is None else self.find(parent)
+        if parent is not None and above < 0:
+            raise FormatError(f"parent {parent} of snapshot {new} is not listed")
+        if self.find(new) >= 0:
+            raise FormatError(f"snapshot {new} is listed already", kind="duplicate-snapshot-id")
+        return self._place(new), above
+
     def inserted(
         self,
         new: SnapshotId,
@@ -127,12 +136,7 @@ class SnapshotInfos:
         pruned_logs: Sequence[bytes] = (),
     ) -> tuple["SnapshotInfos", int]:
         """These and one more, and its row: rows from there on have moved by one."""
-        parent_row = -1 if parent is None else self.find(parent)
-        if parent is not None and parent_row < 0:
-            raise FormatError(f"parent {parent} of snapshot {new} is not listed")
-        row = self._place(new)
-        if self.find(new) >= 0:
-            raise FormatError(f"snapshot {new} is listed already", kind="duplicate-snapshot-id")
+        row, parent_row = self.place_for(new, parent)
         added = Table.build(
             SNAPSHOT_INFO,
             1,
@@ -267,26 +271,31 @@ def decode_log_page(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> LogPa
 
 
 def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
+    root = repo_table(info, info.snapshots.table, UpdateLog.of(info.updates).table)
+    return encode_envelope(
+        encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level
+    )
+
+
+def repo_table(info: RepoInfo, snapshots: Table, updates: Table) -> Table:
+    """The root, with these rows instead of its own."""
     config = None if info.config is None else encode_flexbuffer(info.config)
     deleted = sorted(name.encode() for name in info.deleted_tags)
-    root = Table.build(
+    return Table.build(
         REPO,
         1,
         spec_version=ScalarColumn.of([info.spec_version], "u1"),
         tags=_encode_refs(info.tags),
         branches=_encode_refs(info.branches),
         deleted_tags=StringVectorColumn.from_lists([deleted]),
-        snapshots=TableVectorColumn.of(info.snapshots.table),
+        snapshots=TableVectorColumn.of(snapshots),
         status=SubTableColumn.of(encode_status([info.status])),
         metadata=TableVectorColumn.of(encode_metadata(info.metadata)),
-        latest_updates=TableVectorColumn.of(UpdateLog.of(info.updates).table),
+        latest_updates=TableVectorColumn.of(updates),
         repo_before_updates=StringColumn.from_list([info.before_updates]),
         config=StringColumn.from_list([config]),
         enabled_feature_flags=_encode_flags(info.enabled_flags),
         disabled_feature_flags=_encode_flags(info.disabled_flags),
-    )
-    return encode_envelope(
-        encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level
     )
 
 

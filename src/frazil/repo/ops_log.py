@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from frazil.errors import ObjectNotFoundError
+from frazil.format.growing_log import GrowingLog
 from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.update_log import UpdateLog
 from frazil.format.updates import Update, UpdateKind
@@ -21,6 +22,13 @@ def record(
 
     Times strictly increase, as other clients require, even where the clock does not.
     """
+    if isinstance(info.updates, GrowingLog):
+        newest_us = info.updates.recent[0].updated_at_us
+        update = Update(kind=kind, updated_at_us=max(now_us, newest_us + 1), backup_path=None)
+        grown = info.updates.grown(update, backup=backup, size=page_size)
+        if grown is not None:
+            before = grown.dropped or info.before_updates
+            return replace(info, updates=grown.log, before_updates=before)
     log = UpdateLog.of(info.updates)
     update = Update(kind=kind, updated_at_us=max(now_us, log.newest_us + 1), backup_path=None)
     page, dropped = log.recorded(update, backup=backup).first_page(page_size)
