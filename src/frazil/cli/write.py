@@ -46,16 +46,18 @@ def write(
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.files import read_file
+    from frazil.cli.views.selected import describe
     from frazil.cli.views.writing import append_to, create
     from frazil.paths import NodePath
 
     where = NodePath.from_key_prefix(path)
     session = open_repository(repo).writable_session(branch)
-    values = read_file(file)
+    names = tuple(each.strip() for each in dims.split(",")) if dims else None
     if append:
+        values = read_file(file, len(describe(session, where).shape))
         shape = append_to(session, where, values, append)
     else:
-        names = tuple(each.strip() for each in dims.split(",")) if dims else None
+        values = read_file(file, None if names is None else len(names))
         shape = create(session, where, values, names, lengths, overwrite=overwrite)
     snapshot = session.commit(message or f"Write {file.name} to {where}")
     if as_json:

@@ -34,14 +34,15 @@ def _write_csv(table: dict[str, npt.NDArray[Any]], file: Path) -> None:
         writer.writerows(zip(*map(texts_of, table.values()), strict=True))
 
 
-def read_file(file: Path) -> npt.NDArray[Any]:
-    """A numpy file, or numbers in lines (.csv, .txt)."""
+def read_file(file: Path, ndim: int | None) -> npt.NDArray[Any]:
+    """A numpy file, or numbers in lines (.csv, .txt), which have at least `ndim` dimensions."""
     try:
         if file.suffix == ".npy":
             found: npt.NDArray[Any] = np.load(file, allow_pickle=False)
             return found
         with file.open() as opened:
-            return np.loadtxt(opened, delimiter="," if file.suffix == ".csv" else None)
+            least: Any = min(ndim or 0, 2)  # all that lines can have
+            return np.loadtxt(opened, delimiter="," if file.suffix == ".csv" else None, ndmin=least)
     except (ValueError, EOFError) as error:
         first = str(error).partition("\n")[0]
         raise InvalidInputError(f"cannot read {file}: {first}") from error

@@ -3,7 +3,7 @@
 import re
 
 from frazil.clock import to_datetime
-from frazil.format.updates import Update
+from frazil.format.updates import RepoStatus, Update
 
 
 def operation_name(update: Update) -> str:
@@ -13,8 +13,12 @@ def operation_name(update: Update) -> str:
 
 
 def operation_details(update: Update) -> str:
-    facts = {name: str(value) for name, value in _facts(update).items()}
-    return " ".join(f"{name}={value}" for name, value in facts.items())
+    facts = _facts(update)
+    match facts:
+        case {"status": RepoStatus(availability=availability, reason=reason)}:
+            return f"{availability.label}{f': {reason}' if reason else ''}"
+        case _:
+            return " ".join(f"{name}={value}" for name, value in facts.items())
 
 
 def _facts(update: Update) -> dict[str, object]:

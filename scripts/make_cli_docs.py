@@ -1,0 +1,131 @@
+"""Writes docs/cli.md: runs the commands of cli_story.py and puts down what they print.
+
+python -m scripts.make_cli_docs
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from frazil.cli.commands import COMMANDS
+from frazil.cli.failure import EXIT_CODES
+from scripts.cli_story import FILES, STORY, Part
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+HEAD = """\
+# The command line
+
+`frazil` is installed with the package. This page is a transcript: `make cli-docs` runs the commands in an empty folder and writes down what they print, and a test runs them again.
+
+REPO is a folder or a URL everywhere: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `https://host/path`. COMMIT is a branch, a tag, the id of a snapshot, or any of these with
+`~1`. `frazil COMMAND --help` has the options and examples; `eval "$(frazil completion bash)"` makes the shell complete them (zsh and fish likewise).
+
+## Commands
+| command | |
+|---|---|
+{commands}
+
+## Buckets
+Credentials come from the environment, as with the tools of the stores themselves ([object-stores.md](object-stores.md)), or from a file; on the command line they are refused, since other users can see it.
+
+| option | |
+|---|---|
+| `--region`, `--endpoint-url`, `--anonymous` | what is said most often |
+| `--storage-option NAME=VALUE` | any parameter of `frazil.s3_storage`, `gcs_storage`, `azure_storage` that is no secret; may be repeated |
+| `--storage-file FILE` | the same as a JSON object, secrets included: `{{"access_key_id": "...", "secret_access_key": "..."}}` |
+| `--target-option NAME=VALUE` | of `clone` and `migrate`: how TARGET is reached, if not in the same way |
+
+`frazil doctor REPO` tells whether a place can be reached, and what is missing on this machine: Java, Spark, packages.
+
+## Exit codes
+| code | |
+|---|---|
+{codes}
+"""  # noqa: E501 -- lines of a page
+
+type Run = Callable[[str], str]
+
+
+def installed(folder: Path) -> Run:
+    """Runs a line in a shell of its own; what it prints, errors included."""
+
+    def run(line: str) -> str:
+        search = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["sh", "-c", line],  # noqa: S607 -- any shell
+            cwd=folder,
+            env=os.environ | {"PATH": search},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    return run
+
+
+def prepare(folder: Path) -> None:
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
+def render(run: Run, parts: Iterable[Part] = STORY) -> str:
+    """The transcript: headings, words, and blocks of what was typed and printed."""
+    made = list[str]()
+    for part in parts:
+        if part.title:
+            made += [f"## {part.title}"]
+        made += [part.text, "", "```console"]
+        for line in part.lines:
+            made += [f"$ {line}", *run(line).rstrip().splitlines()]
+        made += ["```", ""]
+    return "\n".join(made)
+
+
+_CHANGING = (
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b"), "ID"),
+    (re.compile(r"(?<=[●│┼] )[0-9A-HJKMNP-TV-Z]{8}\b"), "ID8"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?"), "TIME"),
+    (re.compile(r"\b\d+(\.\d+)? (B|KiB|MiB|MB|s|ms)\b"), "SIZE"),
+    (re.compile(r"repo\.\d+\.\w+"), "BACKUP"),
+    (re.compile(r"[ \t]+"), " "),  # columns are as wide as what is in them
+)
+
+
+def normalised(page: str) -> str:
+    """Without what differs from run to run: ids, times, sizes."""
+    for pattern, word in _CHANGING:
+        page = pattern.sub(word, page)
+    return page
+
+
+def head() -> str:
+    return HEAD.format(
+        commands="\n".join(f"| `{name}` | {each.summary} |" for name, each in COMMANDS.items()),
+        codes="\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
+    )
+
+
+def commands_in(page: str) -> list[list[str]]:
+    """The words of every line that is typed in the page."""
+    typed = re.findall(r"^\$ (frazil .*)$", page, re.MULTILINE)
+    return [shlex.split(line)[1:] for line in typed]
+
+
+def main() -> None:
+    with TemporaryDirectory() as made:
+        folder = Path(made)
+        prepare(folder)
+        page = f"{head()}\n{render(installed(folder))}".rstrip() + "\n"
+    PAGE.write_text(page.replace(made, ""))
+
+
+if __name__ == "__main__":
+    main()
