@@ -12,7 +12,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
-from frazil.ranges import ByteRange, Range, resolve
+from frazil.ranges import ByteRange, Last, Range, resolve
 from frazil.repo.lookup import Found
 
 
@@ -39,6 +39,7 @@ def fetch_found(
 ) -> list[Data | None]:
     """Chunks in bulk, each at its place in a list of `count`; whole, or these (count, 2) bytes.
 
+    A negative start counts from the end, up to which is read then.
     Native ones may have been put into their targets, if these have their lengths; then the target
     is what is given back.
     """
@@ -48,7 +49,7 @@ def fetch_found(
     for part in found:
         kind = part.refs.kind[part.rows]
         for row, place in _pairs(part, kind == RefKind.INLINE):
-            wanted = None if parts is None else Range(*parts[place].tolist())
+            wanted = None if parts is None else _wanted(parts, place)
             data[place] = fetch_payload(files, part.refs.payload(row), wanted)
         native, is_virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
         stored = Found(part.refs, part.rows[native], part.at[native])
@@ -71,7 +72,9 @@ def _fetch_native(
     refs, rows, places = found.refs, found.rows, found.at
     offset, length = refs.offset[rows], refs.length[rows]
     if parts is not None:
-        start = np.minimum(parts[places, 0].astype(np.uint64), length)
+        begin = parts[places, 0]
+        start = np.minimum(np.abs(begin).astype(np.uint64), length)
+        start = np.where(begin < 0, length - start, start)
         stop = np.minimum(parts[places, 1].astype(np.uint64), length)
         length = stop - start
     if len(length):
@@ -104,7 +107,7 @@ def _fetch_virtual(
         return files.virtual.fetch_many(found)
     chunks = [refs.payload(row) for refs, rows in found for row in rows.tolist()]
     wanted = [
-        (chunk, resolve(Range(*parts[place].tolist()), chunk.length))
+        (chunk, resolve(_wanted(parts, place), chunk.length))
         for chunk, place in zip(chunks, places, strict=True)
         if isinstance(chunk, Virtual)
     ]
@@ -113,6 +116,11 @@ def _fetch_virtual(
         if isinstance(each, IcechunkError):
             raise each
     return [each for each in fetched if not isinstance(each, IcechunkError)]
+
+
+def _wanted(parts: npt.NDArray[np.int64], place: int) -> ByteRange:
+    start, stop = parts[place].tolist()
+    return Last(-start) if start < 0 else Range(start, stop)
 
 
 def _pairs(part: Found, chosen: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:

@@ -62,8 +62,9 @@ class SessionChunks(SessionState):
     ) -> list[Data | None]:
         """Bytes of each wanted chunk, (m, ndim), None where there is none.
 
-        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk. With `into`,
-        (m,), bytes may have been put there already: then the target itself is given back.
+        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk; a negative
+        start counts from there, and the rest is given. With `into`, (m,), bytes may have been put
+        there already: then the target itself is given back.
         """
         node, array, changes = self._array_with_changes(path)
         if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):

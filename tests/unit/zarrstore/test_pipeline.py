@@ -16,6 +16,7 @@ from zarr.codecs import (
     BytesCodec,
     Crc32cCodec,
     GzipCodec,
+    ShardingCodec,
     TransposeCodec,
     ZstdCodec,
 )
@@ -74,7 +75,7 @@ def places(length: int) -> st.SearchStrategy[Any]:
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("codecs", CODECS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)  # many more in tests/properties/test_pipeline_codecs.py
 @given(data=st.data())
 def test_selections_are_read_and_written_as_by_zarr(codecs: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES if codecs != "transposed" else DTYPES[:6]))
@@ -173,6 +174,57 @@ def test_only_the_bytes_that_are_needed_of_a_plain_chunk_are_fetched() -> None:
     assert np.array_equal(opened[995:1005, 3], values[995:1005, 3])
     fetched = sum(each.size_bytes for each in counting.requests if each.key.startswith("chunks/"))
     assert fetched == 10 * 100 * 8
+
+
+@pytest.mark.parametrize("index_location", ["start", "end"])
+def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
+    index_location: Any,
+) -> None:
+    counting = Counting(MemoryStore())
+    repository = Repository.create(counting)
+    session = repository.writable_session("main")
+    sharding = ShardingCodec(
+        chunk_shape=(10, 100), codecs=[BytesCodec()], index_location=index_location
+    )
+    array = zarr.create_array(
+        SessionStore(session),
+        name="x",
+        shape=(3000, 100),
+        chunks=(1000, 100),
+        dtype="f8",
+        serializer=sharding,
+        compressors=None,
+    )
+    values = np.arange(300_000, dtype=np.float64).reshape(3000, 100)
+    array[:] = values
+    session.commit("shards")
+    opened = _opened(repository)
+    assert np.array_equal(opened[0:1], values[0:1])  # finds the manifest
+    counting.clear()
+    assert np.array_equal(opened[995:1005, 3], values[995:1005, 3])
+    requests = [each for each in counting.requests if each.key.startswith("chunks/")]
+    index_bytes, chunk_bytes = 100 * 16 + 4, 10 * 100 * 8
+    # Two rounds for any number of shards: the two indices, then a chunk of each; they share a pack.
+    assert [each.size_bytes for each in requests] == [2 * index_bytes, 2 * chunk_bytes]
+    counting.clear()
+    assert np.array_equal(opened[40:80], values[40:80])
+    requests = [each for each in counting.requests if each.key.startswith("chunks/")]
+    assert [each.size_bytes for each in requests] == [index_bytes, 4 * chunk_bytes]
+    counting.clear()
+    assert np.array_equal(opened[:], values)
+    assert sum(each.key.startswith("chunks/") for each in counting.requests) == 1
+
+
+def test_whole_shards_of_one_selection_share_an_object() -> None:
+    counting = Counting(MemoryStore())
+    session = Repository.create(counting).writable_session("main")
+    array = zarr.create_array(
+        SessionStore(session), name="x", shape=(4000,), chunks=(100,), shards=(500,), dtype="f8"
+    )
+    array[:] = np.arange(4000)
+    assert counting.count("put", "chunks/") == 1
+    array[100:700] = -1  # one whole shard would be, but these are two in part
+    assert np.array_equal(array[98:702], [98, 99, *[-1] * 600, 700, 701])
 
 
 def _opened(repository: Repository) -> "zarr.Array[Any]":

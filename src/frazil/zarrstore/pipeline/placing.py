@@ -26,10 +26,8 @@ def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> memoryview |
     the part of it that they are in. It is the caller who knows that they are stored just so.
     """
     selection, target = item[2], item[3]
-    if not (type(target) is tuple and _BASIC.issuperset(map(type, target))):
-        return None  # values would be copied
-    if not (type(selection) is tuple and _BASIC.issuperset(map(type, selection))):
-        return None  # values may be in another order
+    if not (is_basic(target) and is_basic(selection)):
+        return None  # values would be copied, or may be in another order
     place = memoryview(values[(*target, ...)])  # an array even if it is a single value
     return place if place.nbytes == layout.size_bytes and place.c_contiguous else None
 
@@ -62,3 +60,8 @@ class _Scratch(threading.local):
 
 
 scratch = _Scratch()
+
+
+def is_basic(selection: Any) -> bool:
+    """Whether it is made of slices and integers only: then numpy gives views."""
+    return type(selection) is tuple and _BASIC.issuperset(map(type, selection))

@@ -23,8 +23,8 @@ from frazil.zarrstore.pipeline.zarr_parts import (
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
-_PRESENT = GetResult(status="present")
-_MISSING = GetResult(status="missing")
+PRESENT = GetResult(status="present")
+MISSING = GetResult(status="missing")
 
 coders = Pool(os.cpu_count() or 1)
 
@@ -32,15 +32,14 @@ coders = Pool(os.cpu_count() or 1)
 def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, ...]:
     """Puts the selected values into `out`; says of each chunk whether there was one."""
     results: list[GetResult] = []
-    for start, stop in waves(batch):
+    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
         results += _read_wave(batch.part(start, stop), coding, out)
     return tuple(results)
 
 
-def waves(batch: Batch) -> list[tuple[int, int]]:
-    """From, to: the chunks that are in memory together."""
-    size = max(1, WAVE_BYTES // max(1, chunk_bytes(batch)))
-    count = len(batch.items)
+def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
+    """From, to: those of `count` chunks of that size that are in memory together."""
+    size = max(1, WAVE_BYTES // max(1, size_bytes))
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
@@ -51,26 +50,27 @@ def chunk_bytes(batch: Batch) -> int:
 
 
 def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
-    values = np.asarray(out.as_ndarray_like())
     is_known = coding.knows(batch.items[0][1])
     if is_known and coding.is_plain:
-        return _read_plain(batch, coding, values)
+        return _read_plain(batch, coding, np.asarray(out.as_ndarray_like()))
     data = batch.engine.fetch_chunks(batch.path, batch.index)
     every = list(zip(batch.items, data, strict=True))
-    if is_known:
-        return coders.map(partial(_unpack, coding, batch.drop_axes, out, values), every)
-    return coders.map(partial(_decode, coding, batch.drop_axes, out), every)
+    decode = _unpack if is_known else _decode
+    return coders.map(partial(decode, coding, batch.drop_axes, out), every)
+
+
+def put_in_place(coding: Coding, out: NDBuffer, item: Item, data: Data | None) -> GetResult:
+    """One chunk, whose values have as many axes as it has itself."""
+    decode = _unpack if coding.knows(item[1]) else _decode
+    return decode(coding, (), out, (item, data))
 
 
 def _unpack(
-    coding: Coding,
-    drop_axes: tuple[int, ...],
-    out: NDBuffer,
-    values: npt.NDArray[Any],  # of `out`
-    pair: tuple[Item, Data | None],
+    coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
 ) -> GetResult:
     """Straight to its place, or by way of this thread's scratch memory."""
     item, data = pair
+    values = np.asarray(out.as_ndarray_like())
     layout = coding.layout(item[1])
     if data is None or coding.unpack is None:
         return _decode(coding, drop_axes, out, pair)
@@ -80,7 +80,7 @@ def _unpack(
         return _decode(coding, drop_axes, out, pair)
     if place is None:
         put(item[3], values, arranged(flat, layout)[item[2]], drop_axes)
-    return _PRESENT
+    return PRESENT
 
 
 def _decode(
@@ -122,4 +122,4 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
             place(row)
     else:
         coders.map(place, todo)
-    return [_MISSING if found is None else _PRESENT for found in data]
+    return [MISSING if found is None else PRESENT for found in data]

@@ -8,6 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from zarr.abc.codec import Codec, CodecPipeline
 from zarr.abc.store import Store
+from zarr.codecs import ShardingCodec
 from zarr.core.array import create_codec_pipeline
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
@@ -19,6 +20,7 @@ from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.fused import fused_pipeline
 from frazil.zarrstore.pipeline.reading import read_batch
 from frazil.zarrstore.pipeline.replaced import replaced
+from frazil.zarrstore.pipeline.shards import read_shards
 from frazil.zarrstore.pipeline.writing import write_batch
 from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
 
@@ -28,8 +30,8 @@ class SessionPipeline(CodecPipeline):
     """The codecs of one array in a session.
 
     A selection is planned as a whole: its chunks are found by one lookup, fetched together and
-    decoded on threads. Whatever is unusual is left to zarr's own pipeline: parts of shards, codecs
-    that only work asynchronously, memory that is not the host's.
+    decoded on threads. Whatever is unusual is left to zarr's own pipeline: shards that are written
+    in part, codecs that only work asynchronously, memory that is not the host's.
     """
 
     usual: FusedCodecPipeline
@@ -94,20 +96,31 @@ class SessionPipeline(CodecPipeline):
         self, batch_info: Iterable[Item], out: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> tuple[Any, ...]:
         items = list(batch_info)
-        if self.supports_partial_decode or not _is_usual(items, out):
+        if not _is_usual(items, out):
             return await self.usual.read(items, out, drop_axes)
         batch = Batch.of(items, drop_axes)
-        return await asyncio.to_thread(read_batch, batch, self.coding, out)
+        if not self.supports_partial_decode:
+            return await asyncio.to_thread(read_batch, batch, self.coding, out)
+        found = None
+        if type(self.usual.array_bytes_codec) is ShardingCodec:
+            found = await asyncio.to_thread(read_shards, batch, self.usual.array_bytes_codec, out)
+        return await self.usual.read(items, out, drop_axes) if found is None else found
 
     async def write(
         self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> None:
         items = list(batch_info)
-        if self.supports_partial_encode or not _is_usual(items, value):
+        if not _is_usual(items, value):
             await self.usual.write(items, value, drop_axes)
             return
-        batch = Batch.of(items, drop_axes)
-        await asyncio.to_thread(write_batch, batch, self.coding, value)
+        if (
+            self.supports_partial_encode
+        ):  # of a shard that is written in part, parts stay as they are
+            await self.usual.write([item for item in items if not item[4]], value, drop_axes)
+            items = [item for item in items if item[4]]
+        if items:
+            batch = Batch.of(items, drop_axes)
+            await asyncio.to_thread(write_batch, batch, self.coding, value)
 
 
 def is_of_session(store: Store) -> bool:
@@ -122,4 +135,13 @@ def _is_usual(items: list[Item], values: NDBuffer) -> bool:
         and isinstance(items[0][0], StorePath)
         and is_of_session(items[0][0].store)
         and isinstance(values.as_ndarray_like(), np.ndarray)
+    )
+
+
+def _is_total(item: Item) -> bool:
+    """Whether every value of the chunk is selected, those outside of the array included."""
+    _, spec, selection, _, is_whole = item
+    return is_whole and all(
+        isinstance(part, slice) and len(range(length)[part]) == length
+        for part, length in zip(selection, spec.shape, strict=True)
     )

@@ -14,7 +14,7 @@ from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.placing import run_of, writable
-from frazil.zarrstore.pipeline.reading import coders, waves
+from frazil.zarrstore.pipeline.reading import chunk_bytes, coders, waves
 from frazil.zarrstore.pipeline.zarr_parts import fill_value_or_default, merge_and_encode_chunk
 
 _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing else
@@ -24,7 +24,7 @@ def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     """Stores the chunks with these values in them; chunks that are only fill value are deleted."""
     if batch.is_read_only:
         raise ReadOnlyStoreError("store was opened in read-only mode and does not support writing")
-    for start, stop in waves(batch):
+    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
         _write_wave(batch.part(start, stop), coding, value)
 
 

@@ -1,0 +1,161 @@
+"""Chunks inside of chunks: of a shard only the index and what is selected is read.
+
+All shards of a selection are read in two rounds, however many there are: first the indices, and
+shards of which everything is wanted; then the chunks that the indices tell of.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from zarr.core.buffer import NDBuffer, default_buffer_prototype
+from zarr.core.chunk_grids import ChunkGrid
+from zarr.core.indexing import get_indexer
+
+from frazil.objectstore.protocol import Data
+from frazil.zarrstore.pipeline.batch import Batch, Item
+from frazil.zarrstore.pipeline.coding import Coding
+from frazil.zarrstore.pipeline.placing import is_basic
+from frazil.zarrstore.pipeline.reading import MISSING, PRESENT, coders, put_in_place, waves
+from frazil.zarrstore.pipeline.zarr_parts import GetResult, fill_value_or_default
+
+_ABSENT = np.iinfo(np.uint64).max  # the offset of a chunk that a shard does not have
+_WHOLE = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shard:
+    """What is wanted of a shard: chunks of it, and where their values belong."""
+
+    item: Item
+    out: NDBuffer  # of what is selected of the shard
+    chunks: list[Any]  # index in the shard, selection, target, whether it is whole
+    is_total: bool  # whether every chunk of it is wanted
+
+    @property
+    def index(self) -> npt.NDArray[np.int64]:
+        """(m, ndim)"""
+        ndim = len(self.item[1].shape)
+        return np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim)
+
+
+def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
+    """Puts what is selected into `out`; None if that is not as simple as we know it."""
+    spec = batch.items[0][1]
+    coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
+    if coding is None:
+        return None
+    values = np.asarray(out.as_ndarray_like())
+    itemsize = spec.dtype.to_native_dtype().itemsize
+    size = max(values.size // len(batch.items), prod(codec.chunk_shape)) * itemsize
+    results: list[GetResult] = []
+    for start, stop in waves(len(batch.items), size):
+        part = batch.part(start, stop)
+        shards = _plan(part, codec, values)
+        if shards is None:
+            return None
+        results += _read_wave(part, codec, coding, shards)
+    return tuple(results)
+
+
+def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[GetResult]:
+    spec = batch.items[0][1]
+    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+    size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
+    heads = _fetch_heads(batch, shards, size, is_first=codec.index_location == "start")
+    places = [_places(codec, shard, head, size) for shard, head in zip(shards, heads, strict=True)]
+    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- same
+    tasks = [
+        (shard.out, (None, inner, *chunk[1:]), found)
+        for shard, data in zip(shards, _fetch_chunks(batch, shards, heads, places), strict=True)
+        for chunk, found in zip(shard.chunks, data, strict=False)  # none of a missing shard
+    ]
+    coders.map(partial(_decode, coding), tasks)
+    return list(map(_result, shards, heads))
+
+
+def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | None:
+    spec = batch.items[0][1]
+    grid = ChunkGrid.from_sizes(spec.shape, codec.chunk_shape)
+    count = prod(n // size for n, size in zip(spec.shape, codec.chunk_shape, strict=True))
+    shards = []
+    for item in batch.items:
+        if item[1] is not spec or not is_basic(item[3]):
+            return None
+        indexer = get_indexer(item[2], shape=spec.shape, chunk_grid=grid)
+        place = np.expand_dims(values[(*item[3], ...)], batch.drop_axes)
+        if hasattr(indexer, "sel_shape") or place.shape != indexer.shape:
+            return None
+        chunks = list(indexer)
+        is_total = len({tuple(chunk[0]) for chunk in chunks}) == count
+        buffer = spec.prototype.nd_buffer.from_numpy_array(place)
+        shards.append(_Shard(item, buffer, chunks, is_total))
+    return shards
+
+
+def _fetch_heads(
+    batch: Batch, shards: list[_Shard], size: int, *, is_first: bool
+) -> list[Data | None]:
+    """Whole shards, or indices of them."""
+    part = (0, size) if is_first else (-size, _WHOLE)
+    parts = np.array([(0, _WHOLE) if shard.is_total else part for shard in shards], np.int64)
+    return batch.engine.fetch_chunks(batch.path, batch.index, parts)
+
+
+def _places(codec: Any, shard: _Shard, head: Data | None, size: int) -> npt.NDArray[np.uint64]:
+    """Offset and length of each chunk, (m, 2)."""
+    if head is None:
+        return np.zeros((0, 2), np.uint64)
+    if shard.is_total:
+        head = head[:size] if codec.index_location == "start" else head[-size:]
+    grid = codec._get_chunks_per_shard(shard.item[1])  # noqa: SLF001 -- zarr 3.4's
+    stored = default_buffer_prototype().buffer.from_bytes(head)
+    index = codec._decode_shard_index_sync(stored, grid)  # noqa: SLF001 -- same
+    found: npt.NDArray[np.uint64] = index.offsets_and_lengths[tuple(shard.index.T)]
+    return found
+
+
+def _fetch_chunks(
+    batch: Batch,
+    shards: list[_Shard],
+    heads: list[Data | None],
+    places: list[npt.NDArray[np.uint64]],
+) -> Iterator[list[Data | None]]:
+    """The chunks of each shard, None for those that it does not have."""
+    rows: list[int] = []
+    parts: list[tuple[int, int]] = []
+    for row, (shard, found) in enumerate(zip(shards, places, strict=True)):
+        if not shard.is_total:
+            there = found[found[:, 0] != _ABSENT].tolist()
+            rows += [row] * len(there)
+            parts += [(min(at, _WHOLE), min(at + length, _WHOLE)) for at, length in there]
+    every = batch.engine.fetch_chunks(
+        batch.path, batch.index[rows], np.array(parts, np.int64).reshape(-1, 2)
+    )
+    fetched = iter(every)
+    for shard, head, found in zip(shards, heads, places, strict=True):
+        chunks: list[Data | None] = []
+        for start, length in found.tolist():
+            if start == _ABSENT:
+                chunks.append(None)
+            elif shard.is_total and head is not None:
+                chunks.append(memoryview(head)[start : start + length])
+            else:
+                chunks.append(next(fetched))
+        yield chunks
+
+
+def _decode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> None:
+    out, item, data = task
+    put_in_place(coding, out, item, data)
+
+
+def _result(shard: _Shard, head: Data | None) -> GetResult:
+    if head is not None:
+        return PRESENT
+    shard.out[...] = fill_value_or_default(shard.item[1])
+    return MISSING
