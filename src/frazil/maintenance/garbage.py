@@ -126,7 +126,7 @@ class _Snapshots:
     reachable: Ids
     young: Ids  # listed in the repo info, or files only
     dropped: Ids
-    logs: list[bytes] = field(default_factory=list)  # of ancestors that are gone
+    logs: Ids = field(default_factory=lambda: np.zeros((0, 12), np.uint8))  # of ancestors gone
 
     @property
     def kept(self) -> IdSet:
@@ -156,8 +156,8 @@ def plan_garbage(repository: Repository, work: GarbageWork, request: GarbageRequ
     chosen = _choose(repository, info, files, request.cutoff_us)
     manifests = united([work.manifests(chosen.reachable), _existing(work, chosen.young)])
     snapshots = chosen.kept
-    logs = np.frombuffer(b"".join(chosen.logs), np.uint8).reshape(-1, 12)
-    found = _Found(files, manifests, snapshots, IdSet.union([snapshots, IdSet.of(logs)]))
+    logs = IdSet.union([snapshots, IdSet.of(chosen.logs)])
+    found = _Found(files, manifests, snapshots, logs)
     kept, garbage = (_find_incrementally if request.incremental else _find_all)(
         work, found, request.cutoff_us
     )
@@ -185,9 +185,8 @@ def _choose(repository: Repository, info: RepoInfo, files: Listing, cutoff_us: i
     stays[rows] = True
     adopted = adoptions(info, stays, nearest_of(info, stays))
     named = info.snapshots.table.vector("pruned_ancestor_tx_logs").take(np.flatnonzero(stays))
-    logs = [raw.tobytes() for raw in named.values]
-    logs += [raw for adoption in adopted.values() for raw in adoption.logs]
-    return _Snapshots(reachable, young, ids[~stays], logs)
+    logs = [named.values, *(adoption.logs for adoption in adopted.values())]
+    return _Snapshots(reachable, young, ids[~stays], np.concatenate(logs))
 
 
 def _existing(

@@ -6,24 +6,25 @@ between are named by it from then on (spec 2.1), so that diffs and rebases still
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, VectorColumn
 from frazil.flatbuf.ragged import splits_of
-from frazil.format.nodes import id_column
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.ids import SnapshotId
 
+type Ids = npt.NDArray[np.uint8]  # (n, 12)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Adoption:
     """A snapshot that gets another parent, by rows of the old repo info."""
 
     parent: int
-    logs: tuple[bytes, ...]  # all that it names from now on, oldest first
+    logs: Ids  # all that it names from now on, oldest first
 
 
 def adoptions(
@@ -38,7 +39,7 @@ def adoptions(
     named = [row for row in np.flatnonzero(keep).tolist() if parents[row] >= 0]
     orphans = {row: parent_of(row) for row in named if not keep[parents[row]]}
     return {
-        row: Adoption(parent=parent, logs=_logs(info, row, parent))
+        row: Adoption(parent=parent, logs=_logs(info, parents, row, parent))
         for row, parent in orphans.items()
     }
 
@@ -91,11 +92,11 @@ def retained(
     moved = np.where(parents[rows] < 0, -1, place[parents[rows]])
     table = info.snapshots.table.take(rows)
     if adopted:
-        named = bool(info.snapshots.table.vector("pruned_ancestor_tx_logs").splits[-1])
+        before = info.snapshots.table.vector("pruned_ancestor_tx_logs")
+        named = bool(before.splits[-1])
+        nothing = np.zeros((0, SnapshotId.size), np.uint8)
         logs = [
-            adopted[row].logs
-            if row in adopted
-            else (info.snapshots.pruned_logs(row) if named else ())
+            adopted[row].logs if row in adopted else (before.row(row) if named else nothing)
             for row in rows.tolist()
         ]
         table = table.replace(pruned_ancestor_tx_logs=_log_column(logs))
@@ -114,26 +115,25 @@ def retained(
     return replace(kept, tags={name: int(place[row]) for name, row in kept.tags.items()})
 
 
-def _logs(info: RepoInfo, row: int, stop: int) -> tuple[bytes, ...]:
-    path = list(takewhile(lambda each: each != stop, info.snapshots.ancestors(row)))
-    ids = _texts(info.snapshots.ids[path])
-    if not info.snapshots.table.vector("pruned_ancestor_tx_logs").splits[-1]:
-        return tuple(reversed(ids[1:]))  # nothing was expired before
-    found: list[bytes] = []
-    for each, raw in zip(path, ids, strict=True):
-        if each != row:
-            found.append(raw)
-        found += reversed(info.snapshots.pruned_logs(each))
-    return tuple(reversed(found))
+def _logs(info: RepoInfo, parents: Sequence[int], row: int, stop: int) -> Ids:
+    path, each = list[int](), row
+    while each not in (stop, -1):
+        path.append(each)
+        each = parents[each]
+        if len(path) > len(parents):
+            raise FormatError("the parents of a snapshot form a cycle", where="repo")
+    ids: Ids = info.snapshots.ids[path]
+    named = info.snapshots.table.vector("pruned_ancestor_tx_logs")
+    if not named.splits[-1]:
+        return ids[:0:-1]  # nothing was expired before
+    found = list[Ids]()
+    for number in range(len(path) - 1, -1, -1):
+        found.append(named.row(path[number]))
+        if number:
+            found.append(ids[number : number + 1])
+    return np.concatenate(found)
 
 
-def _texts(ids: npt.NDArray[np.uint8]) -> list[bytes]:
-    """Each row as bytes."""
-    rows: list[bytes] = np.ascontiguousarray(ids).view(f"V{SnapshotId.size}").ravel().tolist()
-    return rows
-
-
-def _log_column(logs: Sequence[Sequence[bytes]]) -> VectorColumn:
+def _log_column(logs: Sequence[Ids]) -> VectorColumn:
     counts = np.array([len(some) for some in logs], np.int64)
-    values = id_column([raw for some in logs for raw in some], SnapshotId.size)
-    return VectorColumn(values, splits_of(counts), counts > 0)
+    return VectorColumn(np.concatenate(logs), splits_of(counts), counts > 0)
