@@ -1,5 +1,6 @@
 """One Spark session for all tests, quiet, with two cores."""
 
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,10 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(each))
 
 
+PRELOADED = Path(__file__).with_name("preloaded")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
-    started = session(app_name="tests", master="local[2]", short_lived=True, log_path=log)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", str(PRELOADED), prepend=os.pathsep)
+        started = session(app_name="tests", master="local[2]", short_lived=True, log_path=log)
     yield started
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j's sockets

@@ -1,0 +1,18 @@
+"""Python runs this when it starts, if the folder is on its path: see the session of the tests.
+
+Every query needs new Python processes of Spark, to plan it and to run it, which are forked by
+daemons. If these know the libraries already, the processes need not import them: that is half the
+time of a small query.
+"""
+
+import gc
+import importlib
+import sys
+
+LIBRARIES = ("numpy", "pandas", "pyarrow", "zarr", "pyspark.worker", "frazil.spark.source")
+
+if "pyspark.daemon" in sys.orig_argv:
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # or each process would copy all of it when it collects garbage
