@@ -15,6 +15,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly
 from frazil.web.app import PAGES
 from frazil.web.server import Server
+from tests.conformance.generations import put, repository_files
 from tests.web.made import HOSTILE, KINDS, TEMPERATURE, Client, Made, document, field
 
 
@@ -287,6 +288,21 @@ def test_scalars_texts_and_times_are_shown_as_values(tmp_path: Path) -> None:
         assert (empty["valid"], empty["missing"]) == (0, 0)
         assert client.json("chunk-map", path="/empty")["rows"] == 0
         client.png("chunk-map.png", path="/empty")
+
+
+@pytest.mark.parametrize("name", ["A2k-6d9c9dfb-20250106", "V1pre2-0458b9fe-20250219"])
+def test_older_generations_are_shown_as_well(name: str, tmp_path: Path) -> None:
+    put(repository_files(name), tmp_path)
+    with Server(Repository.open(LocalStore(tmp_path))) as running:
+        client = Client.of(running)
+        page = client.json("commits")
+        assert page["total"] == len(page["id"]) == 6
+        assert client.json("operations")["available"] is False
+        assert client.json("diff", start=page["id"][-1], to="main")["sides"]
+        path = "/group1/big_chunks"
+        counts = client.json("chunks", path=path)["counts"]
+        legend = client.json("chunk-map", path=path, by="commit")["legend"]
+        assert sum(counts.values()) - counts["missing"] == sum(each["chunks"] for each in legend)
 
 
 def test_pages_are_there(client: Client) -> None:

@@ -15,6 +15,7 @@ from playwright.sync_api import Browser
 from benchmarks.made_up_history import build_history
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.web.server import Server
@@ -94,6 +95,25 @@ def test_ten_thousand_commits_come_by_the_page(running: Server) -> None:
     last = client.json("commits", offset=total - 1)
     assert (last["parent"], last["message"]) == ([None], ["commit number 0"])
     assert cost_s(lambda: client.json("search", q="number 4321")) < 2
+
+
+@pytest.mark.long  # the commits take a minute
+def test_ten_thousand_real_commits_are_told_apart() -> None:
+    repository = Repository.create(MemoryStore())
+    session = repository.writable_session("main")
+    session.set_node(BIG, document((COMMITS,), (1,)))
+    session.commit("array")
+    for number in range(COMMITS):
+        session = repository.writable_session("main")
+        session.set_chunk(BIG, (number,), bytes(8))
+        session.commit(f"commit number {number}")
+    with Server(Repository.open(repository.store)) as server:
+        client = Client.of(server)
+        ask = partial(client.json, "chunk-map", path=BIG, by="commit")
+        assert cost_s(ask) < 10
+        assert [each["chunks"] for each in ask()["legend"]] == [1] * 12 + [COMMITS - 12]
+        found = client.json("chunk", path=BIG, index="1234")
+        assert client.json("commit", at=found["commit"])["message"] == "commit number 1234"
 
 
 def test_the_list_of_commits_has_few_rows_at_a_time(browser: Browser, running: Server) -> None:

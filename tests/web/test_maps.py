@@ -6,15 +6,21 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.describe.graph import Layout, layout_of_all
+from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
-from frazil.paths import NodePath
+from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.web import map_view
 from frazil.web.asking import Asked
+from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunk_writers import MAX_COMMITS, UNKNOWN, chunk_writers
 from frazil.web.explored import Explored
+from frazil.web.line_segments import segments_at
+from tests.unit.describe.test_graph import histories
+from tests.unit.spec.written import GROUP
 from tests.web.made import document
 
 PATH = NodePath("/a")
@@ -71,10 +77,71 @@ def test_a_position_in_the_other_dimensions_picks_a_layer() -> None:
     assert len(chosen) == view.slots().sum() == 20
 
 
+def naive_segments(layout: Layout, owner: list[int]) -> list[set[tuple[int, ...]]]:
+    """Lane, from above, to below, joined lane; of lines in one lane at one place all together."""
+    found = []
+    for place, own in enumerate(owner):
+        passing, joining = dict[int, list[int]](), set[tuple[int, ...]]()
+        for line in layout.lines:
+            if not line.first <= place <= line.last:
+                continue
+            if line.joins == place:
+                joining.add((line.lane, 1, 0, layout.lines[own].lane))
+            else:
+                part = passing.setdefault(line.lane, [0, 0])
+                part[0] |= line.first < place
+                part[1] |= line.last > place
+        found.append(joining | {(lane, *part, -1) for lane, part in passing.items()})
+    return found
+
+
+@settings(max_examples=40)
+@given(info=histories(), shared=st.integers(0, 3))
+def test_lines_that_share_a_lane_are_drawn_as_one(info: RepoInfo, shared: int) -> None:
+    layout = layout_of_all(info, max_lanes=shared + 1)
+    owners = {at: number for number, line in enumerate(layout.lines) for at in line.places}
+    owner = [owners[at] for at in range(len(layout.rows))]
+    found = segments_at(layout, owner, range(len(owner)), shared)
+    shown = [{(part[0], *part[2:]) for part in parts} for parts in found]
+    wanted = naive_segments(layout, owner)
+    for one, other in zip(shown, wanted, strict=True):
+        assert {part for part in one if part[0] != shared} == {
+            part for part in other if part[0] != shared
+        }
+        for place in (1, 2):  # from above, to below
+            assert any(part[place] for part in one) == any(part[place] for part in other)
+        assert {part for part in one if part[3] >= 0} == {part for part in other if part[3] >= 0}
+    for size in (1, 3):
+        parts = [
+            segments_at(
+                layout, owner[at : at + size], range(at, min(at + size, len(owner))), shared
+            )
+            for at in range(0, len(owner), size)
+        ]
+        again = [{(part[0], *part[2:]) for part in each} for page in parts for each in page]
+        assert again == shown
+
+
+def test_chunks_of_an_array_that_was_moved_are_compared_with_what_it_was() -> None:
+    explored, commits = explored_with([[0, 1]])
+    session = explored.repository.rearrange_session("main")
+    session.move(PATH, NodePath("/b"))
+    session.commit("moved")
+    session = explored.repository.writable_session("main")
+    session.set_chunk(NodePath("/b"), (1,), bytes(8))
+    tip = session.commit("changed")
+    found = chunk_changes(explored, commits[0], tip, NodePath("/b"))
+    assert (found.index.tolist(), found.counts()) == (
+        [[1]],
+        {"added": 0, "changed": 1, "removed": 0},
+    )
+
+
 def explored_with(writes: list[list[int]]) -> tuple[Explored, list[SnapshotId]]:
     """An array of 12 chunks, and a commit for each list of chunks that are written."""
     repository = Repository.create(MemoryStore())
     session = repository.writable_session("main")
+    session.set_node(ROOT, GROUP)
     session.set_node(PATH, document((12,), (1,)))
     session.commit("array")
     commits = []

@@ -50,7 +50,8 @@ def chunk_changes(
 def _compare(
     explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
 ) -> ChunkChanges:
-    sides = [_side(explored, snapshot, path) for snapshot in (start, end)]
+    before_path = _path_before(explored, start, end, path)
+    sides = [_side(explored, start, before_path), _side(explored, end, path)]
     grids = [grid for grid, _ in sides if grid is not None]
     if not grids:
         explored.session(end).node(path)  # raises
@@ -66,6 +67,19 @@ def _compare(
     kept[equal] = False
     grid = tuple(max(sizes) for sizes in zip(*(g for g in grids if len(g) == ndim), strict=True))
     return ChunkChanges(grid=grid, index=index[kept], change=change[kept])
+
+
+def _path_before(
+    explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
+) -> NodePath:
+    """Where the array was at `start`, if it was moved since."""
+    node = explored.session(end).find_node(path)
+    if node is None:
+        return path
+    names = explored.repository.files.fetch_node_names(start)
+    rows = np.flatnonzero((names.ids == np.frombuffer(node.id.raw, np.uint8)).all(axis=1))
+    text = names.paths.text(int(rows[0])) if len(rows) else None
+    return path if text is None else NodePath(text)
 
 
 def _side(

@@ -1,6 +1,6 @@
 """The history as pages of columns, each row with what is drawn beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -13,6 +13,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.web.answers import readable
 from frazil.web.explored import MAX_LANES, Explored, row_of
+from frazil.web.line_segments import segments_at
 
 HEADLINE = 300  # letters of a message in a list
 
@@ -59,7 +60,7 @@ def commit_page(explored: Explored, offset: int, limit: int) -> dict[str, object
         "detached": [row not in reached for row in rows],
         "lane": [layout.lines[line].lane for line in owner],
         "line": owner,
-        "segments": _segments(layout, owner, range(offset, offset + len(rows))),
+        "segments": segments_at(layout, owner, range(offset, offset + len(rows)), MAX_LANES - 1),
     }
 
 
@@ -138,21 +139,3 @@ def _walk(info: RepoInfo) -> tuple[RepoInfo, set[int]]:
                 break
             reached.add(row)
     return info, reached
-
-
-def _segments(layout: Layout, owner: Sequence[int], places: range) -> list[list[list[int]]]:
-    """For each place: [lane, line, from above, to below, lane of the commit it joins here or -1].
-
-    Lines that share the last lane are drawn as one.
-    """
-    found: list[dict[tuple[int, int], list[int]]] = [{} for _ in places]
-    for number, line in enumerate(layout.lines):
-        first, last = max(line.first, places.start), min(line.last, places.stop - 1)
-        for place in range(first, last + 1):
-            here = found[place - places.start]
-            target = layout.lines[owner[place - places.start]].lane
-            joins = target if line.joins == place else -1
-            part = here.setdefault((line.lane, joins), [line.lane, number, 0, 0, joins])
-            part[2] |= int(line.first < place)
-            part[3] |= int(line.last > place)
-    return [list(here.values()) for here in found]
