@@ -100,7 +100,9 @@ def take(browser: Browser, url: str) -> None:
             seen.page.wait_for_timeout(300)
             shot = Image.open(io.BytesIO(seen.page.screenshot()))
         # 256 colours are enough for both the text and the pictures in it.
-        shot.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True)
+        shot.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
+            IMAGES / f"{name}.png", optimize=True
+        )
 
 
 def main() -> None:
