@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import count
+from itertools import count, islice
+from operator import ne
 
 import numpy as np
 
@@ -29,6 +30,8 @@ def coded(texts: Texts) -> StringColumn:
         case _:
             if _seem_distinct(texts):
                 return StringColumn.of(table(texts))
+            if _seem_to_run(texts):
+                return _coded_runs(texts)
             # A missing key numbers itself: one pass over the list, in C.
             numbers: defaultdict[str, int] = defaultdict(count().__next__)
             codes = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
@@ -49,6 +52,26 @@ def _seem_distinct(texts: Sequence[str]) -> bool:
     near = (starts[:, np.newaxis] + np.arange(_SAMPLED)).reshape(-1)
     sample = np.unique(np.concatenate([rows, near])).tolist()
     return len(set(map(texts.__getitem__, sample))) > 0.99 * len(sample)
+
+
+def _seem_to_run(texts: Sequence[str]) -> bool:
+    """Whether equal ones mostly follow each other, going by a sample: chunks file by file."""
+    if len(texts) < _MANY:
+        return False
+    random = np.random.default_rng(len(texts))
+    rows = random.integers(0, len(texts) - 1, len(texts) // (10 * _SAMPLED)).tolist()
+    return bool(sum(texts[row] == texts[row + 1] for row in rows) > 0.9 * len(rows))
+
+
+def _coded_runs(texts: Sequence[str]) -> StringColumn:
+    """To compare a text with its neighbour takes half as long as to look it up."""
+    changes = np.fromiter(map(ne, islice(texts, 1, None), texts), np.bool_, len(texts) - 1)
+    starts = np.append(0, np.flatnonzero(changes) + 1)
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    heads = [numbers[texts[row]] for row in starts.tolist()]
+    lengths = np.diff(np.append(starts, len(texts)))
+    codes = np.repeat(np.array(heads, dtype=np.int64), lengths)
+    return StringColumn(codes, table(list(numbers)))
 
 
 def table(texts: Sequence[str]) -> Strings:

@@ -135,8 +135,8 @@ def refs_of_grid(
     places, offsets, lengths = column_of(locations), numbers_of(offsets), numbers_of(lengths)
     _require_alike(grid_shape, places, offsets, lengths)
     index = _block(_start(grid_shape, first), grid_shape)
-    if not bool((given := places.lengths() > 0).all()):
-        kept = np.flatnonzero(given)
+    if not _are_all_given(places):
+        kept = np.flatnonzero(places.lengths() > 0)
         places, index = places.take(kept), index[kept]
         offsets, lengths = offsets[kept], lengths[kept]
     places = regular_column(places.pruned())
@@ -151,6 +151,13 @@ def refs_of_grid(
     if not lengths.all():
         raise _empty_chunk()
     return CheckedRefs(_refs(index, places, offsets, lengths, parse_checksum(checksum)), refused)
+
+
+def _are_all_given(places: StringColumn) -> bool:
+    """Whether every row has a location; for most columns the table of them tells."""
+    if len(places) and int(places.codes.min()) >= 0 and bool((places.strings.length > 0).all()):
+        return True
+    return bool((places.lengths() > 0).all())
 
 
 def _refs(
