@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from frazil.maintenance.scatter import Scatter
     from frazil.repo.repository import Repository
 
@@ -17,8 +15,8 @@ OnSpark = Annotated[
 ]
 
 
-def spark_session(command: str) -> "SparkSession":
-    """A quiet one of this command, or the one that is there."""
+def spark_session(command: str) -> Any:
+    """A quiet SparkSession of this command, or the one that is there."""
     from frazil.cli.output import silence_logs
     from frazil.spark.session import session
 

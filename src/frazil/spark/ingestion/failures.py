@@ -15,7 +15,6 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 
-from frazil import errors
 from frazil.errors import Conflict, ConflictType, IcechunkError
 
 _CARRIED = re.compile(r"<frazil-error ([A-Za-z0-9+/=]+)>")
@@ -48,10 +47,15 @@ def unpack_error(packed: str) -> IcechunkError | None:
         return None
     match told:
         case {"class": str(name), "args": list(args), "state": dict(state)}:
-            kind = getattr(errors, name, None)
-            if isinstance(kind, type) and issubclass(kind, IcechunkError):
-                return _revived(kind, args, state)
+            kind = next((each for each in _tree(IcechunkError) if each.__name__ == name), None)
+            return None if kind is None else _revived(kind, args, state)
     return None
+
+
+def _tree(root: type[IcechunkError]) -> Iterator[type[IcechunkError]]:
+    yield root
+    for each in root.__subclasses__():
+        yield from _tree(each)
 
 
 def _revived(
