@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-long soak test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
+.PHONY: help demo servers test test-long soak fuzz test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -35,8 +35,11 @@ test: $(READY)test servers ## every test but the long ones: unit, properties, co
 test-long: $(READY)test servers ## what takes minutes: a Spark cluster whose workers and drivers are killed
 	$(PYTEST) -m long $(ARGS)
 
-soak: $(READY)test ## minutes of writing while garbage is collected: nothing is lost
-	$(BIN)/python -m pytest tests/soak -m soak -n 0 $(ARGS)
+soak: $(READY)test ## ten minutes of 8 writers, 8 readers, garbage collection and expiry, on disk and on S3: figures, and nothing lost
+	$(BIN)/python -m tests.soak.load $(ARGS)
+
+fuzz: $(READY)test ## damaged input for every decoder, following what it reaches: ARGS='--seconds 600'
+	$(BIN)/python -m tests.fuzz.run $(ARGS)
 
 test-strict: export FRAZIL_STRICT = 1
 test-strict: test ## the same; a skipped test is a failure

@@ -43,9 +43,15 @@ def fuzz(name: str, folder: Path, flags: list[str]) -> None:
     """Runs until the flags of libFuzzer say stop, or something is found; never returns."""
     import atheris  # type: ignore[import-untyped]  # noqa: PLC0415 -- changes imports; no types
 
-    with atheris.instrument_imports(include=["frazil"]):
-        from tests.fuzz.targets import TARGETS  # noqa: PLC0415 -- see above
-    target = TARGETS[name]
+    with atheris.instrument_imports(include=["frazil", "tests.fuzz.planted"]):
+        if name == "planted":  # a bug, to see that bugs are found
+            from tests.fuzz.planted import PLANTED  # noqa: PLC0415 -- see above
+
+            target = PLANTED
+        else:
+            from tests.fuzz.targets import TARGETS  # noqa: PLC0415 -- see above
+
+            target = TARGETS[name]
     corpus = folder / name / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     for seed in target.seeds():

@@ -9,14 +9,13 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import zstandard
 
-from frazil.errors import FormatError, IcechunkError, InvalidInputError, StorageError
+from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import decode_flexbuffer
 from frazil.format.alpha.config import decode_old_config
@@ -35,7 +34,6 @@ from frazil.format.envelope import (
     FileType,
     Header,
     decode_envelope,
-    decode_header,
     encode_header,
 )
 from frazil.format.locations import EncodedLocations, decode_locations
@@ -59,20 +57,9 @@ from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import
 from frazil.repo.zarr_metadata import parse_node_metadata
 from tests.fuzz import seeds
+from tests.fuzz.target import Target
 
-type Reader = Callable[[bytes], object]
 MAX_BYTES = 1 << 24  # a payload that a fuzzed file may have
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    read: Reader
-    seeds: Callable[[], Sequence[bytes]]
-    allowed: tuple[type[IcechunkError], ...] = (FormatError,)
-
-    def attempt(self, data: bytes) -> None:
-        with suppress(*self.allowed):
-            self.read(data)
 
 
 def _wrapped(kind: FileType, content: bytes) -> bytes:
@@ -307,4 +294,3 @@ TARGETS: dict[str, Target] = {
         (InvalidInputError,),
     ),
 }
-__all__ = ["MAX_BYTES", "TARGETS", "Reader", "Target", "decode_header"]
