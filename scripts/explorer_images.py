@@ -55,7 +55,13 @@ def make(path: Path) -> None:
         "latitude", shape=(DOWN,), dtype="f8", dimension_names=["latitude"]
     )
     latitude[:] = np.linspace(90, -90, DOWN)
-    days = group.create_array("time", shape=(TIMES,), dtype="i4", dimension_names=["time"])
+    days = group.create_array(
+        "time",
+        shape=(TIMES,),
+        dtype="i4",
+        dimension_names=["time"],
+        attributes={"units": "days since 2026-01-01"},
+    )
     days[:] = np.arange(TIMES)
     made = []
     for number, message in enumerate(MESSAGES):

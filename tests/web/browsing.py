@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 ARGUMENTS = (
@@ -80,10 +80,14 @@ def window(browser: Browser, url: str, *, dark: bool = False) -> Iterator[Window
         if not each.url.startswith(url):
             found.wrong.append(f"request: {each.url}")
 
+    def dialog(each: Dialog) -> None:
+        found.wrong.append(f"dialog: {each.message}")
+        each.dismiss()  # or the page would wait for ever
+
     page.on("console", console)
     page.on("request", request)
     page.on("pageerror", lambda error: found.wrong.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: found.wrong.append(f"dialog: {dialog.message}"))
+    page.on("dialog", dialog)
     yield found
     context.close()
     assert found.wrong == []

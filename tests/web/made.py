@@ -116,6 +116,15 @@ def make_climate(session: Any) -> None:
     )
     for time in range(10):
         array[time] = field(time)
+    hours = group.create_array(
+        "time",
+        shape=(12,),
+        chunks=(12,),
+        dtype="i4",
+        dimension_names=["time"],
+        attributes={"units": "hours since 2024-01-01"},
+    )
+    hours[:] = np.arange(12) * 6
 
 
 def make(path: Path) -> Made:

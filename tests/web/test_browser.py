@@ -152,6 +152,8 @@ def test_a_slider_moves_through_the_other_dimension(seen: Window, client: Client
     seen.settle()
     assert statistics_of(seen) == before
     assert seen.page.input_value("#preview input[type=range]") == "3"
+    seen.page.wait_for_selector("#preview .coordinate")
+    assert seen.texts("#preview .coordinate") == ["18 hours since 2024-01-01"]
 
 
 def test_chunks_are_mapped_by_kind_and_by_commit(seen: Window, client: Client, made: Made) -> None:
@@ -302,7 +304,7 @@ def test_the_keyboard_reaches_everything(seen: Window) -> None:
 
 def test_back_returns_to_where_one_was(seen: Window) -> None:
     seen.visit("browse", path="/climate")
-    seen.page.click(".children a")
+    seen.page.click(".children a >> nth=0")
     seen.page.wait_for_selector("#preview[data-state=ready]")
     seen.page.go_back()
     seen.page.wait_for_selector(".children")
@@ -340,6 +342,16 @@ def test_text_cannot_become_code_even_by_mistake(browser: Browser, server: Serve
     load = "() => fetch('http://127.0.0.1:9/').then(() => 'ok', () => 'no')"
     assert page.evaluate(load) == "no"
     page.context.close()
+
+
+@pytest.mark.parametrize(
+    "deed", ["console.error('no')", "setTimeout(() => { throw Error('no') })", "alert('no')"]
+)
+def test_whoever_watches_notices(browser: Browser, server: Server, deed: str) -> None:
+    with pytest.raises(AssertionError, match="no"), window(browser, server.url) as seen:
+        seen.visit("operations")
+        seen.page.evaluate(f"setTimeout(() => {{ {deed} }})")
+        seen.page.wait_for_timeout(200)
 
 
 def test_a_repository_of_the_reference_is_shown_alike(browser: Browser, tmp_path: Path) -> None:

@@ -85,7 +85,9 @@ def diff(explored: Explored, asked: Asked) -> Response:
 def diff_chunks(explored: Explored, asked: Asked) -> Response:
     start, end = (explored.snapshot(asked.text(name)) for name in ("from", "to"))
     found = chunk_changes(explored, start, end, asked.path())
-    return json_answer(found.page(*asked.page(200)))
+    nodes = (explored.session(each).find_node(asked.path()) for each in (end, start))
+    names = next((each.array.dimension_names for each in nodes if each and each.array), None)
+    return json_answer({**found.page(*asked.page(200)), "dimension_names": names})
 
 
 def operation_list(explored: Explored, asked: Asked) -> Response:

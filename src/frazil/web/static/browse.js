@@ -49,7 +49,7 @@ async function sums(at, path, signal) {
   const found = await ask("chunks", { at, path }, signal);
   const stored = Object.values(found.bytes).reduce((one, other) => one + other, 0);
   const rows = Object.entries(found.counts).filter(([kind, number]) => number || kind === "missing");
-  return h("table", { id: "chunk-counts" }, h("thead", {}, h("tr", {}, ["Chunks", "Number", "Stored"].map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, rows.map(([kind, number]) => h("tr", { dataset: { kind } }, h("td", {}, h("span", { class: `swatch ${kind}` }), kind), h("td", { class: "number" }, count(number)), h("td", { class: "number" }, kind === "missing" ? "" : bytes(found.bytes[kind]))))), h("tfoot", {}, h("tr", {}, h("td", {}, "all"), h("td", { class: "number" }, count(found.total)), h("td", { class: "number" }, bytes(stored)))));
+  return h("table", { id: "chunk-counts" }, h("thead", {}, h("tr", {}, ["Chunks", "Number", "Stored"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))), h("tbody", {}, rows.map(([kind, number]) => h("tr", { dataset: { kind } }, h("td", {}, h("span", { class: `swatch ${kind}` }), kind), h("td", { class: "number" }, count(number)), h("td", { class: "number" }, kind === "missing" ? "" : bytes(found.bytes[kind]))))), h("tfoot", {}, h("tr", {}, h("td", {}, "all"), h("td", { class: "number" }, count(found.total)), h("td", { class: "number" }, bytes(stored)))));
 }
 
 async function drawNode(panel, at, path, signal) {

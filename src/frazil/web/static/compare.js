@@ -77,7 +77,7 @@ function chunkChanges(side, path, number, signal) {
     const rows = page.index.map((index, at) => h("li", { class: page.change[at] }, `${page.change[at]} ${index.join(", ") || "(the only one)"}`));
     const section = h("div", { class: "change-map" });
     replace(body, section, h("details", {}, h("summary", {}, page.total > rows.length ? `The first ${rows.length} of ${plural(page.total, "chunk")}` : plural(page.total, "chunk")), h("ul", { class: "chunk-list" }, rows)));
-    await drawChunks(section, { at: side.to, path, grid: page.grid, names: null, signal, from: side.from, keep: false });
+    await drawChunks(section, { at: side.to, path, grid: page.grid, names: page.dimension_names, signal, from: side.from, keep: false });
   });
 }
 

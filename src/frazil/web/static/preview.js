@@ -26,6 +26,33 @@ function axisPicker(node, found, redraw) {
   return h("label", {}, h("span", {}, "Show"), select);
 }
 
+// What the positions along a dimension mean: the array of its name beside this one, if there is one.
+async function coordinates(node, at, axis, signal) {
+  const own = node.dimension_names?.[axis];
+  const group = node.path.slice(0, node.path.lastIndexOf("/")) || "/";
+  if (!own) return null;
+  const page = await ask("children", { at, path: group, limit: 1000 }, signal);
+  const place = page.name.indexOf(own);
+  if (place < 0 || page.kind[place] !== "array" || page.shape[place].length !== 1 || page.shape[place][0] !== node.shape[axis]) return null;
+  const question = { at, path: page.child[place] };
+  const [values, about] = await Promise.all([ask("preview", question, signal), ask("node", question, signal)]);
+  if (values.problem || values.width !== node.shape[axis]) return null;
+  const units = typeof about.attributes.units === "string" ? ` ${about.attributes.units}` : "";
+  const texts = values.texts.length === values.width ? values.texts : values.line?.map(number);
+  return texts ? texts.map((each) => each + units) : null;
+}
+
+// Labels the sliders as soon as it is known what their positions mean.
+async function label(controls, node, at, signal) {
+  for (const slider of controls.querySelectorAll("input[type=range]")) {
+    const texts = await coordinates(node, at, Number(slider.dataset.axis), signal).catch(() => null);
+    if (!texts) continue;
+    const shown = h("bdi", { class: "coordinate" }, texts[slider.value]);
+    slider.addEventListener("input", () => { shown.textContent = texts[slider.value]; });
+    slider.parentElement.append(shown);
+  }
+}
+
 function sliders(node, found, redraw) {
   return node.shape.map((length, axis) => {
     if (found.axes.includes(axis) || length < 2) return null;
@@ -110,7 +137,10 @@ export async function drawPreview(section, node, at, signal) {
       }
       const visible = [found.line ? curve(found) : found.is_number && node.shape.length > 1 ? await picture(node, found, wished, question) : null, texts(found), statistics(found), shown(found)];
       if (own !== latest) return;
-      if (!keepControls) replace(controls, axisPicker(node, found, redraw), sliders(node, found, redraw), found.is_number && node.shape.length > 1 ? scalePicker(found, wished, redraw) : null);
+      if (!keepControls) {
+        replace(controls, axisPicker(node, found, redraw), sliders(node, found, redraw), found.is_number && node.shape.length > 1 ? scalePicker(found, wished, redraw) : null);
+        label(controls, node, at, signal);
+      }
       replace(body, visible);
       section.dataset.state = "ready";
     } catch (error) {

@@ -20,13 +20,13 @@ export class Tree {
     root.tabIndex = 0;
     await this.open("/");
     const parts = path.split("/").filter(Boolean);
-    for (let depth = 1; depth < parts.length; depth += 1) await this.open(`/${parts.slice(0, depth).join("/")}`);
+    for (let depth = 1; depth <= parts.length; depth += 1) await this.open(`/${parts.slice(0, depth).join("/")}`);
     this.mark(path);
   }
 
   item({ name: text, path, kind, level, sizes, type }) {
     const isGroup = kind === "group";
-    const label = h("a", { class: `node ${kind}`, href: link("/browse", { at: this.at, path }), tabindex: -1, onclick: (event) => { if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); this.choose(path); } } }, h("span", { class: "mark", "aria-hidden": "true" }, isGroup ? "▸" : "▦"), name(text), sizes ? h("span", { class: "quiet sizes" }, `${shape(sizes)} ${type ?? ""}`) : null);
+    const label = h("a", { class: `node ${kind}`, href: link("/browse", { at: this.at, path }), tabindex: -1, onclick: (event) => { if (!event.ctrlKey && !event.metaKey) { event.preventDefault(); this.open(path); this.choose(path); } } }, h("span", { class: "mark", "aria-hidden": "true" }, isGroup ? "▸" : "▦"), name(text), sizes ? h("span", { class: "quiet sizes" }, `${shape(sizes)} ${type ?? ""}`) : null);
     label.querySelector(".mark").addEventListener("click", (event) => { if (isGroup) { event.preventDefault(); event.stopPropagation(); this.toggle(path); } });
     const item = h("li", { role: "treeitem", "aria-level": level, "aria-expanded": isGroup ? "false" : null, "aria-selected": "false", tabindex: -1, dataset: { path, level } }, label);
     this.items.set(path, item);
@@ -96,7 +96,7 @@ export class Tree {
     } else if (event.key === "ArrowLeft") {
       if (item.getAttribute("aria-expanded") === "true") this.close(path);
       else this.focusOn(item.parentElement.closest("[role=treeitem]") ?? item);
-    } else if (event.key === "Enter" || event.key === " ") this.choose(path);
+    } else if (event.key === "Enter" || event.key === " ") { this.open(path); this.choose(path); }
     else return;
     event.preventDefault();
     event.stopPropagation();
