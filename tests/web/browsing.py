@@ -90,4 +90,4 @@ def window(browser: Browser, url: str, *, dark: bool = False) -> Iterator[Window
     page.on("dialog", dialog)
     yield found
     context.close()
-    assert found.wrong == []
+    assert found.wrong == [], found.wrong

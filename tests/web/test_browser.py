@@ -348,10 +348,13 @@ def test_text_cannot_become_code_even_by_mistake(browser: Browser, server: Serve
     "deed", ["console.error('no')", "setTimeout(() => { throw Error('no') })", "alert('no')"]
 )
 def test_whoever_watches_notices(browser: Browser, server: Server, deed: str) -> None:
-    with pytest.raises(AssertionError, match="no"), window(browser, server.url) as seen:
-        seen.visit("operations")
-        seen.page.evaluate(f"setTimeout(() => {{ {deed} }})")
-        seen.page.wait_for_timeout(200)
+    watched = window(browser, server.url)
+    seen = watched.__enter__()
+    seen.visit("operations")
+    seen.page.evaluate(f"setTimeout(() => {{ {deed} }})")
+    seen.page.wait_for_timeout(200)
+    with pytest.raises(AssertionError, match="no"):
+        watched.__exit__(None, None, None)
 
 
 def test_a_repository_of_the_reference_is_shown_alike(browser: Browser, tmp_path: Path) -> None:
