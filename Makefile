@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-long soak fuzz test-strict check lint types format compat spark spark-matrix bench bench-spark parity constraints clean
+.PHONY: help demo servers test test-long soak fuzz test-strict check lint types format compat spark spark-matrix bench bench-spark parity docs cli-docs constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -74,6 +74,13 @@ bench-spark: $(READY)test ## frazil on Spark against dask with the reference, an
 
 parity: $(READY)test ## write docs/parity.md: what of icechunk is there, what is not and why
 	$(BIN)/python -m scripts.make_parity
+
+docs: $(READY)test ## these pages as a site with a search and a reference, in .build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open .build/site/index.html"
+
+cli-docs: $(READY)test ## write docs/cli.md: run the commands it shows, and put down what they print
+	$(BIN)/python -m scripts.make_cli_docs
 
 constraints: $(READY)dev ## write constraints.txt from what is installed in .venv
 	{ head -n 1 constraints.txt; $(BIN)/pip freeze --exclude-editable | LC_ALL=C sort -f; } > constraints.new

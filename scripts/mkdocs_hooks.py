@@ -1,0 +1,29 @@
+"""What the pages say to who reads them in the tree, said for the site.
+
+A link to a file that is not part of the site (../README.md, ../tests/servers) becomes its path; one
+to a folder of pages becomes one to its first page.
+"""
+
+import re
+from typing import Any
+
+_OUTSIDE = re.compile(r"\[(?P<text>[^\]]+)\]\((?:\.\./)+(?P<path>[^)#\s]+)(?:#[^)]*)?\)")
+_SITE = ("docs/",)
+_FOLDERS = {"](design/)": "](design/000-design-notes.md)"}
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    for folder, first in _FOLDERS.items():
+        markdown = markdown.replace(folder, first)
+    if "/" in page.file.src_uri:  # in a folder of its own, `..` is still in the site
+        return re.sub(_OUTSIDE, _deeper, markdown)
+    return re.sub(_OUTSIDE, _as_path, markdown)
+
+
+def _as_path(link: re.Match[str]) -> str:
+    text, path = link["text"], link["path"]
+    return f"`{path}`" if text.strip("`") == path else f"{text} (`{path}`)"
+
+
+def _deeper(link: re.Match[str]) -> str:
+    return _as_path(link) if link[0].count("../") > 1 else link[0]
