@@ -4,8 +4,10 @@ The array `a` has some chunks, each a counter. A writer reads one or two of them
 commits: an increment that is lost shows.
 """
 
+import os
 import random
 import time
+import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier
@@ -166,8 +168,9 @@ TURNS: dict[str, Callable[[Actor], None]] = {
 
 def run(place: Place, role: str, number: int, seconds: float, ready: Barrier) -> None:
     """Takes turns for so long, from when all are ready."""
-    recorder = Recorder(place.folder, f"{role}{number}")
-    actor = Actor(place, recorder, seed=hash((role, number)) % 2**32)
+    os.environ["ICECHUNK_NO_LOGS"] = "1"  # the reference warns of local directories
+    recorder = Recorder(place.folder, f"{place.engine}-{role}{number}")
+    actor = Actor(place, recorder, seed=zlib.crc32(recorder.actor.encode()))
     if role not in {"collector", "expirer"}:
         actor.begin()
     ready.wait(STARTING_S)

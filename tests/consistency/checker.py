@@ -171,6 +171,8 @@ def _unjustified(event: Event, possible: list[Model]) -> Iterator[str]:
     match event.error:
         case "tag-already-exists":
             explained = any(event.name in state.used_tags for state in possible)
+        case "tag-previously-deleted":
+            explained = any(event.name in state.used_tags - state.tags for state in possible)
         case "branch-already-exists":
             explained = any(event.name in state.branches for state in possible)
         case "tag-not-found" | "branch-not-found" | "ref-not-found":

@@ -1,8 +1,8 @@
 """A history made by processes, and whether it can be explained."""
 
 import multiprocessing
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
@@ -31,13 +31,20 @@ def processes() -> ForkServerContext:
     return context
 
 
-def run(place: Place, roles: Mapping[str, int], seconds: float) -> Result:
-    """So many processes of each role, for so long; then everything is checked."""
+def run(
+    place: Place, roles: Mapping[str, int], seconds: float, *, engines: Sequence[str] = ("frazil",)
+) -> Result:
+    """So many processes of each role, with each engine, for so long; then everything is checked."""
     actors.create(place)
     context = processes()
-    ready = context.Barrier(sum(roles.values()))
+    ready = context.Barrier(sum(roles.values()) * len(engines))
     running = [
-        context.Process(target=actors.run, args=(place, role, number, seconds, ready), daemon=True)
+        context.Process(
+            target=actors.run,
+            args=(replace(place, engine=engine), role, number, seconds, ready),
+            daemon=True,
+        )
+        for engine in engines
         for role, many in roles.items()
         for number in range(many)
     ]
