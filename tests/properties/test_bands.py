@@ -1,6 +1,7 @@
 """Where nobody says how to split, manifests are neither huge nor many, and never overlap."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from hypothesis import given
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.snapshot import ManifestRef
-from frazil.repo.bands import Bands, Stored, in_bands
+from frazil.repo.bands import MOST, Bands, Stored, in_bands
+from frazil.repo.split_rules import usual_cells
 from tests.properties.test_splitting import (
     Grid,
     Index,
@@ -126,3 +128,14 @@ def test_many_small_manifests_that_somebody_wanted_are_not_all_joined_for_one_ch
 
     assert found is not None
     assert len(found.keep) >= 256 - 8
+
+
+@given(st.lists(st.integers(0, 2**31), min_size=1, max_size=3).map(tuple))
+def test_cells_that_others_write_are_neither_large_nor_many(grid: Grid) -> None:
+    cells = usual_cells(grid)
+    counts = [-(-size // cell) for size, cell in zip(grid, cells, strict=True)]
+
+    assert sum(count > 1 for count in counts) <= 1
+    assert max(counts) <= 1024
+    whole = prod(min(size, cell) for size, cell in zip(grid, cells, strict=True))
+    assert whole <= MOST or max(counts) > 256 or min(grid) == 0 or max(grid) == max(counts)

@@ -10,14 +10,18 @@ from threading import Lock
 class WeighedCache[K, V]:
     """The most recently used values whose weights add up to at most `capacity`.
 
-    A value heavier than the whole capacity is returned but not kept. Two threads that miss the
+    And whose sizes add up to at most `most_bytes`, as far as they are known.
+    A value that alone is more than that is returned but not kept. Two threads that miss the
     same key at once may both fetch it: files are immutable, so either result will do.
     """
 
     capacity: int
     weigh: Callable[[V], int]
-    _values: OrderedDict[K, tuple[V, int]] = field(default_factory=OrderedDict)
+    most_bytes: int = 1 << 62
+    size: Callable[[V], int] = lambda _: 0
+    _values: OrderedDict[K, tuple[V, int, int]] = field(default_factory=OrderedDict)
     _weight: int = 0
+    _bytes: int = 0
     _lock: Lock = field(default_factory=Lock)
 
     def find(self, key: K) -> V | None:
@@ -36,14 +40,18 @@ class WeighedCache[K, V]:
         return value
 
     def remember(self, key: K, value: V) -> None:
-        weight = max(1, self.weigh(value))
-        if weight > self.capacity:
+        weight, size = max(1, self.weigh(value)), self.size(value)
+        if weight > self.capacity or size > self.most_bytes:
             return
         with self._lock:
             if (old := self._values.pop(key, None)) is not None:
-                self._weight -= old[1]
-            self._values[key] = (value, weight)
+                self._forget(old)
+            self._values[key] = (value, weight, size)
             self._weight += weight
-            while self._weight > self.capacity:
-                _, (_, lightened) = self._values.popitem(last=False)
-                self._weight -= lightened
+            self._bytes += size
+            while self._weight > self.capacity or self._bytes > self.most_bytes:
+                self._forget(self._values.popitem(last=False)[1])
+
+    def _forget(self, entry: tuple[V, int, int]) -> None:
+        self._weight -= entry[1]
+        self._bytes -= entry[2]

@@ -5,6 +5,8 @@
 - `num_transaction_changes`: transaction logs, by changes
 - `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
 - `num_bytes_attributes`: nothing, as attributes are part of their node
+
+Manifests and logs are bounded in bytes as well: a reference may be forty bytes, or a long location.
 """
 
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from frazil.format.snapshot import Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, SnapshotId
 
+_MOST_BYTES = 1 << 30  # of manifests, and of logs
 _REMEMBERED_PLANS = 10_000  # manifests in them
 
 
@@ -46,8 +49,18 @@ class Caches:
         return cls(
             WeighedCache(settings.cached_nodes, lambda snapshot: len(snapshot.nodes)),
             WeighedCache(settings.cached_nodes, lambda _: 1),
-            WeighedCache(settings.cached_refs, lambda manifest: manifest.num_refs),
-            WeighedCache(settings.cached_changes, lambda log: log.num_changes),
+            WeighedCache(
+                settings.cached_refs,
+                lambda manifest: manifest.num_refs,
+                _MOST_BYTES,
+                lambda manifest: manifest.num_bytes,
+            ),
+            WeighedCache(
+                settings.cached_changes,
+                lambda log: log.num_changes,
+                _MOST_BYTES,
+                lambda log: sum(index.nbytes for index in log.updated_chunks.values()),
+            ),
             WeighedCache(settings.cached_chunk_bytes, len),
         )
 

@@ -232,6 +232,13 @@ class StringColumn:
         count = len(self.codes)
         return count == len(self.strings) and bool((self.codes == np.arange(count)).all())
 
+    @property
+    def num_bytes(self) -> int:
+        """About as much memory as it takes, of a heap that others use too its share."""
+        strings = self.strings
+        rows = self.codes.nbytes if self.codes.strides[0] else 0
+        return rows + 16 * len(strings) + min(len(strings.heap), 128 * len(strings))
+
     def lengths(self) -> Ints:
         """Bytes of each row's string, 0 where a row has none."""
         if not len(self.strings):

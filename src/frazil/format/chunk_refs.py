@@ -49,6 +49,13 @@ class ChunkRefs:
     def ndim(self) -> int:
         return int(self.index.shape[1])
 
+    @property
+    def num_bytes(self) -> int:
+        """About as much memory as the rows take; texts count as often as they are stored."""
+        columns = (self.index, self.chunk_id, self.offset, self.length)
+        rows = sum(column.nbytes if column.strides[0] else 0 for column in columns)
+        return rows + sum(each.num_bytes for each in (self.location, self.etag, self.inline))
+
     # ---- making ----------------------------------------------------------------------------
 
     @classmethod

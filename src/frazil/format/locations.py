@@ -122,6 +122,11 @@ class CompressedLocations(StringColumn):
     def present(self) -> npt.NDArray[np.bool_]:
         return self._codes >= 0
 
+    @property
+    def num_bytes(self) -> int:
+        """As if all were decompressed, which this does not do."""
+        return self._codes.nbytes + 144 * len(self._frames.stored)
+
     def __len__(self) -> int:
         return len(self._codes)
 

@@ -41,6 +41,11 @@ class Manifest:
     def num_refs(self) -> int:
         return sum(map(len, self.arrays.values()))
 
+    @property
+    def num_bytes(self) -> int:
+        """About as much memory as it takes."""
+        return sum(refs.num_bytes for refs in self.arrays.values())
+
 
 def decode_manifest(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Manifest:
     envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)

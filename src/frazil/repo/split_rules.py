@@ -1,10 +1,11 @@
 """How large a cell of an array's chunk grid is, by the rules of the configuration.
 
 Rules are tried in order; within a rule and over all of them, the first that speaks of an axis
-decides it. Axes that no rule speaks of are not split.
+decides it. Axes that no rule speaks of are not split. Without rules, see bands.py.
 """
 
 from collections.abc import Iterator
+from math import prod
 
 from frazil.format.conditions import (
     ManifestSplitCondition,
@@ -21,8 +22,10 @@ from frazil.format.conditions import (
 from frazil.format.config import ManifestSplittingConfig
 from frazil.format.patterns import found
 from frazil.format.snapshot import Node
+from frazil.repo.bands import MOST
 
 _UNSPLIT = 2**32 - 1  # more than there can be chunks
+_MOST_CELLS = 1024
 
 
 def is_automatic(config: ManifestSplittingConfig | None) -> bool:
@@ -34,6 +37,8 @@ def cell_sizes(config: ManifestSplittingConfig | None, node: Node) -> tuple[int,
     """Chunks along each axis that one manifest may cover."""
     if node.array is None:
         return ()
+    if is_automatic(config):
+        return usual_cells(node.array.num_chunks)
     names = node.array.dimension_names or (None,) * len(node.array.shape)
     rules = [] if config is None else list(_rules_for(config, node))
     sizes = []
@@ -41,6 +46,21 @@ def cell_sizes(config: ManifestSplittingConfig | None, node: Node) -> tuple[int,
         fitting = (size for condition, size in rules if _speaks_of(condition, axis, name))
         sizes.append(max(1, next(fitting, _UNSPLIT)))
     return tuple(sizes)
+
+
+def usual_cells(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """Bands across the longest axis, for those who write manifests apart from each other.
+
+    As thick as MOST references allow, were all chunks there, in a power of two; and not too many.
+    """
+    cells = [_UNSPLIT] * len(grid)
+    if prod(grid) > MOST:
+        axis = max(range(len(grid)), key=lambda each: grid[each])
+        others = prod(grid) // grid[axis]
+        dense = 1 << max(0, (MOST // others).bit_length() - 1)
+        few = 1 << max(0, (grid[axis] // _MOST_CELLS).bit_length())
+        cells[axis] = max(dense, few if grid[axis] > _MOST_CELLS * dense else dense)
+    return tuple(cells)
 
 
 def _rules_for(
