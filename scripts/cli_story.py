@@ -140,7 +140,7 @@ STORY: tuple[Part, ...] = (
         "",
         "Without `--explain` an embedded Spark runs it. Without a query there is a prompt, or"
         " statements are read from standard input; groups are tables of their own.",
-        ('frazil sql weather "SELECT place, avg(t2m) AS mean FROM repo GROUP BY place"',),
+        ('frazil sql weather "SELECT place, max(t2m) AS t FROM repo GROUP BY place ORDER BY t"',),
         spark=True,
     ),
     Part(

@@ -91,7 +91,8 @@ def render(run: Run, parts: Iterable[Part] = STORY) -> str:
 
 _CHANGING = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b"), "ID"),
-    (re.compile(r"(?<=[●│┼] )[0-9A-HJKMNP-TV-Z]{8}\b"), "ID8"),
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{13}\b"), "NODE"),
+    (re.compile(r"(?<=[●│┼╯─ ] )[0-9A-HJKMNP-TV-Z]{8}\b"), "ID8"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (B|KiB|MiB|MB|s|ms)\b"), "SIZE"),
     (re.compile(r"repo\.\d+\.\w+"), "BACKUP"),
