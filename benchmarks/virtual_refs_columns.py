@@ -6,16 +6,14 @@ reference has no such call and needs a list with a string for each chunk, which 
 
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import zarr
 
 from benchmarks.timing import Stopwatch
 from benchmarks.virtual_refs import CHUNK_BYTES, COUNT, GRID, scan
-from frazil.flatbuf.columns import StringColumn
-from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.paths import NodePath
+from frazil.virtual import CodedLocations
 
 PER_FILE = 1000
 
@@ -28,17 +26,15 @@ def write(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     codes = np.arange(COUNT, dtype=np.int64) // PER_FILE
     offsets = np.arange(COUNT, dtype=np.uint64) % PER_FILE * CHUNK_BYTES
     lengths = np.full(COUNT, CHUNK_BYTES, dtype=np.uint64)
+    names: Any
     with stopwatch("set"):
         if engine.__name__ == "frazil":
-            index = np.stack(np.unravel_index(np.arange(COUNT), GRID), axis=1)
-            column = StringColumn(codes, Strings.from_list(files))
-            refs = ChunkRefs.virtual(index.astype(np.uint32), column, offsets, lengths)
-            session.engine.set_chunk_refs(NodePath("/v"), refs)
+            names = CodedLocations(codes, files)
         else:
             names = [files[code] for code in codes.tolist()]
-            session.store.set_virtual_refs_arr(
-                "v", GRID, names, offsets, lengths, validate_containers=False
-            )
+        session.store.set_virtual_refs_arr(
+            "v", GRID, names, offsets, lengths, validate_containers=False
+        )
     with stopwatch("commit"):
         session.commit("virtual references")
     stopwatch.combine("set + commit", ("set", "commit"))
