@@ -41,6 +41,11 @@ def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
         raise FormatError(f"cannot decompress payload: {error}") from error
 
 
+def content_bound(view: memoryview) -> int:
+    """No less than the frames hold, however little is said; FormatError if they are not whole."""
+    return _content_bound(view)[0]
+
+
 def _decompress_streamed(view: memoryview, max_size: int) -> bytes:
     parts: list[bytes] = []
     total = 0

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
+from frazil.zarrstore.pipeline.bombs import require_bounded, require_decodable
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.pieces import plan_pieces
 from frazil.zarrstore.pipeline.placing import arranged, put, run_of, scratch, writable
@@ -32,6 +34,8 @@ coders = Pool(os.cpu_count() or 1)
 def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, ...]:
     """Puts the selected values into `out`; says of each chunk whether there was one."""
     results: list[GetResult] = []
+    if not coding.is_plain:  # of others, all of a chunk is decoded, whatever is wanted of it
+        require_decodable(chunk_bytes(batch), batch.engine.files.settings.limits)
     for start, stop in waves(len(batch.items), chunk_bytes(batch)):
         results += _read_wave(batch.part(start, stop), coding, out)
     return tuple(results)
@@ -45,7 +49,10 @@ def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
 
 def chunk_bytes(batch: Batch) -> int:
     """Of one decoded chunk; of a grid of unequal ones, the first."""
-    spec = batch.items[0][1]
+    return _decoded_bytes(batch.items[0][1])
+
+
+def _decoded_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
 
 
@@ -88,6 +95,8 @@ def _decode(
 ) -> GetResult:
     """As by zarr."""
     (_, spec, selection, target, _), data = pair
+    if data is not None:
+        require_bounded(coding.transform.codecs, data, _decoded_bytes(spec))
     return decode_and_scatter_chunk(
         None if data is None else spec.prototype.buffer.from_bytes(data),
         out,

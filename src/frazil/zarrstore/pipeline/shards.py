@@ -18,6 +18,7 @@ from zarr.core.indexing import get_indexer
 
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.batch import Batch, Item
+from frazil.zarrstore.pipeline.bombs import require_decodable
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.placing import is_basic
 from frazil.zarrstore.pipeline.reading import MISSING, PRESENT, coders, put_in_place, waves
@@ -69,6 +70,8 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
     heads = _fetch_heads(batch, shards, size, is_first=codec.index_location == "start")
     places = [_places(codec, shard, head, size) for shard, head in zip(shards, heads, strict=True)]
     inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- same
+    inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
+    require_decodable(inner_bytes, batch.engine.files.settings.limits)
     tasks = [
         (shard.out, (None, inner, *chunk[1:]), found)
         for shard, data in zip(shards, _fetch_chunks(batch, shards, heads, places), strict=True)

@@ -101,7 +101,7 @@ def _fill_blosc(data: Data, place: Bytes) -> bool:
 def _fill_gzip(data: Data, place: Bytes) -> bool:
     opened = zlib.decompressobj(_GZIP)
     try:
-        found = opened.decompress(data)
+        found = opened.decompress(data, place.nbytes + 1)  # more would be too much
     except zlib.error:
         return False
     if not opened.eof or opened.unused_data or len(found) != place.nbytes:
