@@ -39,6 +39,7 @@ WORKLOADS = {
     "zstd_chunks": ("write", "read"),
     "large_chunks": ("write", "write_durably", "read", "copy"),
     "single_elements": ("build", "cold", "warm"),
+    "far_chunks": ("far",),
     "rebase": ("far", "cold"),
     "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
     "rewriting": ("build", "rewrite", "read_small", "pack", "read_packed"),

@@ -1,0 +1,186 @@
+"""A bucket that takes its time: S3 as far as both engines use it, in a process of its own.
+
+    python -m benchmarks.slow_bucket SECONDS       prints its port, serves until its input ends
+
+Every answer waits for so long; any number of requests may wait at once. So what counts is how many
+requests an engine makes one after another.
+"""
+
+import asyncio
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import formatdate
+from http import HTTPStatus
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape, unescape
+
+HOST = "127.0.0.1"
+BUCKET = "bench"
+LATENCY_S = 0.02
+PAGE = 1000
+
+type Headers = dict[str, str]
+type Answer = tuple[HTTPStatus, Headers, bytes]
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Says of every object that it was written just now: commits compare the clocks."""
+
+    latency_s: float
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while line := await reader.readline():
+                method, target, _ = line.decode().split(" ", 2)
+                headers = await _read_headers(reader)
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                await asyncio.sleep(self.latency_s)
+                status, answered, content = self.answer(method, target, headers, body)
+                _write(writer, status, answered, b"" if method == "HEAD" else content)
+                await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    def answer(self, method: str, target: str, headers: Headers, body: bytes) -> Answer:
+        where = urlsplit(target)
+        key = unquote(where.path).removeprefix(f"/{BUCKET}").removeprefix("/")
+        query = parse_qs(where.query, keep_blank_values=True)
+        match method:
+            case "GET" if not key:
+                return self._list(query)
+            case "GET" | "HEAD":
+                return self._get(key, headers)
+            case "PUT":
+                return self._put(key, headers, body)
+            case "DELETE":
+                self.objects.pop(key, None)
+                return HTTPStatus.NO_CONTENT, {}, b""
+            case "POST" if "delete" in query:
+                for name in re.findall("<Key>(.*?)</Key>", body.decode()):
+                    self.objects.pop(unescape(name), None)
+                return HTTPStatus.OK, {}, b"<DeleteResult></DeleteResult>"
+            case _:
+                return HTTPStatus.NOT_IMPLEMENTED, {}, b""
+
+    def _get(self, key: str, headers: Headers) -> Answer:
+        found = self.objects.get(key)
+        if found is None:
+            return HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>"
+        about = {"etag": _etag(found), "last-modified": formatdate(usegmt=True)}
+        if (wanted := headers.get("range")) is None:
+            return HTTPStatus.OK, about | {"content-length": str(len(found))}, found
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        start = int(first) if first else max(0, len(found) - int(last))
+        stop = min(int(last) + 1 if first and last else len(found), len(found))
+        about["content-range"] = f"bytes {start}-{stop - 1}/{len(found)}"
+        about["content-length"] = str(stop - start)
+        return HTTPStatus.PARTIAL_CONTENT, about, found[start:stop]
+
+    def _put(self, key: str, headers: Headers, body: bytes) -> Answer:
+        there = self.objects.get(key)
+        is_refused = headers.get("if-none-match") == "*" and there is not None
+        if (expected := headers.get("if-match")) is not None:
+            is_refused = there is None or _etag(there).strip('"') != expected.strip('"')
+        if is_refused:
+            code = b"<Error><Code>PreconditionFailed</Code></Error>"
+            return HTTPStatus.PRECONDITION_FAILED, {}, code
+        if (source := headers.get("x-amz-copy-source")) is not None:
+            body = self.objects[unquote(source).removeprefix("/").removeprefix(f"{BUCKET}/")]
+            self.objects[key] = body
+            made = f"<CopyObjectResult><ETag>{escape(_etag(body))}</ETag></CopyObjectResult>"
+            return HTTPStatus.OK, {}, made.encode()
+        self.objects[key] = body
+        return HTTPStatus.OK, {"etag": _etag(body)}, b""
+
+    def _list(self, query: dict[str, list[str]]) -> Answer:
+        prefix = query.get("prefix", [""])[0]
+        after = query.get("continuation-token", query.get("start-after", [""]))[0]
+        names = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        page = names[:PAGE]
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        listed = "".join(
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key])}</Size>"
+            f"<LastModified>{now}</LastModified><ETag>x</ETag></Contents>"
+            for key in page
+        )
+        more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if page else ""
+        is_cut = str(len(names) > PAGE).lower()
+        body = (
+            f"<ListBucketResult><IsTruncated>{is_cut}</IsTruncated><KeyCount>{len(page)}</KeyCount>"
+            f"{more if len(names) > PAGE else ''}{listed}</ListBucketResult>"
+        )
+        return HTTPStatus.OK, {"content-type": "application/xml"}, body.encode()
+
+
+async def _read_headers(reader: asyncio.StreamReader) -> Headers:
+    headers = {}
+    while (line := await reader.readline()).strip():
+        name, _, value = line.decode("latin-1").partition(":")
+        headers[name.lower()] = value.strip()
+    return headers
+
+
+def _write(
+    writer: asyncio.StreamWriter, status: HTTPStatus, headers: Headers, content: bytes
+) -> None:
+    headers = {"content-length": str(len(content)), **headers}
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{k}: {v}" for k, v in headers.items())]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+
+
+def _etag(data: bytes) -> str:
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
+
+
+async def serve(latency_s: float) -> None:
+    server = await asyncio.start_server(Bucket(latency_s).serve, HOST, 0, limit=1 << 20)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)  # whoever is still connected is not waited for
+
+
+@contextmanager
+def slow_bucket(latency_s: float = LATENCY_S) -> Iterator[int]:
+    """The port of one."""
+    command = [sys.executable, "-m", "benchmarks.slow_bucket", str(latency_s)]
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.stdin.close()
+
+
+def bucket_storage(engine: ModuleType, port: int, prefix: str = "repo") -> Any:
+    return engine.s3_storage(
+        bucket=BUCKET,
+        prefix=prefix,
+        region="us-east-1",
+        endpoint_url=f"http://{HOST}:{port}",
+        allow_http=True,
+        force_path_style=True,
+        access_key_id="key",
+        secret_access_key="secret",  # noqa: S106 -- of a server that knows none
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(serve(float(sys.argv[1])))
