@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from frazil.spark.session import session
+from tests.spark.preloading import PRELOADED
 
 FOREIGN_WARNINGS = (
     # PySpark 4.3 says so of pandas 3 whenever it meets it; nothing tried misbehaved (SPARK.md §8)
@@ -25,9 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             for each in FOREIGN_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(each))
-
-
-PRELOADED = Path(__file__).with_name("preloaded")
 
 
 @pytest.fixture(scope="session")

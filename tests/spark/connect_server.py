@@ -11,9 +11,11 @@ import pyspark
 
 from frazil.spark.java import find_java
 from tests.servers.process import HOST, free_ports, start
+from tests.spark.preloading import PRELOADED
 
 ROOT = Path(__file__).parents[2]
-PYTHONPATH = os.pathsep.join([str(ROOT / "src"), str(ROOT)])  # of server, executors and clients
+# Of server, executors and clients.
+PYTHONPATH = os.pathsep.join(map(str, (PRELOADED, ROOT / "src", ROOT)))
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 
 SETTINGS = {

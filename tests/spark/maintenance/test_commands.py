@@ -49,6 +49,8 @@ def test_each_command_says_the_same_with_spark(twins: tuple[Path, Path]) -> None
         for said in (local, spark):  # what is new has another name, and another size
             for key in ("snapshot", "commits", "bytes", "bytes_deleted", "peak_memory_bytes"):
                 said.pop(key, None)
+            if isinstance(said.get("snapshots"), list):
+                said["snapshots"] = len(said["snapshots"])
         assert spark == local, command
 
 

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.spark import clone, explain_clone, explain_rechunk, export, map_blocks, rechunk, reduce
+from frazil.virtual import VirtualChunkAccess
 from tests.servers.s3 import S3Server
 from tests.spark.repositories import fill_weather
 
@@ -170,8 +171,9 @@ def test_clones_between_buckets_and_folders(
     )
     seen = frazil.Repository.open(
         frazil.local_filesystem_storage(tmp_path / "view"),
-        authorize_virtual_chunk_access=frazil.containers_credentials(
-            {f"{location}/chunks/": credentials}
+        authorize_virtual_chunk_access=VirtualChunkAccess(
+            frazil.containers_credentials({f"{location}/chunks/": credentials}),
+            endpoints=[s3_server.endpoint],
         ),
     )
     np.testing.assert_array_equal(values(seen, "t2m"), wanted)

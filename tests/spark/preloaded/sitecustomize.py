@@ -1,4 +1,4 @@
-"""Python runs this when it starts, if the folder is on its path: see the session of the tests.
+"""Python runs this when it starts, if the folder is on its path: tests.spark.preloading.
 
 Every query needs new Python processes of Spark, to plan it and to run it, which are forked by
 daemons. If these know the libraries already, the processes need not import them: that is half the
