@@ -172,7 +172,7 @@ def test_at_a_terminal_it_is_asked(own_example: Example, reply: bytes, code: int
             [COMMAND, "reset", str(own_example.path), "v1"],
             stdin=theirs,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     finally:

@@ -37,7 +37,7 @@ def test_the_url_is_printed_and_ctrl_c_stops_it(made: Made) -> None:
         client = Client("127.0.0.1", int(url.removesuffix("/").rpartition(":")[2]))
         assert client.json("repository")["branches"]["name"] == ["main", "side"]
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert (process.returncode, out, err) == (0, "", "")
 
 
@@ -48,7 +48,7 @@ def test_people_are_told_where_to_look(made: Made) -> None:
         assert "http://127.0.0.1:" in line
         assert "Ctrl-C" in line
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
 
 
 def refused(*arguments: object) -> str:
@@ -56,7 +56,7 @@ def refused(*arguments: object) -> str:
         [COMMAND, "serve", *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         stdin=subprocess.DEVNULL,
     )
@@ -78,7 +78,7 @@ def test_without_the_extra_it_is_named(made: Made, tmp_path: Path) -> None:
         [sys.executable, "-m", "frazil", "serve", str(made.path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={"PYTHONPATH": str(tmp_path)},
     )
@@ -91,7 +91,7 @@ def test_a_wrong_port_is_refused(made: Made) -> None:
     done = subprocess.run(
         [COMMAND, "serve", str(made.path), "--port=99999"],
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 2
