@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo servers test test-long soak fuzz test-strict check lint types format compat spark spark-matrix bench bench-spark parity docs cli-docs constraints clean
+.PHONY: help demo servers test test-long soak reliability lowest audit fuzz test-strict check lint types format compat spark spark-matrix bench bench-spark parity docs cli-docs constraints clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -40,6 +40,15 @@ soak: $(READY)test ## ten minutes of 8 writers, 8 readers, garbage collection an
 
 fuzz: $(READY)test ## damaged input for every decoder, following what it reaches: ARGS='--seconds 600'
 	$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+reliability: $(READY)test ## write the table of docs/reliability.md: every fault at every moment, and what was lost
+	$(BIN)/python -m scripts.make_reliability $(ARGS)
+
+lowest: $(READY)test ## unit and compat tests with the lowest versions of dependencies that are allowed, in .build
+	ARGS="$(ARGS)" scripts/lowest.sh
+
+audit: $(READY)dev ## known vulnerabilities of what constraints.txt names, where a database can be reached
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip $(ARGS)
 
 test-strict: export FRAZIL_STRICT = 1
 test-strict: test ## the same; a skipped test is a failure
