@@ -41,9 +41,29 @@ def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
         raise FormatError(f"cannot decompress payload: {error}") from error
 
 
-def content_bound(view: memoryview) -> int:
-    """No less than the frames hold, however little is said; FormatError if they are not whole."""
-    return _content_bound(view)[0]
+def measure_frames(body: Buffer, limit: int) -> int:
+    """How much the frames hold, or a number above `limit`; nothing of it is kept.
+
+    0 for what is no row of frames: whoever decompresses it will be told.
+    """
+    view = memoryview(body).cast("B")
+    try:
+        bound, _ = _content_bound(view)
+        claimed = zstandard.frame_content_size(view)
+    except (FormatError, zstandard.ZstdError):
+        return 0
+    if claimed >= 0:  # as much is made room for, and no more is put there
+        return claimed
+    if bound <= limit:
+        return bound
+    total = 0
+    with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
+        try:
+            while total <= limit and (part := reader.read(_READ_BYTES)):
+                total += len(part)
+        except zstandard.ZstdError:
+            return total
+    return total
 
 
 def _decompress_streamed(view: memoryview, max_size: int) -> bytes:

@@ -12,12 +12,11 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import zstandard
 from zarr.abc.codec import Codec
 
 from frazil.errors import FormatError, StorageError
 from frazil.format.limits import DEFAULT_LIMITS, Limits
-from frazil.format.zstd import content_bound
+from frazil.format.zstd import measure_frames
 from frazil.objectstore.protocol import Data
 
 type Measure = Callable[[memoryview, int], int]  # bytes inside, or more than the limit
@@ -47,26 +46,6 @@ def require_bounded(codecs: Sequence[Codec], data: Data, expected_bytes: int) ->
     found = measure(memoryview(data).cast("B"), limit)
     if found > limit:
         raise FormatError(f"a compressed chunk holds more than the {limit} bytes accepted")
-
-
-def _in_zstd(data: memoryview, limit: int) -> int:
-    try:
-        bound = content_bound(data)
-        if bound <= limit:
-            return bound
-        claimed = zstandard.frame_content_size(data)
-    except (FormatError, zstandard.ZstdError):
-        return 0  # not even a frame: the decoder will say so
-    if claimed >= 0:
-        return claimed
-    total = 0
-    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
-        try:
-            while total <= limit and (part := reader.read(_PIECE_BYTES)):
-                total += len(part)
-        except zstandard.ZstdError:
-            return total
-    return total
 
 
 def _in_deflate(wbits: int) -> Measure:
@@ -106,8 +85,8 @@ def _in_stream(make: Callable[[], Any], ratio: int) -> Measure:
 # By the names of zarr's classes, its own and those of numcodecs. Blosc and LZ4 say how much is
 # inside in 32 bits, and are believed only if it is true.
 _MEASURES: Mapping[str, Measure] = {
-    "ZstdCodec": _in_zstd,
-    "Zstd": _in_zstd,
+    "ZstdCodec": measure_frames,
+    "Zstd": measure_frames,
     "GzipCodec": _in_deflate(31),
     "GZip": _in_deflate(31),
     "Zlib": _in_deflate(15),
