@@ -31,12 +31,11 @@ def read_region(
         raise InvalidInputError(
             f"`out` has the shape {out.shape}, what is selected {selected.shape}"
         )
-    found = arrays.read_region(source.engine, where, selected.slices)
-    values = found.squeeze(axis=selected.dropped) if selected.dropped else found
-    if out is None:
-        return values
-    out[...] = values
-    return out
+    place = None if out is None else np.expand_dims(out, selected.dropped)
+    found = arrays.read_region(source.engine, where, selected.slices, place)
+    if out is not None:
+        return out
+    return found.squeeze(axis=selected.dropped) if selected.dropped else found
 
 
 def write_region(

@@ -35,11 +35,26 @@ def open_group(session: Session, path: NodePath) -> zarr.Group:
     return zarr.open_group(store, path=key_prefix(path), mode=_mode(store), zarr_format=3)
 
 
-def read_region(session: Session, path: NodePath, selection: Selection) -> npt.NDArray[Any]:
-    """The selected part of an array, one slice per dimension, read as one plan (pipeline/)."""
+def read_region(
+    session: Session,
+    path: NodePath,
+    selection: Selection,
+    out: npt.NDArray[Any] | None = None,
+) -> npt.NDArray[Any]:
+    """The selected part of an array, one slice per dimension, read as one plan (pipeline/).
+
+    Values are put into `out` if that is given; it has the shape of the selection.
+    """
     array = open_array(session, path)
     _require_slices(array, selection)
-    return np.asarray(array[selection])
+    if out is None:
+        return np.asarray(array[selection])
+    if out.dtype != array.dtype:
+        out[...] = array[selection]
+    else:
+        buffer = default_buffer_prototype().nd_buffer.from_numpy_array(out)
+        array.get_basic_selection(selection, out=buffer)
+    return out
 
 
 def read_chunks(

@@ -11,6 +11,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from frazil.objectstore.protocol import Data
+from frazil.zarrstore.pipeline.fused import use_fused_pipeline
 
 METADATA_KEY = "zarr.json"
 
@@ -20,14 +21,15 @@ def encode_region(
 ) -> dict[tuple[int, ...], Data]:
     """Encoded chunks by index, of a region that covers whole chunks of the array `document` tells.
 
-    Chunks are what zarr's own codec pipeline makes of the values: the last ones are padded with the
-    fill value, and those that hold nothing else are left out.
+    Chunks are what zarr's own codec pipeline makes of the values, on threads: the last ones are
+    padded with the fill value, and those that hold nothing else are left out.
     """
     made: dict[str, Any] = {
         METADATA_KEY: default_buffer_prototype().buffer.from_bytes(document),
     }
     store: Store = MemoryStore(made)
     array = zarr.open_array(store, mode="r+", zarr_format=3)
+    use_fused_pipeline(array)
     array[region] = values
     del made[METADATA_KEY]
     return {_index(key): memoryview(chunk.as_numpy_array()) for key, chunk in made.items()}

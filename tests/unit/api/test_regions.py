@@ -63,6 +63,9 @@ def test_values_can_be_put_into_an_array(session: Any) -> None:
     assert read_region(session, "g/x", slice(2, 12), out=out[:, ::2]).base is out
     assert np.array_equal(out[:, ::2], VALUES[2:])
     assert not out[:, 1::2].any()
+    same = np.zeros((12, 3), "i4")
+    read_region(session, "g/x", (slice(None), 7), out=same[:, 1])
+    assert np.array_equal(same, np.stack([VALUES[:, 7] * 0, VALUES[:, 7], VALUES[:, 7] * 0], 1))
 
 
 def test_what_cannot_be_selected_is_refused(session: Any) -> None:
