@@ -1,10 +1,13 @@
+import json
 from pathlib import Path
 
 import pytest
 
+from frazil.format.dump import dump
 from frazil.format.envelope import HEADER
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
+from tests.conformance.generations import ARCHIVES, repository_files
 
 
 def files(example: Example, kind: str) -> list[Path]:
@@ -56,3 +59,21 @@ def test_dump_of_a_directory(tmp_path: Path) -> None:
 
 def test_dump_needs_a_file() -> None:
     assert frazil("dump").code == 2
+
+
+@pytest.mark.parametrize("name", [name for name in ARCHIVES if name.startswith(("A1", "A2", "A3"))])
+def test_dump_shows_files_of_old_generations(name: str, tmp_path: Path) -> None:
+    shown = 0
+    for key, data in repository_files(name).items():
+        folder = key.partition("/")[0]
+        if folder not in {"s", "m", "snapshots", "manifests", "transactions"}:
+            continue
+        file = tmp_path / "file"
+        file.write_bytes(data)
+        content = dump(data)
+        assert content["encoding"] == "msgpack"
+        json.dumps(content)
+        shown += 1
+    assert shown > 3
+    assert succeeds("dump", file).json == json.loads(json.dumps(content))
+    assert dump(data, max_rows=1) != content or len(str(content)) < 500
