@@ -55,8 +55,21 @@ FIRST = (
     "tests/cli/test_ingest_and_sql.py",
     "tests/examples/",
     "tests/typing/",
-    "tests/crash/test_commits_killed.py",
     "tests/compat/test_machines.py",
+    "tests/docs/test_site.py",
+    "tests/crash/test_killed_everywhere.py",
+    "tests/crash/test_commits_killed.py",
+    "tests/consistency/test_histories.py",
+    "tests/soak/test_collecting_while_writing.py",
+    "tests/web/test_browser.py",
+    "tests/web/test_large.py",
+    "tests/fuzz/test_fuzz.py",
+    "tests/zarr_suite/test_stateful.py",
+    "tests/verify/test_lives.py",
+    "tests/servers/test_races.py",
+    "tests/servers/test_bad_input.py",
+    "tests/unit/facade/test_install_as_icechunk.py",
+    "tests/unit/repo/test_leaps.py",
 )
 
 
