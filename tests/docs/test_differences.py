@@ -15,6 +15,7 @@ from zarr.abc.store import RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
 import frazil
+from frazil.paths import NodePath
 
 PROTOTYPE = default_buffer_prototype()
 GROUP = PROTOTYPE.buffer.from_bytes(b'{"zarr_format":3,"node_type":"group"}')
@@ -403,3 +404,60 @@ def test_small_chunks_of_one_assignment_share_an_object(tmp_path: Path) -> None:
     assert zarr.config.get("codec_pipeline.path").startswith("frazil.")
     others = zarr.create_array({}, shape=3, dtype="i4").async_array
     assert type(others.codec_pipeline).__module__.startswith("zarr.")
+
+
+def manifests_of(session: frazil.Session, path: str) -> set[str]:
+    node = session.engine.node(NodePath(path))
+    assert node.array is not None
+    return {str(ref.id) for ref in node.array.manifests}
+
+
+def set_rows(session: frazil.Session, first: int, rows: int) -> None:
+    count = rows * 1000
+    session.store.set_virtual_refs_arr(
+        "v",
+        (rows, 1000),
+        ["s3://bucket/file"] * count,
+        np.arange(count, dtype=np.uint64),
+        np.ones(count, dtype=np.uint64),
+        validate_containers=False,
+        arr_offset=(first, 0),
+    )
+
+
+@pytest.mark.parametrize("rules", [None, {}], ids=["none", "that nothing be split"])
+def test_an_array_of_many_references_is_split_unless_rules_say_otherwise(
+    rules: dict[Any, Any] | None,
+) -> None:
+    splitting = None if rules is None else frazil.ManifestSplittingConfig.from_dict(rules)
+    config = frazil.RepositoryConfig.default()
+    config.manifest = frazil.ManifestConfig(splitting=splitting)
+    repo = frazil.Repository.create(frazil.in_memory_storage(), config=config)
+    session = repo.writable_session("main")
+    array = zarr.create_array(session.store, name="v", shape=(128, 1000), chunks=(1, 1), dtype="i1")
+    set_rows(session, 0, 128)
+    session.commit("128 rows")
+    before = manifests_of(session, "/v")
+    session = repo.writable_session("main")
+    array = zarr.open_array(session.store, path="v")
+    array.resize((130, 1000))
+    set_rows(session, 128, 2)
+    session.commit("two more")
+    after = manifests_of(session, "/v")
+
+    assert len(before) == (2 if rules is None else 1)
+    assert len(before & after) == (2 if rules is None else 0)
+
+
+@pytest.mark.parametrize(("level", "expected"), [(None, 1), (3, 3), (9, 9)])
+def test_manifests_are_compressed_less_where_no_level_is_configured(
+    level: int | None, expected: int
+) -> None:
+    config = frazil.RepositoryConfig.default()
+    config.compression = frazil.CompressionConfig(level=level)
+    repo = frazil.Repository.create(frazil.in_memory_storage(), config=config)
+
+    settings = repo.readonly_session("main").engine.files.settings
+
+    assert settings.bulk_level == expected
+    assert settings.compression_level == (level or 3)

@@ -1,10 +1,12 @@
 """Which manifest files an array's references go to where nobody said how to split them.
 
-The chunk grid is cut into bands across its longest axis, in halves at powers of two, as often as it
-takes until none holds more than MOST references; what is one chunk thick and still holds more is
-cut across the next longest axis. So where to cut follows from what is there: few references are one
-manifest, however large the grid, and many are manifests of some size. The cuts stay where they are
-while the array grows, so that what is appended touches the last band alone.
+The chunk grid is cut into bands across an axis, in halves at powers of two, as often as it takes
+until none holds more than MOST references; what is one chunk thick and still holds more is cut
+across another axis. So where to cut follows from what is there: few references are one manifest,
+however large the grid, and many are manifests of some size. Where manifests are, cuts are made
+between them: so they stay where they are while the array grows, and what is appended touches the
+last band alone. What has to be cut first is cut across the axis that it grows along, or the first
+one that is long enough.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
+from frazil.format.index_keys import Box, distinct
 from frazil.format.snapshot import ManifestRef
 
 MOST: Final = 1 << 16  # references in a manifest: a megabyte or less, compressed
@@ -83,7 +85,8 @@ def in_bands(
 
     `merged` gives all that is set of the changed chunks and, apart from these, in some manifests.
     """
-    rewrite = _reached(changed, stored, grid, most)
+    axes = _preferred(changed, stored, grid, most)
+    rewrite = _reached(changed, stored, grid, axes, most)
     if not len(rewrite) and not len(changed):
         return None
     rewritten: list[ManifestRef] = []
@@ -93,10 +96,28 @@ def in_bands(
         refs = merged(rewritten)
         if not rewritten and not len(refs):
             return None
-        found = _partition(refs.index, stored, grid, most)
+        found = _partition(refs.index, stored, grid, axes, most)
         rewrite = found.rewrite
         if not len(rewrite):  # as a rule, after the first time
             return Bands(stored.refs, [refs.take(rows) for rows in found.rows])
+
+
+def cut_axis(grid: tuple[int, ...], bands: int) -> int:
+    """The first axis that so many bands can be cut across, or else the longest."""
+    long_enough = (axis for axis, count in enumerate(grid) if count >= bands)
+    return next(long_enough, max(range(len(grid)), key=lambda axis: grid[axis], default=0))
+
+
+def _preferred(
+    changed: npt.NDArray[np.uint32], stored: Stored, grid: tuple[int, ...], most: int
+) -> list[int]:
+    """Axes in the order in which they are cut where nothing speaks for another one."""
+    usual = cut_axis(grid, -(-(len(changed) + int(stored.counts.sum())) // most))
+    grows: set[int] = set()
+    if len(changed) and len(stored):
+        first = Box.around(changed).lo
+        grows = {axis for axis in range(len(grid)) if first[axis] >= stored.stop[:, axis].max()}
+    return sorted(range(len(grid)), key=lambda axis: (axis not in grows, axis != usual, axis))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,7 +127,11 @@ class _Cut:
 
 
 def _reached(
-    changed: npt.NDArray[np.uint32], stored: Stored, grid: tuple[int, ...], most: int
+    changed: npt.NDArray[np.uint32],
+    stored: Stored,
+    grid: tuple[int, ...],
+    axes: Sequence[int],
+    most: int,
 ) -> Ints:
     """Those that reach out of the grid, and those of changed bands.
 
@@ -121,55 +146,77 @@ def _reached(
     def is_whole(rows: int, there: Ints) -> bool:
         return len(there) <= _FEW and rows + int(stored.counts[there].sum()) <= most
 
-    found: Ints = np.union1d(outside, _cut(distinct(changed), stored, grid, is_whole).rewrite)
+    cut = _cut(distinct(changed), stored, grid, axes, is_whole)
+    found: Ints = np.union1d(outside, cut.rewrite)
     return found
 
 
 def _partition(
-    index: npt.NDArray[np.uint32], stored: Stored, grid: tuple[int, ...], most: int
+    index: npt.NDArray[np.uint32],
+    stored: Stored,
+    grid: tuple[int, ...],
+    axes: Sequence[int],
+    most: int,
 ) -> _Cut:
     """All rows, which ascend, by bands that nothing is stored in."""
     if len(index) <= most and not len(stored):
         return _Cut([slice(0, len(index))] if len(index) else [], _NONE)
-    return _cut(index, stored, grid, lambda rows, there: rows <= most and not len(there))
+    return _cut(index, stored, grid, axes, lambda rows, there: rows <= most and not len(there))
 
 
 @dataclass(frozen=True, slots=True)
 class _Band:
     bounds: Bounds
-    rows: tuple[int, int]  # of the ordered index
+    rows: slice | Ints  # of the index, ascending
     stored: Ints
+
+    def __len__(self) -> int:
+        rows = self.rows
+        return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
 def _cut(
     index: npt.NDArray[np.uint32],
     stored: Stored,
     grid: tuple[int, ...],
+    axes: Sequence[int],
     is_whole: Callable[[int, Ints], bool],
 ) -> _Cut:
     """Bands with rows in them, cut until they are whole, or a single chunk."""
-    axes = sorted(range(len(grid)), key=lambda axis: -grid[axis])
-    ordered = _Ordered.of(index, axes)
     rewrite: set[int] = set()
     bands = []
     whole = [(0, 1 << max(0, count - 1).bit_length()) for count in grid]
-    todo = [_Band(whole, (0, len(index)), np.arange(len(stored)))]
+    todo = [_Band(whole, slice(0, len(index)), np.arange(len(stored)))]
     while todo:
         band = todo.pop()
-        start, stop = band.rows
-        if start == stop:
+        if not len(band):
             continue
-        axis = next((a for a in axes if band.bounds[a][1] - band.bounds[a][0] > 1), None)
-        if axis is None or is_whole(stop - start, band.stored):
-            bands.append(ordered.slice(start, stop))
+        wide = [axis for axis in axes if band.bounds[axis][1] - band.bounds[axis][0] > 1]
+        if not wide or is_whole(len(band), band.stored):
+            bands.append(band.rows)
             rewrite.update(band.stored.tolist())
         else:
-            todo += _halves(band, axis, ordered, stored, rewrite)
+            axis = min(wide, key=lambda axis: _cost(band, axis, stored))  # of equals the first
+            todo += _halves(band, axis, index, stored, rewrite)
     return _Cut(bands[::-1], np.array(sorted(rewrite), dtype=np.int64))
 
 
+def _cost(band: _Band, axis: int, stored: Stored) -> int:
+    """References in manifests on both sides of a cut."""
+    if not len(band.stored):
+        return 0
+    middle = sum(band.bounds[axis]) // 2
+    below = stored.stop[band.stored, axis] <= middle
+    above = stored.start[band.stored, axis] >= middle
+    return int(stored.counts[band.stored[~(below | above)]].sum())
+
+
 def _halves(
-    band: _Band, axis: int, ordered: "_Ordered", stored: Stored, rewrite: set[int]
+    band: _Band,
+    axis: int,
+    index: npt.NDArray[np.uint32],
+    stored: Stored,
+    rewrite: set[int],
 ) -> Iterator[_Band]:
     """Two bands; what is stored in both of them is to be written anew."""
     low, high = band.bounds[axis]
@@ -177,32 +224,22 @@ def _halves(
     below = stored.stop[band.stored, axis] <= middle
     above = stored.start[band.stored, axis] >= middle
     rewrite.update(band.stored[~(below | above)].tolist())
-    start, stop = band.rows
-    cut = ordered.first_from(axis, middle, start, stop)
+    first, second = _parted(band, axis, middle, index)
     before, after = band.bounds[:axis], band.bounds[axis + 1 :]
-    yield _Band([*before, (low, middle), *after], (start, cut), band.stored[below])
-    yield _Band([*before, (middle, high), *after], (cut, stop), band.stored[above])
+    yield _Band([*before, (low, middle), *after], first, band.stored[below])
+    yield _Band([*before, (middle, high), *after], second, band.stored[above])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Ordered:
-    """Rows of an index, by one axis after the other."""
-
-    index: npt.NDArray[np.uint32]
-    order: Ints | None  # None: as they are
-
-    @classmethod
-    def of(cls, index: npt.NDArray[np.uint32], axes: Sequence[int]) -> "_Ordered":
-        if list(axes) == sorted(axes) or len(index) < 2:
-            return cls(index, None)
-        order = np.lexsort([index[:, axis] for axis in reversed(axes)]).astype(np.int64)
-        return cls(index[order], order)
-
-    def first_from(self, axis: int, position: int, start: int, stop: int) -> int:
-        """The first of these rows, which differ in no axis before, at that position or beyond."""
-        column = self.index[start:stop, axis]
-        return start + int(np.searchsorted(column, np.uint32(min(position, 2**32 - 1))))
-
-    def slice(self, start: int, stop: int) -> slice | Ints:
-        """Rows of the index as it was given, ascending."""
-        return slice(start, stop) if self.order is None else np.sort(self.order[start:stop])
+def _parted(
+    band: _Band, axis: int, middle: int, index: npt.NDArray[np.uint32]
+) -> tuple[slice | Ints, slice | Ints]:
+    """The rows before a position on an axis, and the others."""
+    rows = band.rows
+    if isinstance(rows, slice) and all(hi - lo == 1 for lo, hi in band.bounds[:axis]):
+        # They ascend along this axis.
+        column = index[rows, axis]
+        cut = rows.start + int(np.searchsorted(column, np.uint32(min(middle, 2**32 - 1))))
+        return slice(rows.start, cut), slice(cut, rows.stop)
+    listed = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    is_before = index[listed, axis] < middle
+    return listed[is_before], listed[~is_before]

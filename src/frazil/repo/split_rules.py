@@ -22,7 +22,7 @@ from frazil.format.conditions import (
 from frazil.format.config import ManifestSplittingConfig
 from frazil.format.patterns import found
 from frazil.format.snapshot import Node
-from frazil.repo.bands import MOST
+from frazil.repo.bands import MOST, cut_axis
 
 _UNSPLIT = 2**32 - 1  # more than there can be chunks
 _MOST_CELLS = 1024
@@ -49,13 +49,13 @@ def cell_sizes(config: ManifestSplittingConfig | None, node: Node) -> tuple[int,
 
 
 def usual_cells(grid: tuple[int, ...]) -> tuple[int, ...]:
-    """Bands across the longest axis, for those who write manifests apart from each other.
+    """Bands across one axis, for those who write manifests apart from each other.
 
     As thick as MOST references allow, were all chunks there, in a power of two; and not too many.
     """
     cells = [_UNSPLIT] * len(grid)
     if prod(grid) > MOST:
-        axis = max(range(len(grid)), key=lambda each: grid[each])
+        axis = cut_axis(grid, min(-(-prod(grid) // MOST), _MOST_CELLS))
         others = prod(grid) // grid[axis]
         dense = 1 << max(0, (MOST // others).bit_length() - 1)
         few = 1 << max(0, (grid[axis] // _MOST_CELLS).bit_length())
