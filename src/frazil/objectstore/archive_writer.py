@@ -25,6 +25,7 @@ from frazil.objectstore.archive import (
     ArchiveIndex,
     encode_index,
 )
+from frazil.objectstore.key_table import KeyTable
 from frazil.objectstore.keys import require_key
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -49,7 +50,7 @@ class ArchiveWriter:
         self._partial = self.path.with_name(f".{self.path.name}.partial")
         self._about = dict(about)
         self._lock = threading.Lock()
-        self._rows: dict[bytes, int] = {}
+        self._keys = KeyTable()
         self._offset, self._length, self._crc32 = array("Q"), array("Q"), array("L")
         self._file = self._partial.open("w+b")
 
@@ -79,7 +80,7 @@ class ArchiveWriter:
         content = memoryview(data).cast("B")
         crc32 = zlib.crc32(content)
         with self._lock:
-            if key.encode() in self._rows:
+            if self._keys.find(key.encode()) >= 0:
                 if isinstance(when, Always):
                     raise StorageError(f"{key!r} is in the archive already")
                 raise PreconditionFailedError(key, "no such object")
@@ -102,13 +103,14 @@ class ArchiveWriter:
         return ObjectInfo(key, self._length[self._find(key)], 0)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        for raw, row in list(self._rows.items()):
+        for row in range(len(self._keys)):
+            raw = self._keys.key(row)
             if raw.startswith(prefix.encode()):
                 yield ObjectInfo(raw.decode(), self._length[row], 0)
 
     def delete(self, keys: Iterable[str]) -> int:
         """Nothing leaves an archive; that there is nothing to delete is fine."""
-        wanted = [key for key in keys if key.encode() in self._rows]
+        wanted = [key for key in keys if self._keys.find(key.encode()) >= 0]
         if wanted:
             raise StorageError(f"cannot delete {', '.join(wanted)} from an archive")
         return 0
@@ -120,16 +122,16 @@ class ArchiveWriter:
         """The file is durable when it gets its name."""
 
     def _find(self, key: str) -> int:
-        try:
-            return self._rows[key.encode()]
-        except KeyError:
-            raise ObjectNotFoundError(key) from None
+        row = self._keys.find(key.encode())
+        if row < 0:
+            raise ObjectNotFoundError(key)
+        return row
 
     def _append(self, key: str, content: memoryview, crc32: int) -> None:
         member = tarfile.TarInfo(key)
         member.size, member.mode = len(content), 0o644
         self._file.write(member.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict"))
-        self._rows[key.encode()] = len(self._offset)
+        self._keys.add(key.encode())
         self._offset.append(self._file.tell())
         self._length.append(len(content))
         self._crc32.append(crc32)
@@ -151,8 +153,7 @@ class ArchiveWriter:
         self._append(key, memoryview(data), zlib.crc32(data))
 
     def _index(self) -> ArchiveIndex:
-        keys = sorted(self._rows)
-        rows = np.array([self._rows[key] for key in keys], dtype=np.int64)
+        rows = self._keys.order()
         columns = (
             np.array(column, dtype=dtype)[rows]
             for column, dtype in (
@@ -161,5 +162,8 @@ class ArchiveWriter:
                 (self._crc32, "<u4"),
             )
         )
-        ends = np.cumsum([len(key) for key in keys], dtype=np.uint64)
-        return ArchiveIndex(memoryview(b"".join(keys)), ends, *columns)
+        heap, ends = bytearray(), array("Q")
+        for row in rows.tolist():
+            heap += self._keys.key(row)
+            ends.append(len(heap))
+        return ArchiveIndex(memoryview(heap), np.array(ends, dtype=np.uint64), *columns)
