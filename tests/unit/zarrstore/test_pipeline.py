@@ -1,5 +1,6 @@
 """The codec pipeline for frazil's stores: zarr's own results, with fewer requests."""
 
+import asyncio
 import pickle
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from zarr.codecs import (
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.errors import ChunkNotFoundError
 
+from frazil.errors import InvalidInputError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.repo.repository import Repository
@@ -213,6 +215,40 @@ def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
     counting.clear()
     assert np.array_equal(opened[:], values)
     assert sum(each.key.startswith("chunks/") for each in counting.requests) == 1
+
+
+def test_data_of_a_new_array_are_packed_though_zarr_writes_region_by_region() -> None:
+    counting = Counting(MemoryStore())
+    store = SessionStore(Repository.create(counting).writable_session("main"))
+    values = np.random.default_rng(0).random(100_000)
+    array = zarr.create_array(store, name="x", data=values, chunks=(1000,), compressors=None)
+    assert np.array_equal(array[:], values)
+    assert counting.count("put", "chunks/") <= 20  # zarr writes ten chunks at a time
+
+
+def test_writes_of_one_turn_are_done_in_order_and_fail_by_themselves() -> None:
+    store = session_store()
+    array = zarr.create_array(store, name="x", shape=(60,), chunks=(10,), dtype="i4").async_array
+
+    stale = zarr.create_array(store, name="y", shape=(60,), chunks=(10,), dtype="i4")
+    zarr.open_array(store, path="y").resize((10,))
+
+    async def write(start: int, stop: int, value: Any) -> None:
+        await array.setitem(slice(start, stop), value)
+
+    async def several() -> tuple[Any, ...]:
+        # Three to the same chunk, one of them whole; one to another; one outside of its array.
+        return await asyncio.gather(
+            write(0, 10, 1), write(3, 5, 2), write(4, 6, 3), write(20, 30, 4),
+            stale.async_array.setitem(slice(50, 60), 1), return_exceptions=True,
+        )  # fmt: skip
+
+    *good, bad = zarr.core.sync.sync(several())
+    assert good == [None] * 4
+    assert isinstance(bad, InvalidInputError)
+    found = np.asarray(zarr.open_array(store, path="x", mode="r")[:])
+    assert np.array_equal(found[:10], [1, 1, 1, 2, 3, 3, 1, 1, 1, 1])
+    assert np.array_equal(found[20:30], [4] * 10)
 
 
 def test_whole_shards_of_one_selection_share_an_object() -> None:

@@ -14,14 +14,16 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
 from zarr.storage import StorePath
 
+from frazil.repo.packing import PACKED_BYTES
 from frazil.repo.session import Session
 from frazil.zarrstore.pipeline.batch import Batch, Item
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.fused import fused_pipeline
-from frazil.zarrstore.pipeline.reading import read_batch
+from frazil.zarrstore.pipeline.reading import chunk_bytes, read_batch
 from frazil.zarrstore.pipeline.replaced import replaced
 from frazil.zarrstore.pipeline.shards import read_shards
 from frazil.zarrstore.pipeline.writing import write_batch
+from frazil.zarrstore.pipeline.writing_together import write_together
 from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
 
 
@@ -118,8 +120,12 @@ class SessionPipeline(CodecPipeline):
         ):  # of a shard that is written in part, parts stay as they are
             await self.usual.write([item for item in items if not item[4]], value, drop_axes)
             items = [item for item in items if item[4]]
-        if items:
-            batch = Batch.of(items, drop_axes)
+        if not items:
+            return
+        batch = Batch.of(items, drop_axes)
+        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES:
+            await write_together(batch, self.coding, value)
+        else:
             await asyncio.to_thread(write_batch, batch, self.coding, value)
 
 

@@ -22,14 +22,16 @@ _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing
 
 def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     """Stores the chunks with these values in them; chunks that are only fill value are deleted."""
+    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
+        part = batch.part(start, stop)
+        encoded = encode_batch(part, coding, value)
+        batch.engine.change_chunks(batch.path, part.index, encoded)
+
+
+def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer | None]:
+    """Chunks to be stored, None for those to be deleted."""
     if batch.is_read_only:
         raise ReadOnlyStoreError("store was opened in read-only mode and does not support writing")
-    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
-        _write_wave(batch.part(start, stop), coding, value)
-
-
-def _write_wave(batch: Batch, coding: Coding, value: NDBuffer) -> None:
-    engine = batch.engine
     encoded: list[Buffer | None] = [None] * len(batch.items)
     for row, plain in _as_they_are(batch.items, coding, value):
         encoded[row] = plain
@@ -39,7 +41,7 @@ def _write_wave(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     pairs = [(batch.items[row], old.get(row)) for row in todo]
     for row, made in zip(todo, coders.map(encode, pairs), strict=True):
         encoded[row] = made
-    engine.change_chunks(batch.path, batch.index, encoded)
+    return encoded
 
 
 def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | None]:
