@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +43,7 @@ def chunk_changes(
     explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
 ) -> ChunkChanges:
     make = partial(_compare, explored, start, end, path)
-    return cast("ChunkChanges", explored.worked_out.recall(("changes", start, end, path), make))
+    return explored.recall(("changes", start, end, path), make)
 
 
 def _compare(

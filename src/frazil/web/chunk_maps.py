@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -52,18 +51,21 @@ class ChunkMap:
 def chunk_map(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked) -> ChunkMap:
     """Kept for a while: the picture and its legend are asked for one after the other."""
     by = asked.text("by", "kind")
-    wishes = tuple(
-        asked.values.get(name, "") for name in ("map_axes", "chunk_at", "window", "from")
-    )
-    make = partial(_make, explored, snapshot, path, asked, by)
-    return cast("ChunkMap", explored.worked_out.recall(("map", snapshot, path, by, wishes), make))
+    start = explored.snapshot(asked.text("from")) if by == "change" else None
+    wishes = tuple(asked.values.get(name, "") for name in ("map_axes", "chunk_at", "window"))
+    make = partial(_make, explored, snapshot, path, asked, by, start)
+    return explored.recall(("map", snapshot, path, by, start, wishes), make)
 
 
 def _make(
-    explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked, by: str
+    explored: Explored,
+    snapshot: SnapshotId,
+    path: NodePath,
+    asked: Asked,
+    by: str,
+    start: SnapshotId | None,
 ) -> ChunkMap:
-    if by == "change":
-        start = explored.snapshot(asked.text("from"))
+    if start is not None:
         changes = chunk_changes(explored, start, snapshot, path)
         return _by_change(changes.index, changes.change, asked_view(asked, changes.grid))
     chunks = explored.chunks(snapshot, path)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +36,7 @@ def chunk_writers(explored: Explored, snapshot: SnapshotId, path: NodePath) -> C
         return _find_writers(explored, snapshot, node.id, explored.chunks(snapshot, path))
 
     key = ("writers", snapshot, path)
-    return cast("ChunkWriters", explored.worked_out.recall(key, make))
+    return explored.recall(key, make)
 
 
 def _find_writers(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.describe.graph import Layout
 from frazil.errors import ObjectNotFoundError
@@ -108,34 +109,28 @@ def _names_at(refs: Mapping[str, int]) -> dict[int, list[str]]:
     return found
 
 
-def _owners(explored: Explored, info: RepoInfo, layout: Layout) -> np.ndarray:
+def _owners(explored: Explored, info: RepoInfo, layout: Layout) -> npt.NDArray[np.int64]:
     """Number of the line that each place belongs to."""
 
-    def make() -> tuple[RepoInfo, np.ndarray]:
+    def make() -> npt.NDArray[np.int64]:
         owners = np.zeros(len(layout.rows), np.int64)
         for number, line in enumerate(layout.lines):
             owners[list(line.places)] = number
-        return info, owners
+        return owners
 
-    kept = explored.worked_out.recall(("owners", id(info)), make)
-    assert isinstance(kept, tuple)  # noqa: S101 -- what `make` returned
-    found: np.ndarray = kept[1]
-    return found
+    return explored.recall_of(info, "owners", make)
 
 
 def _reached(explored: Explored, info: RepoInfo) -> set[int]:
     """Rows that a branch or a tag leads to."""
-    kept = explored.worked_out.recall(("reached", id(info)), partial(_walk, info))
-    assert isinstance(kept, tuple)  # noqa: S101 -- what `_walk` returned
-    found: set[int] = kept[1]
-    return found
+    return explored.recall_of(info, "reached", partial(_walk, info))
 
 
-def _walk(info: RepoInfo) -> tuple[RepoInfo, set[int]]:
+def _walk(info: RepoInfo) -> set[int]:
     reached = set[int]()
     for tip in {*info.branches.values(), *info.tags.values()}:
         for row in history.ancestor_rows(info, tip):
             if row in reached:
                 break
             reached.add(row)
-    return info, reached
+    return reached

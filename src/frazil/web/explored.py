@@ -1,5 +1,8 @@
 """The repository that is looked at, and what was worked out about it so far."""
 
+from collections.abc import Callable, Hashable
+from typing import Any
+
 from frazil.describe.graph import Layout, layout_of_all
 from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
 from frazil.format.repo_info import RepoInfo
@@ -22,19 +25,25 @@ class Explored:
     def __init__(self, repository: Repository, name: str) -> None:
         self.repository = repository
         self.name = name
-        self._layouts: Memory[tuple[RepoInfo, Layout]] = Memory(2)
         self._sessions: Memory[Session] = Memory(8)
         self._chunks: Memory[ChunkColumns] = Memory(4)
-        self.worked_out: Memory[object] = Memory(32)  # by whoever has a key for it
+        self._worked_out: Memory[Any] = Memory(32)
+
+    def recall[T](self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returned last time; whoever uses a key always makes the same of it."""
+        found: T = self._worked_out.recall(key, make)
+        return found
+
+    def recall_of[T](self, info: RepoInfo, what: str, make: Callable[[], T]) -> T:
+        """The same about one state of the repository."""
+        # It is kept beside the result, so that no other object gets its identity.
+        return self.recall((what, id(info)), lambda: (info, make()))[1]
 
     def info(self) -> RepoInfo:
         return self.repository.repo_info()
 
     def layout(self, info: RepoInfo) -> Layout:
-        # The repo info is kept beside its layout, so that nobody else gets its identity.
-        key = id(info)
-        made = self._layouts.recall(key, lambda: (info, layout_of_all(info, max_lanes=MAX_LANES)))
-        return made[1]
+        return self.recall_of(info, "layout", lambda: layout_of_all(info, max_lanes=MAX_LANES))
 
     def snapshot(self, at: str) -> SnapshotId:
         info = self.info()

@@ -25,10 +25,13 @@ class Memory[T]:
             with self._guard:
                 if key in self._kept:
                     return self._kept[key]
-            made = make()
+            try:
+                made = make()
+            finally:
+                with self._guard:
+                    self._making.pop(key, None)
             with self._guard:
                 self._kept[key] = made
-                self._making.pop(key, None)
                 while len(self._kept) > self._most:
                     self._kept.popitem(last=False)
             return made

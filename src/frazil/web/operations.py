@@ -5,7 +5,6 @@ from itertools import islice
 from threading import Lock
 
 from frazil.errors import FormatError
-from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import RepoStatus, Update
 from frazil.web.explored import Explored
 
@@ -15,8 +14,7 @@ _OLD = "unsupported-spec-version"
 class _Log:
     """As much of the log as somebody has asked for; the rest is read when it is wanted."""
 
-    def __init__(self, explored: Explored, info: RepoInfo) -> None:
-        self.info = info  # kept, so that nobody else gets its identity
+    def __init__(self, explored: Explored) -> None:
         self._rest = explored.repository.ops_log()
         self._known: list[Update] = []
         self._guard = Lock()
@@ -30,10 +28,8 @@ class _Log:
 
 
 def operation_page(explored: Explored, offset: int, limit: int) -> dict[str, object]:
-    info = explored.info()
     try:
-        log = explored.worked_out.recall(("ops", id(info)), lambda: _Log(explored, info))
-        assert isinstance(log, _Log)  # noqa: S101 -- what was made above
+        log = explored.recall_of(explored.info(), "ops", lambda: _Log(explored))
         updates, more = log.page(offset, limit)
     except FormatError as error:
         if explored.repository.spec_version >= 2:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -113,7 +113,7 @@ def preview(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Ask
     """Kept for a while: the picture and its numbers are asked for one after the other."""
     wishes = (asked.values.get("axes", ""), asked.values.get("slice_at", ""))
     make = partial(_make, explored, snapshot, path, asked)
-    return cast("Preview", explored.worked_out.recall(("preview", snapshot, path, wishes), make))
+    return explored.recall(("preview", snapshot, path, wishes), make)
 
 
 def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked) -> Preview:

@@ -1,7 +1,5 @@
 """Paths, commits and refs that contain what somebody is looking for."""
 
-from typing import cast
-
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.repo.snapshot_chain import SnapshotChain
@@ -55,10 +53,9 @@ def _commits(explored: Explored, info: RepoInfo, text: str) -> list[dict[str, ob
 
 
 def _messages(explored: Explored, info: RepoInfo) -> list[str]:
-    def make() -> tuple[RepoInfo, list[str]]:
+    def make() -> list[str]:
         if isinstance(info.snapshots, SnapshotChain):
-            return info, [info.snapshots.message(row) for row in range(len(info.snapshots))]
-        return info, [text or "" for text in info.snapshots.table.string("message").to_texts()]
+            return [info.snapshots.message(row) for row in range(len(info.snapshots))]
+        return [text or "" for text in info.snapshots.table.string("message").to_texts()]
 
-    kept = explored.worked_out.recall(("messages", id(info)), make)
-    return cast("tuple[RepoInfo, list[str]]", kept)[1]
+    return explored.recall_of(info, "messages", make)

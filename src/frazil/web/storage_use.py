@@ -1,9 +1,7 @@
 """How much is stored: what one snapshot's list of manifests says, and a full count if asked for."""
 
 from dataclasses import asdict
-from typing import cast
 
-from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.stats import storage_stats
 from frazil.maintenance.summaries import StorageStats
@@ -27,10 +25,8 @@ def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]
 
 def counted_storage(explored: Explored) -> dict[str, object]:
     """Reads every manifest there is, once for each state of the repository."""
-    info = explored.info()
 
-    def make() -> tuple[RepoInfo, dict[str, object]]:
-        return info, asdict(StorageStats.of(storage_stats(explored.repository)))
+    def make() -> dict[str, object]:
+        return asdict(StorageStats.of(storage_stats(explored.repository)))
 
-    kept = explored.worked_out.recall(("storage", id(info)), make)
-    return cast("tuple[RepoInfo, dict[str, object]]", kept)[1]
+    return explored.recall_of(explored.info(), "storage", make)

@@ -24,7 +24,8 @@ class Paths:
         """Places of everything below `path`."""
         prefix = path.descendant_prefix
         start = bisect_right(self.texts, prefix)
-        return range(start, bisect_left(self.texts, prefix + "\U0010ffff", lo=start))
+        after = prefix[:-1] + "0"  # the letter that follows the slash
+        return range(start, bisect_left(self.texts, after, lo=start))
 
     def child_names(self, path: NodePath) -> list[str]:
         """Also of groups that exist only as part of a path; the last have a slash behind."""
@@ -41,7 +42,7 @@ def paths_at(explored: Explored, snapshot: SnapshotId) -> Paths:
         names = explored.repository.files.fetch_node_names(snapshot)
         return Paths(sorted(cast("list[str]", names.paths.to_texts())))
 
-    return cast("Paths", explored.worked_out.recall(("paths", snapshot), make))
+    return explored.recall(("paths", snapshot), make)
 
 
 def child_page(

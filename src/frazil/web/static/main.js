@@ -21,6 +21,8 @@ page("/search", "Search", drawSearch);
 
 const TABS = [["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/operations", "Operations"], ["/storage", "Storage"]];
 
+const MOST = 300; // branches, and tags, to choose from
+
 function switchTheme() {
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -31,12 +33,14 @@ function switchTheme() {
 
 function versionPicker(repository, at) {
   const option = (value, text) => h("option", { value, selected: value === at }, text);
-  const group = (label, kind, names) => (names.length ? h("optgroup", { label }, names.map((each) => option(`${kind}:${each}`, each))) : null);
-  const known = [...repository.branches.name.map((each) => `branch:${each}`), ...repository.tags.name.map((each) => `tag:${each}`)];
+  // Of very many the first: search finds the others.
+  const first = (names) => names.slice(0, MOST);
+  const group = (label, kind, names) => (names.length ? h("optgroup", { label }, first(names).map((each) => option(`${kind}:${each}`, each))) : null);
+  const known = [...first(repository.branches.name).map((each) => `branch:${each}`), ...first(repository.tags.name).map((each) => `tag:${each}`)];
   const select = h(
     "select",
     { id: "version", "aria-label": "Version shown", onchange: () => choose(select.value) },
-    known.includes(at) ? null : h("optgroup", { label: "Snapshot" }, option(at, shortId(refLabel(at)))),
+    known.includes(at) ? null : h("optgroup", { label: "Shown" }, option(at, at.includes(":") ? refLabel(at) : shortId(at))),
     group("Branches", "branch", repository.branches.name),
     group("Tags", "tag", repository.tags.name),
   );
