@@ -23,6 +23,15 @@ TARGETS: Final[dict[Row, float]] = {
     ("thousand_arrays", "1000 arrays made with zarr", TIME): 1.3,
     ("thousand_arrays", "1000 arrays committed", TIME): 1,
     ("thousand_arrays", "members of a group of 1000", TIME): 1.2,
+    ("raw_chunks", "write", TIME): 6,
+    ("raw_chunks", "open + read", TIME): 8,
+    ("foreign_chunks", "open + read", TIME): 4,
+    ("zstd_chunks", "write + commit", TIME): 1.5,
+    ("zstd_chunks", "open + read", TIME): 3,
+    ("large_chunks", "write + commit", TIME): 1,
+    ("large_chunks", "open + read", TIME): 3,
+    ("single_elements", "50 times: open + one element", TIME): 1,
+    ("single_elements", "200 elements, one by one", TIME): 1.5,
     ("import_time", "import", TIME): 3,
 }
 
