@@ -53,7 +53,7 @@ def chunk_map(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: A
     by = asked.text("by", "kind")
     start = explored.snapshot(asked.text("from")) if by == "change" else None
     wishes = tuple(asked.values.get(name, "") for name in ("map_axes", "chunk_at", "window"))
-    make = partial(_make, explored, snapshot, path, asked, by, start)
+    make = partial(_make, explored, snapshot, path, asked, start)
     return explored.recall(("map", snapshot, path, by, start, wishes), make)
 
 
@@ -62,7 +62,6 @@ def _make(
     snapshot: SnapshotId,
     path: NodePath,
     asked: Asked,
-    by: str,
     start: SnapshotId | None,
 ) -> ChunkMap:
     if start is not None:
@@ -70,7 +69,7 @@ def _make(
         return _by_change(changes.index, changes.change, asked_view(asked, changes.grid))
     chunks = explored.chunks(snapshot, path)
     view = asked_view(asked, chunks.grid)
-    if by == "commit":
+    if asked.text("by", "kind") == "commit":
         return _by_commit(explored, chunks, chunk_writers(explored, snapshot, path), view)
     return _by_kind(chunks, view)
 
