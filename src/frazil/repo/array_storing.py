@@ -9,7 +9,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node
 from frazil.ids import ManifestId, NodeId
-from frazil.repo.bands import MOST, Stored, in_bands
+from frazil.repo.bands import FEW, MOST, Stored, in_bands
 from frazil.repo.lookup import refs_in
 from frazil.repo.pending import ChunkChanges
 from frazil.repo.split_rules import cell_sizes, is_automatic
@@ -99,6 +99,11 @@ def _planned_in_bands(
 ) -> _Planned:
     """By how many references there are."""
     grid, current = array.num_chunks, array.manifests
+    touched = len(changes.refs) + len(changes.deleted)
+    few = len(current) <= FEW and touched + sum(counts.get(ref.id, 0) for ref in current) <= MOST
+    if few and touched and (current or len(changes.refs)):  # as in_bands finds, but sooner
+        refs = _merged(files, node, current, changes).within(grid)
+        return _Planned(node, (), [refs] if len(refs) else [])
     stored = Stored.of(current, [counts.get(ref.id, 0) for ref in current], grid)
     found = in_bands(
         changes.index,

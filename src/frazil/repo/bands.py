@@ -22,7 +22,7 @@ from frazil.format.snapshot import ManifestRef
 
 MOST: Final = 1 << 16  # references in a manifest: a megabyte or less, compressed
 
-_FEW = 8  # manifests that are joined at a time: what was cut finer, others wanted so
+FEW: Final = 8  # manifests that are joined at a time: what was cut finer, others wanted so
 _NONE = np.zeros(0, dtype=np.int64)
 
 type Ints = npt.NDArray[np.int64]
@@ -140,11 +140,11 @@ def _reached(
     outside = stored.outside(grid)
     if not len(changed) or not len(stored):
         return outside
-    if len(stored) <= _FEW and len(changed) + int(stored.counts.sum()) <= most:
+    if len(stored) <= FEW and len(changed) + int(stored.counts.sum()) <= most:
         return np.arange(len(stored))
 
     def is_whole(rows: int, there: Ints) -> bool:
-        return len(there) <= _FEW and rows + int(stored.counts[there].sum()) <= most
+        return len(there) <= FEW and rows + int(stored.counts[there].sum()) <= most
 
     cut = _cut(distinct(changed), stored, grid, axes, is_whole)
     found: Ints = np.union1d(outside, cut.rewrite)
