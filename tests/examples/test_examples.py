@@ -11,7 +11,8 @@ import pytest
 from tests.environments import make_environment
 
 FOLDER = Path(__file__).parents[2] / "examples"
-EXAMPLES = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
+EVERY = sorted(path.name for path in FOLDER.glob("[0-9]*.py"))
+EXAMPLES = [name for name in EVERY if "spark" not in name]  # those run in tests/spark
 
 
 @cache  # of one process: tests/conftest.py keeps these tests together
@@ -41,13 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_examples_are_numbered_without_a_gap() -> None:
-    assert [int(name[:2]) for name in EXAMPLES] == list(range(1, len(EXAMPLES) + 1))
+    assert [int(name[:2]) for name in EVERY] == list(range(1, len(EVERY) + 1))
     assert len(EXAMPLES) >= 7
 
 
 def test_the_readme_of_the_examples_names_them_all() -> None:
     text = (FOLDER / "README.md").read_text()
-    assert [name for name in EXAMPLES if f"({name})" not in text] == []
+    assert [name for name in EVERY if f"({name})" not in text] == []
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
