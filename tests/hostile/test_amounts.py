@@ -48,7 +48,12 @@ from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.remote_http import HttpPlace
+from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote_source import RemoteSource
+from frazil.ranges import Range
 from frazil.references.json_sets import decode_json_set
+from tests.hostile.listening import SECRET, listener
 from tests.hostile.strangers import config_of, first_chunk, stored_config, stranger, with_info
 from tests.unit.format.samples import sample_snapshot
 
@@ -234,6 +239,24 @@ def test_a_file_with_holes_does_not_fill_the_memory(tmp_path: Path) -> None:
         first_chunk(root, access)
     assert len(first_chunk(stranger(tmp_path / "s", Virtual(f"{url}holes", 0, 9), config=config),
                            access)) == 9  # fmt: skip
+
+
+def test_a_metadata_file_of_holes_is_not_read(tmp_path: Path) -> None:
+    root = stranger(tmp_path / "r", Inline(b"x"))
+    with (root / "repo").open("r+b") as file:
+        file.truncate(1 << 40)
+    storage = frazil.local_filesystem_storage(str(root))
+    with within(5, 64), pytest.raises(StorageError, match="holes"):
+        frazil.Repository.open(storage)
+
+
+def test_a_range_that_is_claimed_to_be_endless_takes_few_requests() -> None:
+    with listener() as server:
+        source = RemoteSource(HttpPlace(base_url=server.url), RemoteSettings())
+        with within(5, 64):
+            (data,) = source.read("file", [Range(0, 2**61)])
+        assert bytes(data) == SECRET
+        assert len(server.asked) <= 3
 
 
 def test_a_stored_configuration_gets_no_more_than_the_limits(tmp_path: Path) -> None:

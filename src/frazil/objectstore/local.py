@@ -37,6 +37,7 @@ from frazil.objectstore.local_files import (
     read_at,
     read_pieces,
     read_range,
+    solid_size,
     write_new,
 )
 from frazil.objectstore.local_lock import exclusive
@@ -94,7 +95,7 @@ class LocalStore:
             descriptor = open_to_read(self._path(key))
             try:
                 if byte_range is None:
-                    return Blob(read_at(descriptor, 0, os.fstat(descriptor).st_size))
+                    return Blob(read_at(descriptor, 0, solid_size(os.fstat(descriptor))))
                 return Blob(read_range(descriptor, byte_range), "")
             finally:
                 os.close(descriptor)

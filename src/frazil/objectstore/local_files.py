@@ -19,6 +19,8 @@ _WRITTEN_BYTES = 1024 * 1024
 _VECTOR = 1024  # buffers that the kernel takes at once
 # A range up to this long is read without asking for the size of the file first.
 _UNASKED_BYTES = 1024 * 1024
+_LARGE_BYTES = 1 << 30
+_MOST_HOLES = 1000  # times as large as what is stored of it
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -36,6 +38,17 @@ def read_at(descriptor: int, start: int, length: int) -> bytes:
         start += len(pieces[-1])
         pieces.append(os.pread(descriptor, length, start))
     return b"".join(pieces)
+
+
+def solid_size(status: os.stat_result) -> int:
+    """The size of a file. Raises OSError if it is large and hardly anything but holes.
+
+    Holes take no room on the disk or in an archive, and as much as they say in memory.
+    """
+    size = status.st_size
+    if size > _LARGE_BYTES and status.st_blocks * 512 * _MOST_HOLES < size:
+        raise OSError(errno.EOVERFLOW, f"{size} bytes, nearly all of them holes")
+    return size
 
 
 def read_range(descriptor: int, wanted: ByteRange) -> bytes:
