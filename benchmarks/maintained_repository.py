@@ -22,13 +22,14 @@ import zarr
 
 import frazil
 from frazil.assets.files import Files
-from frazil.assets.layout import CHUNKS, REPO_INFO
+from frazil.assets.layout import CHUNKS, REPO_INFO, V1_MAIN_BRANCH
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import encode_metadata
 from frazil.format.payloads import Inline
+from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
@@ -113,6 +114,31 @@ def make(
     info = _listing(engine.repo_info(), base, [*lived, *lost], tip=lived[-1].id)
     store.delete([REPO_INFO])
     store.put(REPO_INFO, encode_repo_info(info))
+
+
+def make_version_1(root: Path, *, snapshots: int = SNAPSHOTS) -> None:
+    """Of version 1: as many commits of a few groups, without chunks."""
+    store = LocalStore(root, fsync=False)
+    repository = frazil.Repository.create(frazil.Storage(store), spec_version=1)
+    session = repository.writable_session("main")
+    group = zarr.open_group(session.store, mode="a")
+    for number in range(ARRAYS):
+        group.create_group(f"g{number:02}")
+    session.commit("groups")
+    engine, random = Repository.open(store), np.random.default_rng(0)
+    current = engine.files.fetch_snapshot(engine.lookup_branch("main"))
+    for number in range(snapshots - 2):
+        current = replace(
+            current,
+            id=SnapshotId(random.bytes(12)),
+            parent_id=current.id,
+            flushed_at_us=current.flushed_at_us + 1,
+            message=f"commit number {number}",
+            metadata={"author": "A. Uthor"},
+        )
+        engine.files.put_snapshot(current)
+        engine.files.put_log(TransactionLog(id=current.id))
+    store.put(V1_MAIN_BRANCH, encode_ref(current.id))
 
 
 def _history(made: Made, base: Snapshot, count: int, *, first: int) -> list[Snapshot]:

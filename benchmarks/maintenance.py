@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.maintained_repository import make
+from benchmarks.maintained_repository import make, make_version_1
 from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
@@ -14,6 +14,7 @@ def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     """Not measured, and always by frazil."""
     del engine, stopwatch
     make(root)
+    make_version_1(root.with_name("version 1"))
 
 
 def stats(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
@@ -45,8 +46,21 @@ def expire(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
         assert repo.garbage_collect(_later()).snapshots_deleted > 0
 
 
+def upgrade(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.open(storage(engine, root.with_name("version 1")))
+    with stopwatch("version 1 to version 2, in place"):
+        engine.upgrade_icechunk_repository(repo, dry_run=False)
+
+
 def _later() -> datetime:
     return datetime.now(UTC) + timedelta(hours=1)
 
 
-STAGES = {"build": build, "stats": stats, "dry_run": dry_run, "collect": collect, "expire": expire}
+STAGES = {
+    "build": build,
+    "stats": stats,
+    "dry_run": dry_run,
+    "collect": collect,
+    "expire": expire,
+    "upgrade": upgrade,
+}

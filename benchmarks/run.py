@@ -41,7 +41,7 @@ WORKLOADS = {
     "single_elements": ("build", "cold", "warm"),
     "far_chunks": ("far",),
     "rebase": ("far", "cold"),
-    "maintenance": ("build", "stats", "dry_run", "collect", "expire"),
+    "maintenance": ("build", "stats", "dry_run", "collect", "expire", "upgrade"),
     "rewriting": ("build", "rewrite", "read_small", "pack", "read_packed"),
     "verifying": ("build", "verify"),
     "import_time": ("import",),

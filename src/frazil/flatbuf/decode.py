@@ -93,12 +93,12 @@ def decode(data: Buffer, schema: TableSchema, *, max_expansion: int = 4) -> Tabl
 
 
 def decode_batch(
-    buffers: Sequence[Buffer], schema: TableSchema, *, max_expansion: int = 4
+    buffers: Sequence[Buffer], schema: TableSchema, *, max_expansion: int = 4, strict: bool = False
 ) -> Table:
     """The root tables of several buffers, a row each, for the price of little more than one.
 
-    As `decode`, but that an offset which leads out of its buffer may be taken to lead into another:
-    where that matters, decode what is refused, or makes no sense, once more alone.
+    As `decode`, but that an offset which leads out of its buffer may be taken to lead into another,
+    unless `strict`: where that matters, decode what is refused, or makes no sense, once more alone.
     """
     parts = [np.frombuffer(data, np.uint8) for data in buffers]
     if any(len(part) < 8 for part in parts):
@@ -110,8 +110,11 @@ def decode_batch(
     heap = np.zeros(int(starts[-1]), np.uint8)
     for part, start in zip(parts, starts.tolist(), strict=False):
         heap[start : start + len(part)] = part
-    source = Source(readonly(heap), max_expansion * len(heap))
+    ends = starts[:-1] + np.array([len(part) for part in parts], np.int64)
+    bounds = (starts[:-1], ends) if strict else None
+    source = Source(readonly(heap), max_expansion * len(heap), bounds)
     roots = starts[:-1] + source.at("u4", Places.of(starts[:-1]))
+    source.require_same_buffer(starts[:-1], roots, 4, schema.name)
     return _decode_rows(source, schema, Places.of(roots))
 
 
@@ -160,6 +163,8 @@ class _Rows:
         source.check(places, 4, 4, schema.name)
         vtables = places.minus(source.at("i4", places))
         source.check(vtables, 4, 2, f"vtable of {schema.name}")
+        if source.bounds is not None:
+            self._require_own_buffers(vtables)
         codes, vtables = vtables.distinct(2)
         self.codes: Ints | None = None  # (n,) into the vtables, if there are several
         if vtables.count == 1:
@@ -168,6 +173,15 @@ class _Rows:
         else:
             self.codes = codes
             self._read_vtables(codes, vtables.array())
+
+    def _require_own_buffers(self, vtables: Places) -> None:
+        """Of many buffers: each row, and what its vtable says, is in one of them."""
+        starts, found = self.starts.array(), vtables.array()
+        units, what = self.source.units("u2"), f"vtable of {self.schema.name}"
+        self.source.require_same_buffer(starts, found, 4, what)
+        lengths, sizes = (units[found // 2 + at].astype(np.int64) for at in (0, 1))
+        self.source.require_same_buffer(starts, found, lengths, what)
+        self.source.require_same_buffer(starts, starts, sizes, self.schema.name)
 
     def _read_vtables(self, codes: Ints, vtables: Ints) -> None:
         """Sets `sizes` (k,) and `places` (k, slots) of the k vtables."""
@@ -212,7 +226,10 @@ class _Rows:
     def targets(self, field: Field, cells: _Cells) -> Places:
         """Where the offsets in the cells point to; 4 bytes there can be read."""
         targets = cells.places.plus(self.source.at("u4", cells.places))
-        self.source.check(targets, 4, 4, f"{self.schema.name}.{field.name}")
+        what = f"{self.schema.name}.{field.name}"
+        self.source.check(targets, 4, 4, what)
+        if self.source.bounds is not None:
+            self.source.require_same_buffer(cells.places.array(), targets.array(), 4, what)
         return targets
 
 
@@ -220,7 +237,7 @@ def _decode_rows(source: Source, schema: TableSchema, places: Places) -> Table:
     match places.count:
         case 0:
             return Table.empty(schema)
-        case 1:
+        case 1 if source.bounds is None:
             return decode_row(source, schema, places.first, _decode_rows, _decode_strings)
         case _:
             return _decode_many(source, schema, places)
@@ -308,6 +325,8 @@ def _measure(source: Source, what: str, targets: Places, size: int, align: int) 
         end = int((targets.array() + lengths * size).max())
     if end + 4 > source.size:
         raise FormatError(f"{what} reaches outside the buffer of {source.size} bytes")
+    if source.bounds is not None:
+        source.require_same_buffer(targets.array(), targets.array(), 4 + lengths * size, what)
     return lengths
 
 
@@ -358,7 +377,11 @@ def _decode_offsets(rows: _Rows, field: Field, targets: Places, lengths: Ints) -
         places = Places(len(offsets), targets.first + 4, 4).plus(offsets)
     else:
         places = Places.of(run_index(targets.array() // 4 + 1, lengths) * 4 + offsets)
-    rows.source.check(places, 4, 4, f"element of {rows.schema.name}.{field.name}")
+    what = f"element of {rows.schema.name}.{field.name}"
+    rows.source.check(places, 4, 4, what)
+    if rows.source.bounds is not None:
+        here = np.repeat(targets.array(), lengths)
+        rows.source.require_same_buffer(here, places.array(), 4, what)
     return places
 
 

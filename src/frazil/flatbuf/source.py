@@ -14,10 +14,15 @@ _STORED = {name: np.dtype(name).newbyteorder("<") for name in SCALAR_SIZES}
 
 
 class Source:
-    """The bytes, and how many more may be gathered from them."""
+    """The bytes, and how many more may be gathered from them.
 
-    def __init__(self, heap: Bytes1, budget: int) -> None:
+    With `bounds`, starts and ends of several buffers that stand one after another, and nothing in
+    one of them may lead into another.
+    """
+
+    def __init__(self, heap: Bytes1, budget: int, bounds: tuple[Ints, Ints] | None = None) -> None:
         self.heap = heap
+        self.bounds = bounds
         self.size = len(heap)
         self.budget = budget
         self.data = memoryview(heap)  # the same bytes, for numbers that are read one at a time
@@ -68,6 +73,15 @@ class Source:
             raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
         if not places.are_aligned(align):
             raise FormatError(f"{what} is not aligned to {align} bytes")
+
+    def require_same_buffer(self, here: Ints, there: Ints, size: int | Ints, what: str) -> None:
+        """Raises unless `size` bytes at each place there are in the buffer of the place here."""
+        if self.bounds is None or not len(here):
+            return
+        starts, ends = self.bounds
+        own = np.searchsorted(starts, here, side="right") - 1
+        if bool(((there < starts[own]) | (there + size > ends[own])).any()):
+            raise FormatError(f"{what} is outside its buffer")
 
     def check_one(self, place: int, size: int, align: int, what: str) -> None:
         """The same of a single place."""

@@ -19,12 +19,19 @@ from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.manifest import RefCounts, check_manifest
 from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.objects import Objects
-from frazil.maintenance.verify.opening import Fetched, check_version, fetch, open_file
+from frazil.maintenance.verify.opening import (
+    Fetched,
+    OpenedFile,
+    check_version,
+    fetch,
+    open_file,
+)
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.snapshot import SnapshotFacts, check_snapshot
+from frazil.maintenance.verify.together import Opened, open_together
 from frazil.maintenance.verify.txlog import Around, check_log
 from frazil.maintenance.verify.uses import ListedManifest, ManifestTask, ManifestUse, Seen
-from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.objectstore.protocol import ObjectStore
 
 _SNAPSHOTS_AT_ONCE = 64
 _MANIFEST_BYTES_AT_ONCE = 32 << 20
@@ -87,30 +94,36 @@ class SnapshotChecker:
             keys = [SNAPSHOTS + task.name for task in some]
             keys += [TRANSACTIONS + task.name for task in some]
             data = self.pool.map(lambda key: fetch(self.store, key), keys)
-            done = SnapshotsChecked([], [], [])
-            for task, snapshot, log in zip(some, data, data[len(some) :], strict=False):
-                self._check_one(task, snapshot, log, done)
+            count, done = len(some), SnapshotsChecked([], [], [])
+            snapshots = open_together(keys[:count], data[:count], FileType.SNAPSHOT)
+            logs = open_together(keys[count:], data[count:], FileType.TRANSACTION_LOG)
+            for number, (task, snapshot, log) in enumerate(zip(some, snapshots, logs, strict=True)):
+                found = (data[number], snapshot), (data[count + number], log)
+                self._check_one(task, *found, done)
             yield done
 
     def _check_one(
-        self, task: SnapshotTask, snapshot: Fetched, log: Fetched, done: SnapshotsChecked
+        self,
+        task: SnapshotTask,
+        snapshot: tuple[Fetched, Opened],
+        log: tuple[Fetched, Opened],
+        done: SnapshotsChecked,
     ) -> None:
         key = SNAPSHOTS + task.name
+        data, (opened, problems) = snapshot
+        done.problems.extend(problems)
         facts: SnapshotFacts | None = None
-        if snapshot is None:
+        if data is None:
             done.problems.append(problem("snapshot-missing", key, "it is not there"))
-        elif isinstance(snapshot, StorageError):
-            done.problems.append(problem("file-unreadable", key, snapshot.message))
-        else:
-            facts = self._check_snapshot(task, key, snapshot, done)
+        elif isinstance(data, StorageError):
+            done.problems.append(problem("file-unreadable", key, data.message))
+        elif opened is not None:
+            facts = self._check_snapshot(task, opened, done)
         self._check_log(task, facts, log, done.problems)
 
     def _check_snapshot(
-        self, task: SnapshotTask, key: str, data: Data, done: SnapshotsChecked
-    ) -> SnapshotFacts | None:
-        opened = open_file(key, data, FileType.SNAPSHOT, done.problems)
-        if opened is None:
-            return None
+        self, task: SnapshotTask, opened: OpenedFile, done: SnapshotsChecked
+    ) -> SnapshotFacts:
         done.problems.extend(check_version(opened, self.spec_version))
         facts = check_snapshot(opened, self.seen, done.problems, with_metadata=self.with_metadata)
         done.uses.extend(facts.uses)
@@ -120,17 +133,19 @@ class SnapshotChecker:
             differing = _differences(task, facts)
             if differing:
                 text = f"{', '.join(differing)} in the repo info and the file differ"
-                done.problems.append(problem("snapshot-info-differs", key, text))
+                done.problems.append(problem("snapshot-info-differs", opened.key, text))
         return facts
 
     def _check_log(
         self,
         task: SnapshotTask,
         facts: SnapshotFacts | None,
-        data: Fetched,
+        log: tuple[Fetched, Opened],
         problems: list[Problem],
     ) -> None:
         key = TRANSACTIONS + task.name
+        data, (opened, noticed) = log
+        problems += noticed
         if data is None:
             is_old_root = facts is not None and facts.spec_version == 1 and task.parent is None
             if task.needs_log and not is_old_root:
@@ -139,7 +154,6 @@ class SnapshotChecker:
         if isinstance(data, StorageError):
             problems.append(problem("file-unreadable", key, data.message))
             return
-        opened = open_file(key, data, FileType.TRANSACTION_LOG, problems)
         if opened is None:
             return
         problems += check_version(opened, self.spec_version)
@@ -195,8 +209,11 @@ class ManifestChecker:
     ) -> ManifestsChecked:
         problems: list[Problem] = []
         counts, chunk_ids = RefCounts(), GrowingIdSet()
-        for number, (task, key) in enumerate(zip(tasks, keys, strict=True)):
-            found, data[number] = data[number], None  # no longer than needed
+        together = open_together(keys, data, FileType.MANIFEST)
+        for found, (task, key, (opened, noticed)) in zip(
+            data, zip(tasks, keys, together, strict=True), strict=True
+        ):
+            problems += noticed
             if found is None:
                 text = f"{_needed_by(task)} needs it"
                 problems.append(problem("manifest-missing", key, text))
@@ -204,7 +221,6 @@ class ManifestChecker:
             if isinstance(found, StorageError):
                 problems.append(problem("file-unreadable", key, found.message))
                 continue
-            opened = open_file(key, found, FileType.MANIFEST, problems)
             if opened is None:
                 continue
             problems += check_version(opened, self.spec_version)

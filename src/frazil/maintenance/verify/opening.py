@@ -39,7 +39,7 @@ def open_file(
     except FormatError as error:
         problems.append(problem("header-invalid", key, error.message))
         return None
-    problems += _check_writer(key, data)
+    problems += check_writer(key, data)
     if header.file_type is not expected:
         text = f"file is of type {header.file_type.name}, expected {expected.name}"
         problems.append(problem("file-type", key, text))
@@ -69,7 +69,7 @@ def check_version(opened: OpenedFile, repository: int | None) -> list[Problem]:
     return [problem("version-unexpected", opened.key, text)]
 
 
-def _check_writer(key: str, data: Data) -> list[Problem]:
+def check_writer(key: str, data: Data) -> list[Problem]:
     _, writer, *_ = HEADER.unpack_from(data)
     try:
         text = writer.decode()
