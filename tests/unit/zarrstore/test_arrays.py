@@ -106,9 +106,9 @@ def test_a_region_reads_only_the_chunks_it_touches() -> None:
     repository = Repository.create(reads)
     session = repository.writable_session("main")
     make(session, chunks=(10, 40), compressors=None)
-    assert reads.count("get", "chunks/") == 0
+    reads.clear()
     read_region(session, X, (slice(15, 25), slice(0, 1)))
-    assert reads.count("get", "chunks/") == 2
+    assert sum(read.size_bytes for read in reads.reads) == 2 * 10 * 40 * 4
 
 
 def test_arrays_and_groups_are_zarrs(session: Session) -> None:
