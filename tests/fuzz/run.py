@@ -32,6 +32,7 @@ NAMES = (
     "inventory",
     "bundle",
     "locations",
+    "chunk",
     "zarr_json",
     "url",
 )

@@ -5,6 +5,7 @@ and 2 are read without compression, whose checks would hide what lies behind the
 `envelope` and `locations` are about the compression itself.
 """
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -56,6 +57,10 @@ from frazil.paths import ROOT
 from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import
 from frazil.repo.zarr_metadata import parse_node_metadata
+from frazil.zarrstore.decoding import chunk_problem
+from frazil.zarrstore.encoding import encode_region
+from frazil.zarrstore.pipeline.bombs import _MEASURES
+from frazil.zarrstore.pipeline.unpacking import zstd_size
 from tests.fuzz import seeds
 from tests.fuzz.target import Target
 
@@ -250,6 +255,46 @@ def _zarr_json(data: bytes) -> None:
     parse_node_metadata(data)
 
 
+CODECS: tuple[list[dict[str, object]], ...] = (
+    [{"name": "zstd", "configuration": {"level": 1, "checksum": False}}],
+    [{"name": "gzip", "configuration": {"level": 1}}],
+    [{"name": "crc32c"}],
+    [
+        {
+            "name": "blosc",
+            "configuration": {
+                "cname": "lz4", "clevel": 1, "shuffle": "shuffle", "typesize": 4, "blocksize": 0
+            },
+        }
+    ],
+    [{"name": "zstd", "configuration": {"level": 1, "checksum": True}}, {"name": "crc32c"}],
+)  # fmt: skip
+
+
+def _chunk_document(codecs: list[dict[str, object]]) -> bytes:
+    document = json.loads(seeds.ZARR_JSON)
+    return json.dumps({**document, "codecs": [*document["codecs"], *codecs]}).encode()
+
+
+def _chunk(data: bytes) -> None:
+    """The first byte says which codecs; no bytes may end the process."""
+    codecs = CODECS[data[0] % len(CODECS)] if data else CODECS[0]
+    packed = data[1:]
+    for measure in _MEASURES.values():
+        measure(memoryview(packed), 1 << 20)
+    zstd_size(packed)
+    chunk_problem(_chunk_document(codecs), (0, 0), packed)
+
+
+def _chunk_seeds() -> list[bytes]:
+    found = []
+    for number, codecs in enumerate(CODECS):
+        document = _chunk_document(codecs)
+        made = encode_region(document, (slice(0, 2), slice(0, 3)), np.ones((2, 3), "f4"))
+        found.append(bytes([number]) + bytes(made[0, 0]))
+    return found
+
+
 def _bare(*names: str) -> Callable[[], list[bytes]]:
     return lambda: [each.encode() for each in names]
 
@@ -287,6 +332,7 @@ TARGETS: dict[str, Target] = {
         partial(_in_a_file, _bundle, ".frazil"), _bundles, (FormatError, StorageError)
     ),
     "locations": Target(_locations, _location_seeds),
+    "chunk": Target(_chunk, _chunk_seeds),
     "zarr_json": Target(_zarr_json, lambda: [seeds.ZARR_JSON], (InvalidInputError,)),
     "url": Target(
         _url,

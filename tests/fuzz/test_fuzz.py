@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.fuzz import seeds
 from tests.fuzz.mutation import mutations
@@ -64,6 +66,19 @@ def test_cut_off_and_random_input_is_refused_or_read(name: str) -> None:
         target.attempt(whole[:stop])
     for _ in range(50):
         target.attempt(random.randbytes(random.randint(0, 200)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_edited_input_is_refused_or_read(name: str, data: st.DataObject) -> None:
+    """What hypothesis makes of the seeds: it looks for the smallest that fails."""
+    seed = data.draw(st.sampled_from(sorted(TARGETS[name].seeds(), key=len)))
+    edited = bytearray(seed)
+    places = st.integers(0, len(seed))
+    for at, new in data.draw(st.lists(st.tuples(places, st.binary(max_size=8)), max_size=4)):
+        edited[at : at + len(new)] = new
+    TARGETS[name].attempt(bytes(edited))
 
 
 def test_the_same_seed_damages_in_the_same_way() -> None:
