@@ -59,6 +59,10 @@ class Pool:
 
     def beside[R](self, aside: Callable[[], object], work: Callable[[], R]) -> R:
         """`work`, and `aside` on another thread meanwhile; `work`'s failure comes first."""
+        if getattr(self._inside, "is_worker", False):
+            result = work()
+            aside()
+            return result
         future = self._executor().submit(aside)
         try:
             result = work()
