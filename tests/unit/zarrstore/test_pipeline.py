@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -217,6 +218,13 @@ def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
     assert sum(each.key.startswith("chunks/") for each in counting.requests) == 1
 
 
+@pytest.fixture
+def _together() -> Iterator[None]:
+    with zarr.config.set({"frazil.write_together": True}):
+        yield
+
+
+@pytest.mark.usefixtures("_together")
 def test_data_of_a_new_array_are_packed_though_zarr_writes_region_by_region() -> None:
     counting = Counting(MemoryStore())
     store = SessionStore(Repository.create(counting).writable_session("main"))
@@ -226,6 +234,7 @@ def test_data_of_a_new_array_are_packed_though_zarr_writes_region_by_region() ->
     assert counting.count("put", "chunks/") <= 20  # zarr writes ten chunks at a time
 
 
+@pytest.mark.usefixtures("_together")
 def test_writes_of_one_turn_are_done_in_order_and_fail_by_themselves() -> None:
     store = session_store()
     array = zarr.create_array(store, name="x", shape=(60,), chunks=(10,), dtype="i4").async_array

@@ -23,7 +23,7 @@ from frazil.zarrstore.pipeline.reading import chunk_bytes, read_batch
 from frazil.zarrstore.pipeline.replaced import replaced
 from frazil.zarrstore.pipeline.shards import read_shards
 from frazil.zarrstore.pipeline.writing import write_batch
-from frazil.zarrstore.pipeline.writing_together import write_together
+from frazil.zarrstore.pipeline.writing_together import is_wanted, write_together
 from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
 
 
@@ -115,15 +115,15 @@ class SessionPipeline(CodecPipeline):
         if not _is_usual(items, value):
             await self.usual.write(items, value, drop_axes)
             return
-        if (
-            self.supports_partial_encode
-        ):  # of a shard that is written in part, parts stay as they are
-            await self.usual.write([item for item in items if not item[4]], value, drop_axes)
-            items = [item for item in items if item[4]]
+        if self.supports_partial_encode:
+            # of a shard that is written in part, parts stay as they are, outside of the array too
+            parts = [item for item in items if not _is_total(item)]
+            await self.usual.write(parts, value, drop_axes)
+            items = [item for item in items if _is_total(item)]
         if not items:
             return
         batch = Batch.of(items, drop_axes)
-        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES:
+        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES and is_wanted():
             await write_together(batch, self.coding, value)
         else:
             await asyncio.to_thread(write_batch, batch, self.coding, value)

@@ -1,22 +1,29 @@
 """Chunks that are written one by one, but at the same time, stored together.
 
 Zarr writes the data of a new array region by region, several at a time. Those of one turn of its
-event loop wait until the turn ends, and are then stored as one: small ones share a pack.
+event loop wait until the turn ends, and are then stored as one: small ones share a pack. For those
+who want it:
+
+    zarr.config.set({"frazil.write_together": True})
 """
 
 import asyncio
 import threading
 from collections.abc import Buffer
 from dataclasses import dataclass
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import zarr
 from zarr.core.buffer import NDBuffer
 
 from frazil.zarrstore.pipeline.batch import Batch
 from frazil.zarrstore.pipeline.coding import Coding
 from frazil.zarrstore.pipeline.reading import coders
 from frazil.zarrstore.pipeline.writing import encode_batch
+
+WANTED: Final = "frazil.write_together"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +38,10 @@ class _Wish:
             return encode_batch(self.batch, self.coding, self.value)
         except BaseException as error:  # noqa: BLE001 -- whoever wished for it is told
             return error
+
+
+def is_wanted() -> bool:
+    return bool(zarr.config.get(WANTED, False))
 
 
 class _OfThisThread(threading.local):
