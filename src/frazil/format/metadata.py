@@ -4,7 +4,7 @@ The value's encoding follows the version of the file it is in: FlexBuffers in ve
 MessagePack in version 1. A migrated repository has both, in different files.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any
@@ -29,10 +29,11 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
     return {name: decode(value or b"") for name, value in zip(names, values, strict=True)}
 
 
-def decode_metadata_of(rows: TableVectorColumn) -> list[dict[str, Json]]:
-    """Of many snapshots in a file of version 2, together."""
+def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> list[dict[str, Json]]:
+    """Of many snapshots in a file, or in files, of that version, together."""
     names = [name or "" for name in rows.rows.string("name").to_texts()]
-    values = _decode_values(rows.rows.string("value").to_list())
+    decode = decode_flexbuffer if spec_version >= 2 else _decode_msgpack
+    values = _decode_values(rows.rows.string("value").to_list(), decode)
     if rows.present.all() and even_length(rows.splits) == 1:  # an author, and nothing else
         return [{name: value} for name, value in zip(names, values, strict=True)]
     return [
@@ -41,17 +42,17 @@ def decode_metadata_of(rows: TableVectorColumn) -> list[dict[str, Json]]:
     ]
 
 
-def _decode_values(items: Sequence[bytes | None]) -> list[Json]:
+def _decode_values(items: Sequence[bytes | None], decode: Callable[[bytes], Json]) -> list[Json]:
     """Of equal ones only the first is decoded: many commits have the same author.
 
     Lists and objects are made anew each time, for whoever gets one may change it.
     """
-    known = {item: decode_flexbuffer(item or b"") for item in set(items)}
+    known = {item: decode(item or b"") for item in set(items)}
     values = [known[item] for item in items]
     if any(isinstance(value, list | dict) for value in known.values()):
         for at, value in enumerate(values):
             if isinstance(value, list | dict):
-                values[at] = decode_flexbuffer(items[at] or b"")
+                values[at] = decode(items[at] or b"")
     return values
 
 

@@ -8,10 +8,9 @@ from frazil.assets.layout import SNAPSHOTS
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError
 from frazil.flatbuf.decode import decode_batch
-from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, decode_envelope
-from frazil.format.metadata import decode_metadata
+from frazil.format.metadata import decode_metadata_of
 from frazil.format.schemas import SNAPSHOT_HEAD
 from frazil.format.snapshot import SnapshotHead
 from frazil.ids import SnapshotId
@@ -49,43 +48,32 @@ def _found(files: Files, snapshot: SnapshotId) -> Data | None:
         return None
 
 
-def _decoded(
-    files: Sequence[tuple[SnapshotId, Data]],
-) -> Iterator[tuple[SnapshotId, SnapshotHead]]:
+def _decoded(files: Sequence[tuple[SnapshotId, Data]]) -> dict[SnapshotId, SnapshotHead]:
     """Of what can be read; the rest is read again, alone, if history leads to it."""
     try:
         opened = [decode_envelope(data, FileType.SNAPSHOT) for _, data in files]
+        if len({each.spec_version for each in opened}) != 1:
+            return {}
         table = decode_batch([each.data for each in opened], SNAPSHOT_HEAD, strict=True)
+        heads = list(_heads(table, opened[0].spec_version))
     except FormatError:
-        return
-    versions = [each.spec_version for each in opened]
-    for (snapshot, _), head in zip(files, _heads(table, versions), strict=True):
-        yield snapshot, head
+        return {}
+    return dict(zip((snapshot for snapshot, _ in files), heads, strict=True))
 
 
-def _heads(table: Table, versions: Sequence[int]) -> Iterator[SnapshotHead]:
+def _heads(table: Table, spec_version: int) -> Iterator[SnapshotHead]:
     ids, parents = table.struct("id").values, table.struct("parent_id")
     times = table.scalar("flushed_at").values.tolist()
     messages = table.string("message").to_texts()
-    metadata = table.tables("metadata")
-    edges = metadata.splits.tolist()
-    for row, version in enumerate(versions):
-        items = slice(edges[row], edges[row + 1])
+    metadata = decode_metadata_of(table.tables("metadata"), spec_version=spec_version)
+    for row, said in enumerate(metadata):
         yield SnapshotHead(
             id=SnapshotId(ids[row].tobytes()),
             parent_id=SnapshotId(parents.values[row].tobytes()) if parents.present[row] else None,
             flushed_at_us=times[row],
             message=messages[row] or "",
-            metadata=_metadata(metadata.rows, items, version),
+            metadata=said,
         )
-
-
-def _metadata(table: Table, rows: slice, spec_version: int) -> dict[str, Json]:
-    if rows.start == rows.stop:
-        return {}
-    own = table.take(rows)
-    names = own.string("name").pruned()  # those of others are not looked at
-    return decode_metadata(own.replace(name=names), spec_version=spec_version)
 
 
 def _parsed(name: str) -> SnapshotId | None:
