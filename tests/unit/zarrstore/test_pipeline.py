@@ -272,6 +272,19 @@ def test_whole_shards_of_one_selection_share_an_object() -> None:
     assert np.array_equal(array[98:702], [98, 99, *[-1] * 600, 700, 701])
 
 
+def test_values_of_a_shard_outside_of_its_array_stay_as_with_zarr() -> None:
+    seen = []
+    for store in (session_store(), zarr.storage.MemoryStore()):
+        array = made("shards", "i4", store)
+        array[...] = 1
+        array.resize((30, 21))
+        array[...] = 0
+        array.resize(SHAPE)
+        seen.append(np.asarray(array[...]))
+    np.testing.assert_array_equal(seen[0], seen[1])
+    assert seen[0].any()
+
+
 def _opened(repository: Repository) -> "zarr.Array[Any]":
     session = repository.readonly_session(Branch("main"))
     return zarr.open_array(SessionStore(session), path="x", mode="r")
