@@ -15,7 +15,7 @@ EVERYBODY = {
     "writer": 2, "rebaser": 2, "reader": 2, "tagger": 2, "brancher": 1,
     "collector": 1, "expirer": 1,
 }  # fmt: skip
-SECONDS = 4.0
+SECONDS = 3.0
 
 
 def test_a_history_on_a_local_disk_is_serializable(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from frazil.objectstore.durability import Durability
 from tests.crash.power import durable, failures, losses
 from tests.crash.suffering import every
 
-SOME = 8  # of the failures that are looked at, of each operation
+SOME = 6  # of the failures that are looked at, of each operation
 
 
 @pytest.mark.parametrize("name", ["commit", "commit_v1", "refs", "expire_and_collect", "create"])

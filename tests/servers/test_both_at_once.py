@@ -8,7 +8,7 @@ from tests.consistency.places import Place
 from tests.servers.s3 import S3Server
 
 ROLES = {"writer": 1, "rebaser": 1, "reader": 1, "tagger": 1}  # of each
-SECONDS = 4.0
+SECONDS = 3.0
 
 
 def test_nothing_is_lost_on_either_side(tmp_path: Path, s3_server: S3Server) -> None:

@@ -23,6 +23,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.paths: deque[str] = deque()  # its methods are atomic
+        self.vacated: set[str] = set()  # directories in which names have gone
         self.syncing = threading.Lock()
         self.settled: set[str] = set()  # directories whose own entries above are durable
         self.failure: OSError | None = None
@@ -42,8 +43,14 @@ class Durability:
         """Remember a file that is in place, but not durable."""
         self._pending().paths.append(path)
 
+    def add_removed(self, path: str) -> None:
+        """Remember that a name is gone, but may come back."""
+        self._pending().vacated.add(os.path.dirname(path))
+
     def sync(self) -> None:
-        """All added files are durable, names included. Raises OSError, then keeps the work.
+        """All added files are durable, names included, and removed names do not come back.
+
+        Raises OSError, then keeps the work.
 
         What a concurrent call has taken on is waited for.
         """
@@ -52,11 +59,16 @@ class Durability:
             if pending.failure:
                 raise LostWriteError(*pending.failure.args)
             paths = list(pending.paths.copy())  # copied at once; others may go on adding
+            vacated = pending.vacated.copy()
+            pending.vacated -= vacated  # first: a name that goes meanwhile is for the next sync
             try:
                 _sync_all(sync_file, dict.fromkeys(paths))
                 self._sync_names(pending, paths)
-            except LostWriteError as error:
-                pending.failure = error
+                _sync_all(sync_directory, vacated - {os.path.dirname(path) for path in paths})
+            except BaseException as error:
+                pending.vacated |= vacated
+                if isinstance(error, LostWriteError):
+                    pending.failure = error
                 raise
             for _ in paths:  # only now: whatever interrupts a sync, the next one starts over
                 pending.paths.popleft()

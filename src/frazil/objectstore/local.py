@@ -276,6 +276,8 @@ class LocalStore:
                     with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
                         os.unlink(path)
                         removed += 1
+                        if self._fsync:
+                            self._durability.add_removed(path)
         except OSError as error:
             raise storage_error("delete", key, error) from error
         return removed

@@ -40,9 +40,12 @@ def _open(path: str, _: int) -> int:
     flags = os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
-    except PermissionError:
+    except PermissionError as refused:
         # Made by another user with a strict umask. Reading is enough to lock, except on NFS.
-        return os.open(path, os.O_RDONLY | flags)
+        try:
+            return os.open(path, os.O_RDONLY | flags)
+        except FileNotFoundError:
+            raise refused from None
 
 
 def _is_still_at(path: str, file: FileIO) -> bool:

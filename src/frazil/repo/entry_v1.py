@@ -245,6 +245,7 @@ class RefFilesEntry:
                 self._put_ref(branch_key(name), _target(new, name), Absent())
             case BranchDeleted(name):
                 self.files.store.delete([branch_key(name)])
+                self.files.store.sync()
             case TagCreated(name):
                 require_name(name)
                 self._put_ref(tag_key(name), new.snapshots.id(new.tags[name]), Absent())

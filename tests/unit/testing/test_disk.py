@@ -90,6 +90,17 @@ def test_a_call_fails_as_asked_and_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [".frazil.lock"]
 
 
+def test_a_lock_that_may_not_be_made_is_said_to_be(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    first = store.put("key", b"first", when=ABSENT)
+    with (
+        watched_disk(tmp_path, before=fail_at(3, errno.EACCES)) as calls,
+        pytest.raises(StorageError, match="cannot write 'key': permission denied"),
+    ):
+        store.put("key", b"second", when=Matches(first))
+    assert names(calls) == ["create", "write", "fsync", "unlink"]
+
+
 def test_a_disk_keeps_what_was_synced(tmp_path: Path) -> None:
     root, image = tmp_path / "root", tmp_path / "image"
     root.mkdir()
@@ -105,6 +116,8 @@ def test_a_disk_keeps_what_was_synced(tmp_path: Path) -> None:
         assert disk.image().files["d/plain"] == b"plain"
         store.delete(["kept"])
         assert "kept" in disk.image().files  # a name that comes back
+        store.sync()
+        assert "kept" not in disk.image().files
     disk.image().write_to(image)
     assert (image / "d" / "plain").read_bytes() == b"plain"
 
