@@ -280,8 +280,15 @@ def _bench(most: int | None) -> Iterator[Bench]:
             server.process.stop()
 
 
-def written(rows: Iterable[Row]) -> str:
-    head = ["| fault | store | trials | lost | `icechunk` 2.3.0: lost |", "|---|---|---|---|---|"]
+def written(rows: Iterable[Row], most: int | None) -> str:
+    moments = "at every moment" if most is None else f"at up to {most} moments"
+    said = f"Each operation was hit {moments}; `make reliability` hits it at every one."
+    head = [
+        said,
+        "",
+        "| fault | store | trials | lost | `icechunk` 2.3.0: lost |",
+        "|---|---|---|---|---|",
+    ]
     return "\n".join([*head, *(row.text for row in rows)])
 
 
@@ -302,7 +309,7 @@ def main() -> None:
     if not args.only:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n{written(rows)}\n{END}{after}")
+        PAGE.write_text(f"{before}{BEGIN}\n{written(rows, args.most)}\n{END}{after}")
     sys.exit(any(row.lost for row in rows))
 
 
