@@ -13,6 +13,17 @@ from tests.spark.repositories import make_weather
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
+# What is new has another name, and another size.
+NEW = ("snapshot", "commits", "bytes", "bytes_deleted", "peak_memory_bytes")
+COMMANDS = {
+    "rewrite-manifests": ("--split", "time=2"),
+    "pack": ("--small", "4000", "--size", "20000"),
+    "unpack": (),
+    "purge": ("/pressure", "--dry-run"),
+    "gc": ("--older-than", "2100-01-01", "--safety-age", "0", "--yes"),
+    "verify": ("--decode",),
+}
+
 
 def run(*arguments: object) -> Any:
     given = [*map(str, arguments), "--json"]
@@ -21,39 +32,26 @@ def run(*arguments: object) -> Any:
     return json.loads(answer.stdout)
 
 
-@pytest.fixture
-def twins(tmp_path: Path) -> tuple[Path, Path]:
-    make_weather(tmp_path / "here").unpack(branch="main")
-    shutil.copytree(tmp_path / "here", tmp_path / "there")
-    return tmp_path / "here", tmp_path / "there"
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its chunks are in packs, and once were not."""
+    path = tmp_path_factory.mktemp("commands") / "repo"
+    repo = make_weather(path)
+    repo.unpack(branch="main")
+    repo.pack(branch="main", small_bytes=2000, pack_bytes=6000)
+    return path
 
 
-SIZES = ("--small", "4000", "--size", "20000")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_says_the_same_with_spark(command: str, weather: Path, tmp_path: Path) -> None:
+    said = []
+    for place, option in (("here", ()), ("there", ("--spark",))):
+        repo = shutil.copytree(weather, tmp_path / place)
+        found = run(command, repo, *COMMANDS[command], *option)
+        said.append({key: value for key, value in found.items() if key not in NEW})
+    assert said[0] == said[1]
 
 
-def test_each_command_says_the_same_with_spark(twins: tuple[Path, Path]) -> None:
-    here, there = twins
-    for command, *options in (
-        ("rewrite-manifests", "--split", "time=2"),
-        ("pack", *SIZES),
-        ("unpack",),
-        ("purge", "/pressure", "--yes"),
-        ("gc", "--older-than", "2100-01-01", "--safety-age", "0", "--yes"),
-        ("verify", "--decode"),
-    ):
-        name, arguments = options[:1] if command == "purge" else [], options
-        if name:
-            arguments = options[1:]
-        local = run(command, here, *name, *arguments)
-        spark = run(command, there, *name, *arguments, "--spark")
-        for said in (local, spark):  # what is new has another name, and another size
-            for key in ("snapshot", "commits", "bytes", "bytes_deleted", "peak_memory_bytes"):
-                said.pop(key, None)
-            if isinstance(said.get("snapshots"), list):
-                said["snapshots"] = len(said["snapshots"])
-        assert spark == local, command
-
-
-def test_a_repair_is_not_for_spark(twins: tuple[Path, Path]) -> None:
-    answer = CliRunner().invoke(app, ["verify", str(twins[0]), "--repair", "--spark"])
+def test_a_repair_is_not_for_spark(weather: Path) -> None:
+    answer = CliRunner().invoke(app, ["verify", str(weather), "--repair", "--spark"])
     assert answer.exit_code == 2
