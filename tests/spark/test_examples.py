@@ -16,7 +16,7 @@ SAID = {
     ],
     "13_spark_stream.py": [
         "stored: [[280.0, 281.0, 282.0], [281.0, 282.0, 283.0]]",
-        "changes: [(0, 0, 280.0, 'update'), (0, 1, 281.0, 'update')]",
+        "commits: ['an empty grid', 'Repository initialized']",
     ],
 }
 
