@@ -28,7 +28,7 @@ def assert_survives(place: Place, name: str, most: int | None) -> None:
         moments = [(number, moment) for number in numbers for moment in MOMENTS]
     trials = [attempt(place, name, rehearsal, Kill(*moment)) for moment in moments]
     assert [trial for trial in trials if trial.problem] == []
-    assert sum(not trial.survived for trial in trials) > len(trials) / 2
+    assert not all(trial.survived for trial in trials)
 
 
 def local(tmp_path: Path, name: str) -> LocalPlace:
