@@ -6,6 +6,7 @@ from types import ModuleType
 import numpy as np
 import zarr
 
+from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 from benchmarks.virtual_refs import CHUNK_BYTES, GRID, write_shared
 
@@ -20,7 +21,7 @@ def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 def append(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     """The first one apart: later ones find in memory what it had to read."""
-    repo = engine.Repository.open(engine.local_filesystem_storage(str(root)))
+    repo = engine.Repository.open(storage(engine, root))
     with stopwatch(f"{GRID[1]} more of them set, committed"):
         _append(repo, 0)
     with stopwatch(f"{APPENDS} times more in the same process"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]  # the package has no type information
 import numpy as np
 import zarr
 
@@ -89,12 +89,15 @@ def _packed(value: Any) -> bytes:
     packer = msgpack.Packer()
     match value:
         case _Pairs():
-            inner = b"".join(_packed(key) + _packed(item) for key, item in value)
-            return packer.pack_map_header(len(value)) + inner
+            head, inner = (
+                packer.pack_map_header(len(value)),
+                [each for pair in value for each in pair],
+            )
         case list():
-            return packer.pack_array_header(len(value)) + b"".join(map(_packed, value))
+            head, inner = packer.pack_array_header(len(value)), value
         case _:
-            return packer.pack(value)
+            head, inner = packer.pack(value), []
+    return bytes(head) + b"".join(map(_packed, inner))
 
 
 def merge(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:

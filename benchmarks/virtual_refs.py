@@ -8,6 +8,7 @@ import numpy as np
 import zarr
 from zarr.core.sync import sync
 
+from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 COUNT = int(os.environ.get("BENCH_REFS", "1000000"))
@@ -24,8 +25,7 @@ def locations(per_file: int) -> list[str]:
 
 
 def _write(engine: ModuleType, root: Path, stopwatch: Stopwatch, per_file: int) -> None:
-    storage = engine.local_filesystem_storage(str(root))
-    session = engine.Repository.create(storage).writable_session("main")
+    session = engine.Repository.create(storage(engine, root)).writable_session("main")
     zarr.create_array(session.store, name="v", shape=GRID, chunks=(1, 1), dtype="f4")
     names = locations(per_file)
     offsets = np.arange(COUNT, dtype=np.uint64) % per_file * CHUNK_BYTES

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import zarr
 
+from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 from benchmarks.virtual_refs import CHUNK_BYTES, COUNT, GRID, scan
 from frazil.virtual import CodedLocations
@@ -19,8 +20,14 @@ PER_FILE = 1000
 
 
 def write(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    storage = engine.local_filesystem_storage(str(root))
-    session = engine.Repository.create(storage).writable_session("main")
+    _write(engine, storage(engine, root), stopwatch)
+    apart = Stopwatch()
+    _write(engine, storage(engine, root.with_name("synced"), durable=True), apart)
+    stopwatch.phases["set + commit, frazil's synced to disk"] = apart.phases["set + commit"]
+
+
+def _write(engine: ModuleType, place: object, stopwatch: Stopwatch) -> None:
+    session = engine.Repository.create(place).writable_session("main")
     zarr.create_array(session.store, name="v", shape=GRID, chunks=(1, 1), dtype="f4")
     files = [f"s3://climate-archive/era5/part-{i:07}.nc" for i in range(COUNT // PER_FILE)]
     codes = np.arange(COUNT, dtype=np.int64) // PER_FILE
