@@ -16,7 +16,7 @@ from frazil.spark.description import ArrayDescription
 from frazil.spark.index_selection import both, positions_at, to_index_selection
 from frazil.spark.positions import Positions, resolve
 from frazil.spark.selection import to_selection
-from frazil.zarrstore.arrays import open_array
+from frazil.zarrstore.arrays import open_array, read_region
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +38,13 @@ class Selected:
 
     def values(self, *, decoded: bool) -> npt.NDArray[Any]:
         """In all dimensions. Decoded as CF has it, with NaN and NaT for what is missing."""
-        wanted = tuple(
-            slice(each.start, each.stop) if isinstance(each, range) else each
-            for each in self.positions
-        )
-        array: Any = open_array(self.session, NodePath(self.array.path))
-        stored = np.asarray(array.oindex[wanted] if wanted else array[()])
+        path = NodePath(self.array.path)
+        runs = [slice(each.start, each.stop) for each in self.positions if isinstance(each, range)]
+        if len(runs) == len(self.positions):
+            stored = read_region(self.session, path, tuple(runs))
+        else:
+            array: Any = open_array(self.session, path)
+            stored = np.asarray(array.oindex[tuple(map(np.asarray, self.positions))])
         return _decoded(self.array, stored) if decoded else stored
 
     def coordinates(self) -> dict[str, npt.NDArray[Any]]:
@@ -151,7 +152,7 @@ def _find_coordinate(
 
 
 def _whole(session: Session, array: ArrayDescription) -> npt.NDArray[Any]:
-    return np.asarray(open_array(session, NodePath(array.path))[:])
+    return read_region(session, NodePath(array.path), (slice(None),))
 
 
 def _decoded(array: ArrayDescription, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
