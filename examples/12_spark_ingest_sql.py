@@ -36,7 +36,8 @@ def main(spark: SparkSession, folder: str) -> None:
     query = "SELECT avg(t2m) AS t FROM weather WHERE time >= '2024-03-03' AND lat > 45"
     plan = frazil.spark.plan_sql(query, {"weather": repo})
     print(plan.summary)
-    print("mean:", round(plan.run(spark).first()["t"], 2))
+    mean = plan.run(spark).toPandas()["t"][0]
+    print("mean:", round(float(mean), 2))
 
     # A DataFrame like any other: joins, windows, pandas, Parquet.
     warm = frazil.spark.read(spark, repo, sel={"lat": slice(40, 50)}).where("t2m > 287")

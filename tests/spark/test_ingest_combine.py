@@ -360,7 +360,7 @@ def test_what_the_driver_gets_does_not_grow_with_the_references(
         np.testing.assert_array_equal(data["v"][-3:], values.reshape(-1, 4)[-3:])
 
     assert len(collected) == len(counts)
-    assert collected[1] < 2 * collected[0] < 2_000
+    assert collected[1] < 4 * collected[0] < 2_000  # there are more manifests, of 65,536 each
 
 
 # ---- rows ----------------------------------------------------------------------------------------
