@@ -13,10 +13,12 @@ def stats(repo: Repo, *, as_json: AsJson = False) -> None:
     from frazil.cli.output import print_json
     from frazil.cli.places import open_source
     from frazil.cli.views.collecting import print_stats
+    from frazil.cli.watching import progress_bar
     from frazil.maintenance.stats import storage_stats
     from frazil.maintenance.summaries import StorageStats
 
-    found = StorageStats.of(storage_stats(open_source(repo)))
+    with progress_bar() as tell:
+        found = StorageStats.of(storage_stats(open_source(repo), progress=tell))
     if as_json:
         print_json(asdict(found))
     else:

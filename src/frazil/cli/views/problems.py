@@ -1,6 +1,5 @@
 """Problems of a repository as commands show them."""
 
-import sys
 from typing import Any
 
 from frazil.api.access import GivenAccess, access_of
@@ -8,6 +7,7 @@ from frazil.api.repository import Repository
 from frazil.api.storage import Storage
 from frazil.cli.consent import require_consent
 from frazil.cli.repositories import store_at
+from frazil.cli.watching import progress_bar
 from frazil.errors import IcechunkError
 from frazil.format.storage_config import LocalStoreConfig
 from frazil.maintenance.repair.run import RepairResult
@@ -22,9 +22,10 @@ def verified(location: str, *, decode: bool, virtual: bool, on_spark: bool = Fal
     access = _local_access(storage) if virtual or decode else None
     if on_spark:
         return _verified_on_spark(storage, access, decode=decode, virtual=virtual)
-    return Repository.verify_storage(
-        storage, access, decode=decode, virtual=virtual, progress=_progress()
-    )
+    with progress_bar() as tell:
+        return Repository.verify_storage(
+            storage, access, decode=decode, virtual=virtual, progress=tell
+        )
 
 
 def _verified_on_spark(
@@ -57,7 +58,8 @@ def _local_access(storage: Storage) -> GivenAccess:
 def repaired(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyReport, RepairResult]:
     """What is left after the repair, or would be."""
     storage = Storage(store_at(location))
-    planned = Repository.repair_storage(storage, dry_run=True, progress=_progress())
+    with progress_bar() as tell:
+        planned = Repository.repair_storage(storage, dry_run=True, progress=tell)
     if not planned.steps:
         return planned.before, planned
     if dry_run:
@@ -129,15 +131,3 @@ def print_text(report: VerifyReport, result: RepairResult | None, *, dry_run: bo
     ]
     good = "nothing would be left" if result is not None and dry_run else "nothing is wrong"
     print(", ".join(named) or good)
-
-
-def _progress() -> Any:
-    """Told at a terminal, on one line of standard error."""
-    if not sys.stderr.isatty():
-        return None
-
-    def tell(doing: str, done: int, total: int) -> None:
-        amount = f" {done} of {total}" if total else ""
-        print(f"\r{doing}{amount}\033[K", end="", file=sys.stderr, flush=True)
-
-    return tell
