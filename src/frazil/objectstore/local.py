@@ -60,6 +60,7 @@ from frazil.ranges import ByteRange, Range
 # Reading a gap of this size costs about as much as another system call.
 _GAP_BYTES = 16 * 1024
 _MERGED_BYTES = 64 * 1024 * 1024
+_NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _LOCKED_TOGETHER = 100  # objects deleted before others get their turn
 
 
@@ -268,16 +269,17 @@ class LocalStore:
         removed, key = 0, keys[0]
         try:
             paths = [(key, self._path(key)) for key in keys]
-            there = [(key, path) for key, path in paths if os.path.lexists(path)]
-            if not there:
+            if not any(os.path.lexists(path) for _, path in paths):
                 return 0  # and no lock file where there is no store
             with self._locked():
-                for key, path in there:  # noqa: B007 -- the error names it
-                    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                for key, path in paths:  # noqa: B007 -- the error names it
+                    try:
                         os.unlink(path)
-                        removed += 1
-                        if self._fsync:
-                            self._durability.add_removed(path)
+                    except _NO_FILE:
+                        continue
+                    removed += 1
+                    if self._fsync:
+                        self._durability.add_removed(path)
         except OSError as error:
             raise storage_error("delete", key, error) from error
         return removed
