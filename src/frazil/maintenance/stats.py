@@ -187,13 +187,12 @@ def read_storage_refs(
 def summed(repository: Repository, owned: Ownership, counting: Counting) -> StorageStats:
     pieces = {kind: counting.tally(kind).done() for kind in KINDS}
     nodes = sorted(counting.nodes, key=counting.nodes.__getitem__)
-    paths = _paths(repository, owned, nodes)
+    named = [("array", path) for path in _paths(repository, owned, nodes)]
+    arrays = _owners(named, pieces, counting.arrays, lambda some: some.arrays)
     return StorageStats(
         total=_bytes(int(pieces[kind].size_bytes.sum()) for kind in KINDS),
         refs=_owners(owned.names, pieces, counting.refs, lambda some: some.refs),
-        arrays=_owners(
-            [("array", path) for path in paths], pieces, counting.arrays, lambda some: some.arrays
-        ),
+        arrays=tuple(sorted(arrays, key=lambda owner: owner.name)),
         snapshots=len(owned.snapshots),
         manifests=len(owned.manifests),
         manifest_bytes=int(owned.manifests.size_bytes.sum()),
