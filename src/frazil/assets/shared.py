@@ -4,7 +4,6 @@ from collections.abc import Buffer, Callable
 from hashlib import sha256
 from weakref import WeakValueDictionary
 
-from frazil.format.envelope import MAX_PAYLOAD_BYTES
 from frazil.format.snapshot import Snapshot, decode_snapshot
 
 
@@ -19,7 +18,7 @@ class SharedSnapshots:
         self._decode = decode
         self._held = WeakValueDictionary[bytes, Snapshot]()
 
-    def decode(self, data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
+    def decode(self, data: Buffer, *, max_size: int | None = None) -> Snapshot:
         key = sha256(data, usedforsecurity=False).digest()
         found = self._held.get(key)
         if found is None:

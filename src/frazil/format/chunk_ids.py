@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.decode import decode_batch
 from frazil.flatbuf.schema import Field, TableSchema, TableVector
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
 from frazil.format.snapshot import MANIFEST_FILE_INFO
 from frazil.ids import ChunkId
@@ -55,7 +55,7 @@ class ManifestFiles:
 
 
 def decode_manifest_files(
-    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
+    files: Sequence[Buffer], *, max_size: int | None = None
 ) -> list[ManifestFiles]:
     """Of snapshot files of either version; their nodes are not looked at.
 
@@ -83,7 +83,7 @@ def decode_manifest_files(
 
 
 def decode_chunk_ids(
-    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
+    files: Sequence[Buffer], *, max_size: int | None = None
 ) -> npt.NDArray[np.uint8]:
     """Ids of the chunk objects that manifests refer to, (m, 12), repeated where they repeat.
 

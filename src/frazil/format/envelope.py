@@ -26,7 +26,6 @@ MAGIC = "ICE🧊CHUNK".encode()
 HEADER = struct.Struct("<12s24sBBB")
 NEWEST_SPEC_VERSION = 2
 COMPRESSION_NONE, COMPRESSION_ZSTD = 0, 1
-MAX_PAYLOAD_BYTES = DEFAULT_LIMITS.metadata_bytes  # a FlatBuffer cannot be longer
 
 
 class FileType(IntEnum):
@@ -106,13 +105,11 @@ def encode_header(header: Header) -> bytes:
     )
 
 
-def decode_envelope(
-    data: Buffer, expected: FileType, *, max_size: int = MAX_PAYLOAD_BYTES
-) -> Envelope:
+def decode_envelope(data: Buffer, expected: FileType, *, max_size: int | None = None) -> Envelope:
     """The payload of a file that must be of type `expected`.
 
-    A payload of more than `max_size` bytes is refused before that much memory is used; and by
-    default one of far more than the file has, see Limits.
+    A payload of more than `max_size` bytes is refused before that much memory is used. By default
+    that is what Limits allow for a file of this size.
     """
     header = decode_header(data)
     if header.file_type is not expected:
@@ -121,7 +118,7 @@ def decode_envelope(
             kind="invalid-file-format",
         )
     body = memoryview(data).cast("B")[HEADER.size :]
-    if max_size == MAX_PAYLOAD_BYTES:
+    if max_size is None:
         max_size = DEFAULT_LIMITS.payload_bytes(len(body))
     if header.compression == COMPRESSION_ZSTD:
         payload = decompress_frames(body, max_size=max_size)

@@ -17,7 +17,7 @@ from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, joined, splits_of
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.locations import (
     EncodedLocations,
     LocationCompression,
@@ -47,7 +47,7 @@ class Manifest:
         return sum(refs.num_bytes for refs in self.arrays.values())
 
 
-def decode_manifest(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Manifest:
+def decode_manifest(data: Buffer, *, max_size: int | None = None) -> Manifest:
     envelope = decode_envelope(data, FileType.MANIFEST, max_size=max_size)
     del data  # the columns need the room
     root = decode(envelope.data, MANIFEST)

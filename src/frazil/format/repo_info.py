@@ -19,7 +19,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import id_column
 from frazil.format.schemas import IDENTIFIER, REF, REPO, REPO_LOG, REPO_STATE, SNAPSHOT_INFO
@@ -238,7 +238,7 @@ def _without(refs: dict[str, int], name: str) -> dict[str, int]:
     return {other: row for other, row in refs.items() if other != name}
 
 
-def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> RepoInfo:
+def decode_repo_info(data: Buffer, *, max_size: int | None = None) -> RepoInfo:
     envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
     root = decode(envelope.data, REPO_STATE)
     snapshots, new_rows = sorted_snapshots(root.tables("snapshots").rows)
@@ -260,7 +260,7 @@ def decode_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Repo
     )
 
 
-def decode_log_page(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> LogPage:
+def decode_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:
     """As much of a repo info as a walk through the ops log needs."""
     envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
     root = decode(envelope.data, REPO_LOG)

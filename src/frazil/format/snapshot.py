@@ -15,7 +15,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import (
     ArrayData,
@@ -119,7 +119,7 @@ class NodeNames:
         return cls(nodes.table.struct("id").values, nodes.table.string("path"))
 
 
-def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snapshot:
+def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
     head = decode_head_of(root, envelope.spec_version)
@@ -134,13 +134,13 @@ def decode_snapshot(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> Snaps
     )
 
 
-def decode_snapshot_head(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> SnapshotHead:
+def decode_snapshot_head(data: Buffer, *, max_size: int | None = None) -> SnapshotHead:
     """As much as a walk through history needs; nodes are not looked at."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     return decode_head_of(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
 
 
-def decode_node_names(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> NodeNames:
+def decode_node_names(data: Buffer, *, max_size: int | None = None) -> NodeNames:
     """As much as a diff needs."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     rows = decode(envelope.data, SNAPSHOT_NAMES).tables("nodes").rows

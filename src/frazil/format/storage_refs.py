@@ -12,7 +12,7 @@ from frazil.flatbuf.decode import decode_batch
 from frazil.flatbuf.schema import TableVector
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_ids import only
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.locations import EncodedLocations, decode_locations
 from frazil.format.manifest import Manifest
 from frazil.format.payloads import RefKind
@@ -72,9 +72,7 @@ class StorageRefs:
         )
 
 
-def decode_storage_refs(
-    files: Sequence[Buffer], *, max_size: int = MAX_PAYLOAD_BYTES
-) -> StorageRefs:
+def decode_storage_refs(files: Sequence[Buffer], *, max_size: int | None = None) -> StorageRefs:
     """Of some manifests together.
 
     Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.

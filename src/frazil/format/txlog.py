@@ -15,7 +15,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.index_keys import distinct
 from frazil.format.nodes import id_column
 from frazil.format.schemas import (
@@ -88,7 +88,7 @@ class TransactionLog:
         )
 
 
-def decode_txlog(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> TransactionLog:
+def decode_txlog(data: Buffer, *, max_size: int | None = None) -> TransactionLog:
     envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
     root = decode(envelope.data, TRANSACTION_LOG)
     return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))

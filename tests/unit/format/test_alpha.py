@@ -28,7 +28,7 @@ from frazil.format.alpha.snapshot import decode_old_snapshot
 from frazil.format.alpha.times import format_time, parse_time
 from frazil.format.alpha.unpacking import is_flatbuffer, payload, unpack
 from frazil.format.alpha.zarr_packing import as_stored
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
+from frazil.format.envelope import FileType
 from frazil.format.generation import Generation
 from frazil.format.payloads import ETag, LastModified, Virtual
 from frazil.ids import ManifestId, SnapshotId, format_base32, format_ids
@@ -51,7 +51,7 @@ def files_of(kind: FileType, *generations: str) -> list[tuple[str, bytes]]:
             continue
         for path, data in repository_files(archive).items():
             if FOLDERS.get(path.partition("/")[0]) is kind:
-                content = payload(data, kind, max_size=MAX_PAYLOAD_BYTES)
+                content = payload(data, kind)
                 if not is_flatbuffer(content):
                     found.append((f"{archive}/{path}", content))
     return found

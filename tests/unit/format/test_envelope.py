@@ -15,6 +15,7 @@ from frazil.format.envelope import (
     decode_header,
     encode_envelope,
 )
+from frazil.format.limits import Limits
 
 PAYLOAD = bytes(range(256)) * 100
 
@@ -157,3 +158,14 @@ def test_a_payload_in_parts_is_the_payload() -> None:
     whole = PAYLOAD + bytes(range(9)) + PAYLOAD
     assert decode_envelope(data, FileType.MANIFEST).data == whole
     assert zstandard.frame_content_size(data[39:]) == len(whole)
+
+
+def test_whoever_allows_more_than_is_usual_gets_it() -> None:
+    """Also if it is as much as the format knows: that is a limit like any other."""
+    size = (256 << 20) + 1  # more than a thousand times what it is stored in, and not free
+    data = encode_envelope([bytes(size)], FileType.MANIFEST, level=1)
+    with pytest.raises(FormatError, match="larger than"):
+        decode_envelope(data, FileType.MANIFEST)
+    most = Limits(expansion=10**9).payload_bytes(len(data))
+    assert most == Limits().metadata_bytes
+    assert len(decode_envelope(data, FileType.MANIFEST, max_size=most).data) == size

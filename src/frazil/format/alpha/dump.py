@@ -11,7 +11,7 @@ from typing import Any
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.alpha.unpacking import is_flatbuffer, payload, unpack
-from frazil.format.envelope import MAGIC, MAX_PAYLOAD_BYTES, FileType, decode_header
+from frazil.format.envelope import MAGIC, FileType, decode_header
 from frazil.ids import format_base32
 
 _ID_SIZES = (8, 12, 16)
@@ -22,7 +22,7 @@ def dump_old(data: Buffer, *, max_rows: int | None) -> dict[str, Json] | None:
     """None if it is nothing of the kind. Of each list at most `max_rows` are shown."""
     try:
         expected, header = _header(data)
-        content = payload(data, expected, max_size=MAX_PAYLOAD_BYTES)
+        content = payload(data, expected)
         if is_flatbuffer(content):
             return None
         value = unpack(content)

@@ -34,7 +34,7 @@ from frazil.format.alpha.unpacking import (
     variant,
 )
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
+from frazil.format.envelope import FileType
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.payloads import RefKind
 from frazil.ids import ManifestId, NodeId
@@ -62,7 +62,7 @@ def _chosen(parts: dict[int, ChunkRefs], ndim: int | None) -> ChunkRefs | None:
 
 
 def decode_old_manifest(
-    data: Buffer, name: ManifestId, *, max_size: int = MAX_PAYLOAD_BYTES
+    data: Buffer, name: ManifestId, *, max_size: int | None = None
 ) -> OldManifest:
     """`name` is that of the file; before A3c it is nowhere in it."""
     content = payload(data, FileType.MANIFEST, max_size=max_size)

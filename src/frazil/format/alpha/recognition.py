@@ -18,7 +18,7 @@ from frazil.format.alpha.unpacking import (
     unpack,
 )
 from frazil.format.alpha.v1pre import has_early_nodes
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
+from frazil.format.envelope import FileType
 from frazil.format.generation import Generation
 from frazil.format.zstd import FRAME_MAGIC
 
@@ -27,7 +27,7 @@ _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
 
 def snapshot_parts(data: Buffer) -> Any:
     """What a snapshot file holds, not taken apart; None for one in FlatBuffers."""
-    content = payload(data, FileType.SNAPSHOT, max_size=MAX_PAYLOAD_BYTES)
+    content = payload(data, FileType.SNAPSHOT)
     if is_flatbuffer(content):
         return None
     return fields(unpack(content), (1, 7, 8, 9, 11), "a snapshot")
@@ -47,7 +47,7 @@ def late_generation(data: Buffer, traces: Traces) -> Generation:
     """Of a repository with today's names, from the snapshot of a branch."""
     parts = snapshot_parts(data)
     if parts is None:
-        content = payload(data, FileType.SNAPSHOT, max_size=MAX_PAYLOAD_BYTES)
+        content = payload(data, FileType.SNAPSHOT)
         return Generation.V1PRE1 if has_early_nodes(content) else Generation.V1PRE2
     match len(parts):
         case 8:
@@ -91,7 +91,7 @@ def virtual_fields(manifest: Buffer) -> int:
 
     1 stands for three of which the first is the location in a map.
     """
-    content = payload(manifest, FileType.MANIFEST, max_size=MAX_PAYLOAD_BYTES)
+    content = payload(manifest, FileType.MANIFEST)
     parts = fields(unpack(content), (1, 2, 3, 4), "a manifest")
     for each in mapping(parts[-1], "the chunks of a manifest").values():
         match each:

@@ -28,7 +28,7 @@ from frazil.format.alpha.unpacking import (
 )
 from frazil.format.alpha.v1pre import decode_v1pre
 from frazil.format.alpha.zarr_metadata import array_document, zarr_json
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
+from frazil.format.envelope import FileType
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.snapshot import ManifestFile, Snapshot, SnapshotHead
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -52,7 +52,7 @@ class OldSnapshot:
 
 
 def decode_old_snapshot(
-    data: Buffer, name: SnapshotId, *, max_size: int = MAX_PAYLOAD_BYTES
+    data: Buffer, name: SnapshotId, *, max_size: int | None = None
 ) -> OldSnapshot:
     """`name` is that of the file."""
     content = payload(data, FileType.SNAPSHOT, max_size=max_size)

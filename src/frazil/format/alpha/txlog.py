@@ -24,7 +24,7 @@ from frazil.format.alpha.unpacking import (
     payload,
     unpack,
 )
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType
+from frazil.format.envelope import FileType
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.txlog import TransactionLog, decode_txlog
@@ -59,7 +59,7 @@ class OldLog:
         )
 
 
-def decode_old_log(data: Buffer, name: SnapshotId, *, max_size: int = MAX_PAYLOAD_BYTES) -> OldLog:
+def decode_old_log(data: Buffer, name: SnapshotId, *, max_size: int | None = None) -> OldLog:
     """`name` is that of the file, which is that of the snapshot."""
     content = payload(data, FileType.TRANSACTION_LOG, max_size=max_size)
     if is_flatbuffer(content):

@@ -20,14 +20,18 @@ _FLATBUFFER = b"Ichk"  # at byte 4 of the payload
 type Fields = tuple[Any, ...]
 
 
-def payload(data: Buffer, expected: FileType, *, max_size: int) -> bytes:
-    """What is in a metadata file, with or without an envelope, compressed or not."""
+def payload(data: Buffer, expected: FileType, *, max_size: int | None = None) -> bytes:
+    """What is in a metadata file, with or without an envelope, compressed or not.
+
+    `max_size` as of decode_envelope.
+    """
     view = memoryview(data).cast("B")
     if bytes(view[: len(MAGIC)]) == MAGIC:
         return decode_envelope(view, expected, max_size=max_size).data
+    if max_size is None:
+        max_size = DEFAULT_LIMITS.payload_bytes(len(view))
     if bytes(view[:4]) == _ZSTD:
-        allowed = DEFAULT_LIMITS.payload_bytes(len(view))
-        return decompress_frames(view, max_size=min(max_size, allowed))
+        return decompress_frames(view, max_size=max_size)
     if len(view) > max_size:
         raise FormatError(f"file is {len(view)} bytes, at most {max_size} are accepted")
     return bytes(view)

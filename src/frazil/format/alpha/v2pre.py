@@ -12,7 +12,7 @@ from collections.abc import Buffer
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import Field, Scalar, StringVector, TableSchema, TableVector
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.repo_info import (
     Availability,
     RepoInfo,
@@ -43,7 +43,7 @@ def _refs_from(slot: int) -> TableSchema:
 _LATER, _FIRST = _refs_from(1), _refs_from(0)
 
 
-def is_early_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> bool:
+def is_early_repo_info(data: Buffer, *, max_size: int | None = None) -> bool:
     try:
         content = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
         moment = int(decode(content, _TIME).scalar("last_updated_at").values[0])
@@ -52,7 +52,7 @@ def is_early_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> bo
     return _FIRST_US <= moment <= _LAST_US
 
 
-def decode_early_repo_info(data: Buffer, *, max_size: int = MAX_PAYLOAD_BYTES) -> RepoInfo:
+def decode_early_repo_info(data: Buffer, *, max_size: int | None = None) -> RepoInfo:
     content = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
     try:
         root = decode(content, _LATER)

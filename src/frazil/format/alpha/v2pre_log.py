@@ -9,7 +9,7 @@ from dataclasses import replace
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import TableSchema, TableVector
-from frazil.format.envelope import MAX_PAYLOAD_BYTES, FileType, decode_envelope
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.nodes import Nodes
 from frazil.format.schemas import MOVE_OPERATION, TRANSACTION_LOG
 from frazil.format.txlog import Move, TransactionLog, decode_log_of
@@ -27,7 +27,7 @@ _LOG = TableSchema(
 
 
 def decode_early_log(
-    data: Buffer, nodes_of: Callable[[], Nodes], *, max_size: int = MAX_PAYLOAD_BYTES
+    data: Buffer, nodes_of: Callable[[], Nodes], *, max_size: int | None = None
 ) -> TransactionLog:
     """`nodes_of` gives the nodes of the commit's snapshot, and is asked only if need be."""
     root = decode(decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size).data, _LOG)
