@@ -79,9 +79,9 @@ def within(seconds: float, mebibytes: int) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def bomb(size: int) -> bytes:
-    """A snapshot file whose payload is so many zeros, in a few thousandths of that."""
-    header = encode_header(Header("bomb", 2, FileType.SNAPSHOT, COMPRESSION_ZSTD))
+def bomb(size: int, kind: FileType = FileType.SNAPSHOT) -> bytes:
+    """A file whose payload is so many zeros, in a few thousandths of that."""
+    header = encode_header(Header("bomb", 2, kind, COMPRESSION_ZSTD))
     frame = zstandard.ZstdCompressor(level=1).compressobj()
     return header + b"".join(
         [*(frame.compress(bytes(MIB)) for _ in range(size // MIB)), frame.flush()]
@@ -106,6 +106,14 @@ def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     opened = frazil.Repository.open(storage, limits=strict)
     with within(5, 64), pytest.raises(FormatError, match=f"larger than the {4 * MIB}"):
         list(opened.readonly_session("main").engine.nodes())
+
+
+def test_the_setting_is_for_the_first_file_too(tmp_path: Path) -> None:
+    root = stranger(tmp_path / "r", Inline(b"x"))
+    (root / "repo").write_bytes(bomb(8 * MIB, FileType.REPO_INFO))
+    storage = frazil.local_filesystem_storage(str(root))
+    with within(5, 64), pytest.raises(FormatError, match=f"larger than the {4 * MIB}"):
+        frazil.Repository.open(storage, limits=Limits(metadata_bytes=4 * MIB))
 
 
 def test_a_frame_is_not_believed_what_it_claims_to_hold() -> None:

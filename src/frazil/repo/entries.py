@@ -1,6 +1,6 @@
 """Which entry point a repository has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
@@ -13,6 +13,7 @@ from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundEr
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.generation import CURRENT, Generation
+from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
@@ -48,23 +49,26 @@ def with_names_of(store: ObjectStore, generation: Generation) -> ObjectStore:
     return OldLayout(store, generation)
 
 
-def stored_config(store: ObjectStore, config: RepositoryConfig, clock: Clock) -> Stored:
+def stored_config(
+    store: ObjectStore, config: RepositoryConfig, clock: Clock, limits: Limits = DEFAULT_LIMITS
+) -> Stored:
     """What there is. Raises RepositoryNotFoundError.
 
     A repository that is of both versions is half migrated, and of version 2.
     """
-    files = Files(store, Settings.of(config))
+    settings = replace(Settings.of(config), limits=limits)
+    files = Files(store, settings)
     try:
         found = RepoInfoEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
         pass
     except FormatError:
-        if not is_early(store):
+        if not is_early(store, limits):
             raise
-        return _stored_otherwise(store, Generation.V2PRE, config, clock)
+        return _stored_otherwise(store, Generation.V2PRE, settings, clock)
     else:
         return Stored(store, Generation.V2, found, files.caches)
-    files = Files(store, Settings.of(config, spec_version=1))
+    files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
         found = RefFilesEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
@@ -74,15 +78,15 @@ def stored_config(store: ObjectStore, config: RepositoryConfig, clock: Clock) ->
     generation = old_generation(store)
     if generation is None:
         raise RepositoryNotFoundError("the repository doesn't exist")
-    return _stored_otherwise(store, generation, config, clock)
+    return _stored_otherwise(store, generation, settings, clock)
 
 
 def _stored_otherwise(
-    store: ObjectStore, generation: Generation, config: RepositoryConfig, clock: Clock
+    store: ObjectStore, generation: Generation, settings: Settings, clock: Clock
 ) -> Stored:
     store = with_names_of(store, generation)
     version = generation.spec_version
-    files = files_of(store, Settings.of(config, spec_version=version, generation=generation))
+    files = files_of(store, replace(settings, spec_version=version, generation=generation))
     return Stored(store, generation, entry_of(files, clock).fetch_config(), files.caches)
 
 

@@ -11,17 +11,19 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.alpha.v2pre import decode_early_repo_info, is_early_repo_info
 from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.generation import Generation
+from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.entry import Change
 
 
-def is_early(store: ObjectStore) -> bool:
+def is_early(store: ObjectStore, limits: Limits = DEFAULT_LIMITS) -> bool:
     """Whether there is one."""
     try:
-        return is_early_repo_info(store.get(REPO_INFO).data)
+        data = store.get(REPO_INFO).data
     except ObjectNotFoundError:
         return False
+    return is_early_repo_info(data, max_size=limits.payload_bytes(len(data)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ class Repository:
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         store = _configured(store, given)
-        there = stored_config(store, given, clock)
+        there = stored_config(store, given, clock, access.limits)
         store, merged = there.store, given
         if there.config is not None:
             found = tamed(decode_config(there.config), access.limits)
