@@ -25,9 +25,7 @@ const MOST = 300; // branches, and tags, to choose from
 
 function switchTheme() {
   const root = document.documentElement;
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = root.dataset.theme ?? (dark ? "dark" : "light");
-  root.dataset.theme = now === "dark" ? "light" : "dark";
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
   localStorage.setItem("frazil-theme", root.dataset.theme);
 }
 
