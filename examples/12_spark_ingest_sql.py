@@ -36,7 +36,7 @@ def main(spark: SparkSession, folder: str) -> None:
     query = "SELECT avg(t2m) AS t FROM weather WHERE time >= '2024-03-03' AND lat > 45"
     plan = frazil.spark.plan_sql(query, {"weather": repo})
     print(plan.summary)
-    mean = plan.run(spark).toPandas()["t"][0]
+    mean = plan.run(spark).collect()[0]["t"]
     print("mean:", round(float(mean), 2))
 
     # A DataFrame like any other: joins, windows, pandas, Parquet.

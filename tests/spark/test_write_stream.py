@@ -1,5 +1,6 @@
 """`writeStream`: each batch is committed once, whatever fails in between."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.spark.writing_cases import make_repository
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
+NOON = 1_718_020_800  # of a day of 2024
 OPTIONS = {"dims": "t,x", "chunks": '{"t": 2}'}
 
 
@@ -33,9 +35,11 @@ class Feed:
     def put(self, number: int, times: Sequence[int], xs: Sequence[float] = (0.0, 0.5)) -> None:
         rows = [{"t": t, "x": x, "v": t + x} for t in times for x in xs]
         schema = pa.schema([("t", pa.int64()), ("x", pa.float64()), ("v", pa.float64())])
-        pq.write_table(
-            pa.Table.from_pylist(rows, schema=schema), self.folder / "in" / f"{number}.parquet"
-        )
+        made = self.folder / f"{number}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), made)
+        # Spark takes files by age, and two made in one tick of the clock are of one age.
+        os.utime(made, (NOON + number, NOON + number))
+        made.rename(self.folder / "in" / made.name)
 
     def run(self, output: str = "append", **options: str) -> None:
         """Until everything is done."""
