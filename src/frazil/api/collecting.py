@@ -6,22 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from frazil.api import actions
 from frazil.clock import from_datetime
 from frazil.ids import SnapshotId
-from frazil.maintenance.collection import (
-    GivenInventory,
-    collect_garbage,
-    expire_snapshots,
-    inventory_of,
-)
-from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.expire import ExpireRequest
-from frazil.maintenance.garbage import GarbageRequest
-from frazil.maintenance.inventory import CONCURRENT_LISTINGS
-from frazil.maintenance.reachable import Budget, Progress, narrowed
-from frazil.maintenance.stats import chunk_totals, storage_stats
-from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, StorageStats
-from frazil.maintenance.work import LocalWork
+from frazil.maintenance.gc_summary import GCSummary
+from frazil.maintenance.progress import Progress
 from frazil.repo import repository as engine
 
 MIB = 1 << 20
@@ -60,7 +49,7 @@ class CollectedRepository:
         becomes the child of the youngest ancestor that stays, otherwise of the first snapshot.
         """
         ids = None if snapshot_ids is None else frozenset(map(SnapshotId.parse, snapshot_ids))
-        request = ExpireRequest(
+        request = actions.ExpireRequest(
             older_than_us=None if older_than is None else from_datetime(older_than),
             delete_branches=delete_expired_branches,
             delete_tags=delete_expired_tags,
@@ -69,7 +58,7 @@ class CollectedRepository:
             protected_branches=tuple(protect_branches),
             protected_tags=tuple(protect_tags),
         )
-        return set(expire_snapshots(self._engine, request, dry_run=dry_run))
+        return set(actions.expire_snapshots(self._engine, request, dry_run=dry_run))
 
     async def expire_snapshots_async(
         self,
@@ -108,7 +97,7 @@ class CollectedRepository:
         max_consecutive_delete_failures: int = 50,
         max_concurrent_listings: int | None = None,
         incremental: bool = False,
-        inventory: GivenInventory | None = None,
+        inventory: "actions.GivenInventory | None" = None,
         safety_age: timedelta | None = None,
         backups_older_than: datetime | None = None,
         leftovers: bool = False,
@@ -135,29 +124,29 @@ class CollectedRepository:
             max_consecutive_delete_failures,
             max_concurrent_listings,
         )
-        limits = DeleteLimits(
+        limits = actions.DeleteLimits(
             concurrent=max_concurrent_deletes, consecutive_failures=max_consecutive_delete_failures
         )
-        work = LocalWork(
-            narrowed(self._engine.files, max_concurrent_manifest_fetches),
-            inventory_of(
+        work = actions.LocalWork(
+            actions.narrowed(self._engine.files, max_concurrent_manifest_fetches),
+            actions.inventory_of(
                 self._engine,
                 inventory,
-                concurrent_listings=max_concurrent_listings or CONCURRENT_LISTINGS,
+                concurrent_listings=max_concurrent_listings or actions.CONCURRENT_LISTINGS,
             ),
-            Budget().limited(
+            actions.Budget().limited(
                 snapshots=max_snapshots_in_memory,
                 compressed_bytes=max_compressed_manifest_mem_bytes,
                 decoded_bytes=max_decoded_manifest_mem_bytes,
             ),
             progress,
         )
-        request = GarbageRequest(
+        request = actions.GarbageRequest(
             cutoff_us=from_datetime(delete_object_older_than),
             incremental=incremental,
             safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
         )
-        return collect_garbage(
+        return actions.collect_garbage(
             self._engine,
             work,
             request,
@@ -180,7 +169,7 @@ class CollectedRepository:
         max_consecutive_delete_failures: int = 50,
         max_concurrent_listings: int | None = None,
         incremental: bool = False,
-        inventory: GivenInventory | None = None,
+        inventory: "actions.GivenInventory | None" = None,
         safety_age: timedelta | None = None,
         backups_older_than: datetime | None = None,
         leftovers: bool = False,
@@ -212,7 +201,7 @@ class CollectedRepository:
         max_compressed_manifest_mem_bytes: int = 512 * MIB,
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500,
-    ) -> ChunkStorageStats:
+    ) -> "actions.ChunkStorageStats":
         """Bytes of the chunks that branches and tags lead to."""
         _require_positive(
             max_snapshots_in_memory,
@@ -220,13 +209,15 @@ class CollectedRepository:
             max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches,
         )
-        budget = Budget().limited(
+        budget = actions.Budget().limited(
             snapshots=max_snapshots_in_memory,
             compressed_bytes=max_compressed_manifest_mem_bytes,
             decoded_bytes=max_decoded_manifest_mem_bytes,
         )
-        files = narrowed(self._engine.files, max_concurrent_manifest_fetches)
-        return ChunkStorageStats.of(chunk_totals(self._engine, files=files, budget=budget))
+        files = actions.narrowed(self._engine.files, max_concurrent_manifest_fetches)
+        return actions.ChunkStorageStats.of(
+            actions.chunk_totals(self._engine, files=files, budget=budget)
+        )
 
     async def chunk_storage_stats_async(
         self,
@@ -235,7 +226,7 @@ class CollectedRepository:
         max_compressed_manifest_mem_bytes: int = 512 * MIB,
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500,
-    ) -> ChunkStorageStats:
+    ) -> "actions.ChunkStorageStats":
         return await asyncio.to_thread(
             self.chunk_storage_stats,
             max_snapshots_in_memory=max_snapshots_in_memory,
@@ -277,14 +268,14 @@ class CollectedRepository:
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         )
 
-    def stats(self, *, progress: Progress | None = None) -> StorageStats:
+    def stats(self, *, progress: Progress | None = None) -> "actions.StorageStats":
         """Bytes by kind, and of each branch, tag and array: what it has, and has alone.
 
         frazil's own. What a ref has alone is what could be collected if the ref were deleted.
         """
-        return StorageStats.of(storage_stats(self._engine, progress=progress))
+        return actions.StorageStats.of(actions.storage_stats(self._engine, progress=progress))
 
-    async def stats_async(self, *, progress: Progress | None = None) -> StorageStats:
+    async def stats_async(self, *, progress: Progress | None = None) -> "actions.StorageStats":
         return await asyncio.to_thread(self.stats, progress=progress)
 
 

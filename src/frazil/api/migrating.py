@@ -4,13 +4,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from frazil.api import actions
 from frazil.api.administration import AdministeredRepository
 from frazil.api.storage import Storage
 from frazil.api.values import SpecVersion
-from frazil.maintenance.migrate import migration
-from frazil.maintenance.migrate import upgrade as engine
-from frazil.maintenance.migrate.heads import PREFETCHED
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +70,8 @@ class MigratedRepository(AdministeredRepository):
             ConflictError: the target has another repository.
         """
         target = None if storage is None else storage.store
-        plan = migration.plan_migration(self._engine, to=int(to), target=target, progress=progress)
-        done = None if dry_run else migration.migrate(plan, progress=progress)
+        plan = actions.plan_migration(self._engine, to=int(to), target=target, progress=progress)
+        done = None if dry_run else actions.migrate(plan, progress=progress)
         return MigrationSummary(
             dry_run=dry_run,
             generation=str(plan.generation),
@@ -105,9 +103,9 @@ class MigratedRepository(AdministeredRepository):
         Raises ConflictError if somebody has committed to the old one since.
         """
         store = self._storage.store
-        leftovers = migration.find_leftovers(store)
+        leftovers = actions.find_leftovers(store)
         if not dry_run:
-            migration.confirm(store, leftovers)
+            actions.confirm(store, leftovers)
         return ConfirmedMigration(
             dry_run=dry_run,
             generation=leftovers.generation,
@@ -132,13 +130,13 @@ def upgrade_icechunk_repository[R: AdministeredRepository](
     configuration is the one that the repository has saved. Without `delete_unused_v1_files` the
     refs of version 1 stay, for clients that only know these; see `frazil migrate`.
     """
-    width = PREFETCHED if prefetch_concurrency is None else prefetch_concurrency
-    plan = engine.plan_upgrade(repo.engine, prefetch=width)
+    width = actions.PREFETCHED if prefetch_concurrency is None else prefetch_concurrency
+    plan = actions.plan_upgrade(repo.engine, prefetch=width)
     if dry_run:
         return type(repo)(repo.engine.reopened(), repo.storage, repo.attribution)
-    upgraded = engine.upgrade(plan)
+    upgraded = actions.upgrade(plan)
     if delete_unused_v1_files:
-        engine.finish(upgraded.store, engine.plan_finish(upgraded.store))
+        actions.finish(upgraded.store, actions.plan_finish(upgraded.store))
     made = type(repo)(upgraded, repo.storage, repo.attribution)
     repo._engine = _Invalidated()  # type: ignore[assignment]  # noqa: SLF001 -- nobody goes on with it
     return made

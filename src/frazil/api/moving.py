@@ -6,17 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from frazil.api import actions
 from frazil.api.access import GivenAccess, access_of
 from frazil.api.administration import AdministeredRepository
 from frazil.api.storage import Storage
 from frazil.format.config import RepositoryConfig
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import SnapshotId
-from frazil.maintenance.copying import bundle
-from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
-from frazil.maintenance.copying.derived import DerivedPlan, derive
-from frazil.maintenance.copying.partial import plan_partial
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.archive import ArchiveStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository as Engine
@@ -80,7 +77,7 @@ class MovedRepository(AdministeredRepository):
         """
         nodes = [NodePath.from_key_prefix(path) for path in paths]
         if nodes or shallow:
-            plan = plan_partial(
+            plan = actions.plan_partial(
                 self._engine,
                 storage.store,
                 paths=nodes,
@@ -89,11 +86,13 @@ class MovedRepository(AdministeredRepository):
                 refs=refs,
                 progress=progress,
             )
-            return _derived(plan, None if dry_run else derive(plan, progress=progress))
-        whole = plan_clone(self._engine, storage.store, refs=refs, progress=progress)
+            return _derived(plan, None if dry_run else actions.derive(plan, progress=progress))
+        whole = actions.plan_clone(self._engine, storage.store, refs=refs, progress=progress)
         if dry_run:
             return _summary(whole, None)
-        return _summary(whole, clone(whole, check_contents=check_contents, progress=progress))
+        return _summary(
+            whole, actions.clone(whole, check_contents=check_contents, progress=progress)
+        )
 
     async def clone_to_async(
         self,
@@ -135,10 +134,10 @@ class MovedRepository(AdministeredRepository):
         With `since`, ids of snapshots, only what these and their ancestors do not have.
         """
         basis = [SnapshotId.parse(one) for one in since]
-        plan = bundle.plan_export(self._engine, refs=refs, basis=basis, progress=progress)
+        plan = actions.plan_export(self._engine, refs=refs, basis=basis, progress=progress)
         if dry_run:
             return _summary(plan, None)
-        done = bundle.export_bundle(plan, path, basis=basis, progress=progress)
+        done = actions.export_bundle(plan, path, basis=basis, progress=progress)
         return _summary(plan, done)
 
     async def export_bundle_async(
@@ -167,8 +166,8 @@ class MovedRepository(AdministeredRepository):
         Branches move forward, new branches and tags are added, others stay as they are. Raises
         ConflictError if a branch has commits of its own, and then changes nothing.
         """
-        plan = bundle.plan_import(path, storage.store, progress=progress)
-        return _summary(plan, None if dry_run else clone(plan, progress=progress))
+        plan = actions.plan_import(path, storage.store, progress=progress)
+        return _summary(plan, None if dry_run else actions.clone(plan, progress=progress))
 
     @staticmethod
     async def import_bundle_async(
@@ -206,7 +205,7 @@ class MovedRepository(AdministeredRepository):
         )
 
 
-def _summary(plan: ClonePlan, done: CloneResult | None) -> CopySummary:
+def _summary(plan: "actions.ClonePlan", done: "actions.CloneResult | None") -> CopySummary:
     return CopySummary(
         dry_run=done is None,
         exists=plan.exists,
@@ -221,7 +220,7 @@ def _summary(plan: ClonePlan, done: CloneResult | None) -> CopySummary:
     )
 
 
-def _derived(plan: DerivedPlan, done: CloneResult | None) -> CopySummary:
+def _derived(plan: "actions.DerivedPlan", done: "actions.CloneResult | None") -> CopySummary:
     return CopySummary(
         dry_run=done is None,
         exists=bool(plan.found),

@@ -8,14 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from frazil.api import actions
 from frazil.ids import SnapshotId
-from frazil.maintenance import pack as packing
-from frazil.maintenance import rewrite_manifests as rewriting
-from frazil.maintenance import unpack as unpacking
-from frazil.maintenance.purge import message as messages
-from frazil.maintenance.purge import path as paths
-from frazil.maintenance.purge.remaining import Remaining
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.defaults import PACK_BYTES, REPLACEMENT, SMALL_BYTES
+from frazil.maintenance.progress import Progress
 from frazil.paths import ROOT, NodePath
 from frazil.repo import repository as engine
 
@@ -53,7 +49,7 @@ class PurgeSummary:
     backups: int
     nodes: list[str]
     commits: dict[str, str]
-    remaining: list[Remaining]
+    remaining: "list[actions.Remaining]"
 
 
 class RewritingRepository:
@@ -74,8 +70,8 @@ class RewritingRepository:
         The new commit, or with "amend" the one in the place of the tip, holds what the tip held;
         its metadata tells of the splitting. Returns its id.
         """
-        plan = rewriting.plan_rewrite_manifests(self._engine, branch, commit_method)
-        return str(rewriting.rewrite_manifests(self._engine, plan, message, metadata).snapshot)
+        plan = actions.plan_rewrite_manifests(self._engine, branch, commit_method)
+        return str(actions.rewrite_manifests(self._engine, plan, message, metadata).snapshot)
 
     async def rewrite_manifests_async(
         self,
@@ -99,8 +95,8 @@ class RewritingRepository:
         *,
         branch: str,
         paths: Sequence[str] = (),
-        small_bytes: int = packing.SMALL_BYTES,
-        pack_bytes: int = packing.PACK_BYTES,
+        small_bytes: int = SMALL_BYTES,
+        pack_bytes: int = PACK_BYTES,
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
@@ -112,13 +108,13 @@ class RewritingRepository:
         until snapshots that use them are expired and garbage is collected. `progress` is called
         with what is being done, how much of it is done, and how much there is.
         """
-        plan = packing.plan_pack(
+        plan = actions.plan_pack(
             self._engine, branch, _paths(paths), small_bytes=small_bytes, pack_bytes=pack_bytes
         )
         done = (
             None
             if dry_run
-            else packing.pack(self._engine, plan, message, metadata, progress=progress)
+            else actions.pack(self._engine, plan, message, metadata, progress=progress)
         )
         return _pack_summary(plan, None if done is None else done.snapshot)
 
@@ -128,8 +124,8 @@ class RewritingRepository:
         *,
         branch: str,
         paths: Sequence[str] = (),
-        small_bytes: int = packing.SMALL_BYTES,
-        pack_bytes: int = packing.PACK_BYTES,
+        small_bytes: int = SMALL_BYTES,
+        pack_bytes: int = PACK_BYTES,
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
@@ -157,11 +153,11 @@ class RewritingRepository:
         progress: Progress | None = None,
     ) -> PackSummary:
         """Gives every chunk that is in a pack an object of its own again, by one commit."""
-        plan = unpacking.plan_unpack(self._engine, branch, _paths(paths))
+        plan = actions.plan_unpack(self._engine, branch, _paths(paths))
         done = (
             None
             if dry_run
-            else unpacking.unpack(self._engine, plan, message, metadata, progress=progress)
+            else actions.unpack(self._engine, plan, message, metadata, progress=progress)
         )
         return _pack_summary(plan, None if done is None else done.snapshot)
 
@@ -193,8 +189,8 @@ class RewritingRepository:
         Snapshots keep their ids, and get other content. Branches whose tips had the path get a
         commit with this message, so that open sessions notice.
         """
-        plan = paths.plan_purge_path(self._engine, NodePath(path))
-        done = None if dry_run else paths.purge_path(self._engine, plan, message)
+        plan = actions.plan_purge_path(self._engine, NodePath(path))
+        done = None if dry_run else actions.purge_path(self._engine, plan, message)
         commits = {} if done is None else done.commits
         return PurgeSummary(
             snapshots=[str(each) for each in plan.snapshots],
@@ -217,7 +213,7 @@ class RewritingRepository:
         self,
         snapshot_ids: Sequence[str],
         *,
-        replacement: str = messages.REPLACEMENT,
+        replacement: str = REPLACEMENT,
         with_metadata: bool = False,
         dry_run: bool = False,
     ) -> PurgeSummary:
@@ -225,14 +221,14 @@ class RewritingRepository:
 
         With `with_metadata` their metadata goes as well, but for what Icechunk and frazil note.
         """
-        plan = messages.plan_purge_messages(
+        plan = actions.plan_purge_messages(
             self._engine,
             [SnapshotId.parse(each) for each in snapshot_ids],
             replacement=replacement,
             with_metadata=with_metadata,
         )
         if not dry_run:
-            messages.purge_messages(self._engine, plan)
+            actions.purge_messages(self._engine, plan)
         return PurgeSummary(
             snapshots=[str(each) for each in plan.snapshots],
             transaction_logs=0,
@@ -249,7 +245,7 @@ class RewritingRepository:
         self,
         snapshot_ids: Sequence[str],
         *,
-        replacement: str = messages.REPLACEMENT,
+        replacement: str = REPLACEMENT,
         with_metadata: bool = False,
         dry_run: bool = False,
     ) -> PurgeSummary:
@@ -269,7 +265,7 @@ def _paths(given: Sequence[str]) -> tuple[NodePath, ...]:
 
 
 def _pack_summary(
-    plan: packing.PackPlan | unpacking.UnpackPlan, snapshot: SnapshotId | None
+    plan: "actions.PackPlan | actions.UnpackPlan", snapshot: SnapshotId | None
 ) -> PackSummary:
     return PackSummary(
         snapshot_id=None if snapshot is None else str(snapshot),

@@ -1,25 +1,18 @@
 """Repositories looked over, and put right. frazil's own, not in Icechunk."""
 
 import asyncio
-from collections.abc import Callable
 
+from frazil.api import actions
 from frazil.api.access import GivenAccess, access_of
 from frazil.api.storage import Storage
 from frazil.assets.files import Files
 from frazil.assets.settings import Settings
 from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
-from frazil.maintenance.quiet_files import quiet_files
-from frazil.maintenance.repair.run import RepairResult, repair
-from frazil.maintenance.verify.chunks import ChunkChecks
-from frazil.maintenance.verify.report import VerifyReport
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import repository as engine
 from frazil.zarrstore.decoding import chunk_problem
-
-type Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 class VerifiedRepository:
@@ -29,33 +22,35 @@ class VerifiedRepository:
 
     def verify(
         self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
-    ) -> VerifyReport:
+    ) -> "actions.VerifyReport":
         """Everything that is wrong with the files of the repository, worst first.
 
         `decode` reads and decodes every chunk, `virtual` asks for the objects of virtual chunks,
         as far as access to them was given. Nothing is written.
         """
-        checks = _checks(quiet_files(self._engine), decode=decode, virtual=virtual)
-        return verify(self._engine.store, chunks=checks, progress=progress)
+        checks = _checks(actions.quiet_files(self._engine), decode=decode, virtual=virtual)
+        return actions.verify(self._engine.store, chunks=checks, progress=progress)
 
     async def verify_async(
         self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
-    ) -> VerifyReport:
+    ) -> "actions.VerifyReport":
         return await asyncio.to_thread(
             self.verify, decode=decode, virtual=virtual, progress=progress
         )
 
-    def repair(self, *, dry_run: bool = False, progress: Progress | None = None) -> RepairResult:
+    def repair(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> "actions.RepairResult":
         """Puts right what takes no guessing, and says what is left.
 
         What a step replaces is kept under `overwritten/damaged.`. Open the repository again after
         it: what this object remembers may be what was replaced.
         """
-        return repair(self._engine.store, dry_run=dry_run, progress=progress)
+        return actions.repair(self._engine.store, dry_run=dry_run, progress=progress)
 
     async def repair_async(
         self, *, dry_run: bool = False, progress: Progress | None = None
-    ) -> RepairResult:
+    ) -> "actions.RepairResult":
         return await asyncio.to_thread(self.repair, dry_run=dry_run, progress=progress)
 
     # What does not even open
@@ -68,18 +63,18 @@ class VerifiedRepository:
         decode: bool = False,
         virtual: bool = False,
         progress: Progress | None = None,
-    ) -> VerifyReport:
+    ) -> "actions.VerifyReport":
         """As `verify`, of whatever is there: a repository that cannot be opened, or a part of one.
 
         If there is nothing of a repository at all, that is the problem.
         """
         access = access_of(authorize_virtual_chunk_access, storage)
         try:
-            files = quiet_files(engine.Repository.open(storage.store, access=access))
+            files = actions.quiet_files(engine.Repository.open(storage.store, access=access))
         except IcechunkError:
             files = _unopened(storage.store)
         checks = _checks(files, decode=decode, virtual=virtual)
-        return verify(storage.store, chunks=checks, progress=progress)
+        return actions.verify(storage.store, chunks=checks, progress=progress)
 
     @staticmethod
     async def verify_storage_async(
@@ -89,7 +84,7 @@ class VerifiedRepository:
         decode: bool = False,
         virtual: bool = False,
         progress: Progress | None = None,
-    ) -> VerifyReport:
+    ) -> "actions.VerifyReport":
         return await asyncio.to_thread(
             VerifiedRepository.verify_storage,
             storage,
@@ -102,14 +97,14 @@ class VerifiedRepository:
     @staticmethod
     def repair_storage(
         storage: Storage, *, dry_run: bool = False, progress: Progress | None = None
-    ) -> RepairResult:
+    ) -> "actions.RepairResult":
         """As `repair`, of what need not open."""
-        return repair(storage.store, dry_run=dry_run, progress=progress)
+        return actions.repair(storage.store, dry_run=dry_run, progress=progress)
 
     @staticmethod
     async def repair_storage_async(
         storage: Storage, *, dry_run: bool = False, progress: Progress | None = None
-    ) -> RepairResult:
+    ) -> "actions.RepairResult":
         return await asyncio.to_thread(
             VerifiedRepository.repair_storage, storage, dry_run=dry_run, progress=progress
         )
@@ -119,7 +114,7 @@ def _unopened(store: ObjectStore) -> Files:
     return Files(store, Settings.of(RepositoryConfig()))
 
 
-def _checks(files: Files, *, decode: bool, virtual: bool) -> ChunkChecks | None:
+def _checks(files: Files, *, decode: bool, virtual: bool) -> "actions.ChunkChecks | None":
     if not decode and not virtual:
         return None
-    return ChunkChecks(files, virtual=virtual, decode=chunk_problem if decode else None)
+    return actions.ChunkChecks(files, virtual=virtual, decode=chunk_problem if decode else None)

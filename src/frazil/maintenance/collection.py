@@ -4,20 +4,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from frazil.maintenance.collect import collect
+from frazil.maintenance.collect import PHASE_NAMES, Collected, collect
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_keys
 from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
 from frazil.maintenance.expire_v1 import expire_v1, plan_expire_v1
 from frazil.maintenance.garbage import GarbageRequest, GarbageWork, require_safe
+from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.inventory import (
     CONCURRENT_LISTINGS,
+    FileKind,
     Inventory,
     Listing,
     StoredInventory,
 )
 from frazil.maintenance.inventory_files import FileInventory
 from frazil.maintenance.leftovers import collect_temporary, old_backups, stale_branches
-from frazil.maintenance.summaries import GCSummary
 from frazil.repo.repository import Repository
 
 type GivenInventory = str | Path | Iterable[str | Path] | Inventory
@@ -69,7 +70,7 @@ def collect_garbage(
     done = collect(repository, work, request, dry_run=dry_run, delete=delete)
     for listing in done.foreseen.values():
         look(listing)
-    summary = replace(GCSummary.of(done), branches_deleted=len(stale))
+    summary = replace(_summary(done), branches_deleted=len(stale))
     if leftovers and not dry_run:
         removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
         summary = replace(summary, temporary_files_deleted=removed)
@@ -96,3 +97,20 @@ def inventory_of(
     if isinstance(given, str | Path):
         return FileInventory.of(given)
     return FileInventory.of(given) if isinstance(given, Iterable) else given
+
+
+def _summary(done: Collected) -> GCSummary:
+    counts = {kind: each.objects for kind, each in done.deleted.items()}
+    total = done.total
+    return GCSummary(
+        bytes_deleted=total.size_bytes,
+        chunks_deleted=counts.get(FileKind.CHUNK, 0),
+        manifests_deleted=counts.get(FileKind.MANIFEST, 0),
+        snapshots_deleted=counts.get(FileKind.SNAPSHOT, 0),
+        transaction_logs_deleted=counts.get(FileKind.TRANSACTION, 0),
+        objects_failed_to_delete=total.failed,
+        throttled_batches=total.throttled,
+        delete_errors=list(total.errors),
+        skipped_phases=[PHASE_NAMES[kind] for kind in done.skipped],
+        peak_memory_bytes=done.memory_bytes,
+    )

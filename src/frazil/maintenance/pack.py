@@ -26,9 +26,10 @@ from frazil.assets.layout import chunk_key
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, grouped, random_ids
+from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.reachable import Progress
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
 from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
@@ -36,8 +37,6 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.merge_base import with_notes
 from frazil.repo.repository import Repository
 
-SMALL_BYTES = 1 << 20
-PACK_BYTES = 16 << 20
 BYTES_AT_ONCE = 128 << 20  # of chunks, in memory
 
 

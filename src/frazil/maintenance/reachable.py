@@ -29,10 +29,8 @@ from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
-
-type Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is; 0 if unknown."""
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about
 _UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down

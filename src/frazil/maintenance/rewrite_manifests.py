@@ -25,8 +25,8 @@ from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.reachable import Progress
 from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from frazil.assets.files import Files
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 
 type Work[T] = Callable[[Files, range], T]
 

@@ -23,9 +23,9 @@ from frazil.format.storage_refs import StorageRefs, decode_storage_refs
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import Ids
 from frazil.maintenance.key_sets import DistinctSum
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.reachable import (
     Budget,
-    Progress,
     ids_of_rows,
     manifests_by_snapshot,
     manifests_of,

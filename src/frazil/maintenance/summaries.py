@@ -1,56 +1,11 @@
-"""What maintenance found, deleted or counted, with Icechunk's names."""
+"""What is stored, as counted, with Icechunk's names."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from frazil.format.display import Displayed, View, fields_of
 from frazil.maintenance import stats
-from frazil.maintenance.collect import PHASE_NAMES, Collected
-from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.stats import Bytes, Owner
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GCSummary(Displayed):
-    """What a collection of garbage deleted, or in a dry run would delete.
-
-    If deleting files of one kind failed, kinds that come later are left for the next time and
-    named in `skipped_phases`. The last four fields are frazil's own.
-    """
-
-    bytes_deleted: int = 0
-    chunks_deleted: int = 0
-    manifests_deleted: int = 0
-    snapshots_deleted: int = 0
-    attributes_deleted: int = 0
-    transaction_logs_deleted: int = 0
-    objects_failed_to_delete: int = 0
-    throttled_batches: int = 0
-    delete_errors: list[str] = field(default_factory=list)
-    skipped_phases: list[str] = field(default_factory=list)
-    backups_deleted: int = 0
-    branches_deleted: int = 0
-    temporary_files_deleted: int = 0
-    peak_memory_bytes: int = 0  # of the sets of ids
-
-    __hash__ = None  # type: ignore[assignment]  # it has lists in it
-
-    @classmethod
-    def of(cls, done: Collected) -> "GCSummary":
-        counts = {kind: each.objects for kind, each in done.deleted.items()}
-        total = done.total
-        return cls(
-            bytes_deleted=total.size_bytes,
-            chunks_deleted=counts.get(FileKind.CHUNK, 0),
-            manifests_deleted=counts.get(FileKind.MANIFEST, 0),
-            snapshots_deleted=counts.get(FileKind.SNAPSHOT, 0),
-            transaction_logs_deleted=counts.get(FileKind.TRANSACTION, 0),
-            objects_failed_to_delete=total.failed,
-            throttled_batches=total.throttled,
-            delete_errors=list(total.errors),
-            skipped_phases=[PHASE_NAMES[kind] for kind in done.skipped],
-            peak_memory_bytes=done.memory_bytes,
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, random_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.pack import BYTES_AT_ONCE
 from frazil.maintenance.part_scan import scan_parts
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.reachable import Progress
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
 from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath

@@ -12,9 +12,9 @@ from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.id_sets import Ids, IdSet, halves
 from frazil.maintenance.inventory import FileKind, Inventory, Listing
 from frazil.maintenance.key_sets import GrowingKeySet, KeySet
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.reachable import (
     Budget,
-    Progress,
     manifests_of,
     read_chunk_ids,
     read_manifests,

@@ -4,7 +4,8 @@ from frazil.cli.output import format_time, print_table
 from frazil.cli.sizes import format_size
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
+from frazil.maintenance.gc_summary import GCSummary
+from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
 
 
 def print_summary(summary: GCSummary, *, dry_run: bool) -> None:

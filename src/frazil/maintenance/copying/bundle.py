@@ -13,7 +13,7 @@ from frazil.clock import to_datetime
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.objectstore.memory import MemoryStore

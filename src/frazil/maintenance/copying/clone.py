@@ -32,7 +32,8 @@ from frazil.maintenance.copying.target import require_elsewhere, require_no_stra
 from frazil.maintenance.copying.transfer import Transferred, compare_contents, transfer
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import Listing, StoredInventory, keys_of
-from frazil.maintenance.reachable import Progress, reachable_rows
+from frazil.maintenance.progress import Progress
+from frazil.maintenance.reachable import reachable_rows
 from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 from frazil.repo.repository import Repository

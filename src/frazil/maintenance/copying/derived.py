@@ -39,7 +39,7 @@ from frazil.maintenance.copying.transfer import transfer
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory
 from frazil.maintenance.migrate.listing import in_order
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 

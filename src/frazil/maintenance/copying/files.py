@@ -13,7 +13,8 @@ from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
-from frazil.maintenance.reachable import Progress, chunks_of, manifests_of
+from frazil.maintenance.progress import Progress
+from frazil.maintenance.reachable import chunks_of, manifests_of
 
 # Whatever a file refers to is copied before it.
 ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPSHOT)

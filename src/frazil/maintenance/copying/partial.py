@@ -20,7 +20,7 @@ from frazil.maintenance.copying.refs import choose_refs
 from frazil.maintenance.copying.rewriting import Rules, below
 from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
 from frazil.maintenance.migrate.listing import in_order
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository

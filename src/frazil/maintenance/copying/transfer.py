@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from frazil.assets.pool import Pool
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.maintenance.inventory import Listing, keys_of
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 _BATCH = 1024  # objects between two reports; in memory is one for each thread

@@ -8,7 +8,7 @@ from frazil.format.snapshot import Snapshot
 from frazil.maintenance.copying.derived import DerivedPlan, chunks_to_copy, target_files
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, StoredInventory, keys_of
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 
 
 def require_same(plan: DerivedPlan, *, progress: Progress | None = None) -> None:

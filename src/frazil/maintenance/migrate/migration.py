@@ -33,7 +33,7 @@ from frazil.maintenance.migrate.upgrade import (
     upgrade,
     version_1_files,
 )
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 

@@ -48,7 +48,7 @@ from frazil.maintenance.migrate.displaced import (
 )
 from frazil.maintenance.migrate.journal import read_journal
 from frazil.maintenance.migrate.listing import in_order, listed_info
-from frazil.maintenance.reachable import Progress
+from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 

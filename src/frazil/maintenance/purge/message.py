@@ -15,6 +15,7 @@ from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import Snapshot
 from frazil.format.updates import GCRan, UpdateKind
 from frazil.ids import SnapshotId
+from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.purge.history import Ids, snapshots_of, stored_ids
 from frazil.maintenance.purge.remaining import (
@@ -28,8 +29,6 @@ from frazil.maintenance.purge.scrub import info_with, redacted
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.scatter import Here, Scatter
 from frazil.repo.repository import Repository
-
-REPLACEMENT = "(redacted)"
 
 type Said = Mapping[SnapshotId, tuple[str, dict[str, Json]]]
 """What commits are left with: message and metadata."""

@@ -14,6 +14,7 @@ from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
 from frazil.maintenance.repair.logs import plan_logs
@@ -24,7 +25,7 @@ from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.old import open_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
-from frazil.maintenance.verify.run import Progress, plan_verify, verify
+from frazil.maintenance.verify.run import plan_verify, verify
 from frazil.objectstore.protocol import ObjectStore
 
 _ROUNDS = 3  # with a repo info back in its place, more is found

@@ -19,6 +19,7 @@ from frazil.assets.pool import Pool
 from frazil.format.containers import Containers
 from frazil.ids import format_base32, parse_ids
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.progress import Progress
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.config import containers_of
 from frazil.maintenance.verify.entry import check_entry, fetch_entry
@@ -36,9 +37,6 @@ from frazil.maintenance.verify.problems import Problem, first_of_each, worst_fir
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
-
-type Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 IO_THREADS = 16
 

@@ -14,8 +14,8 @@ from frazil.ids import format_ids
 from frazil.maintenance.collection import GivenInventory, collect_garbage, inventory_of
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.garbage import GarbageRequest
+from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.inventory import Listing
-from frazil.maintenance.summaries import GCSummary
 from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import FilesElsewhere
 from frazil.spark.maintenance.scattered import ScatteredWork

@@ -15,9 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import ChunkId
 from frazil.maintenance.chunk_parts import Ids
+from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
 from frazil.maintenance.pack import (
-    PACK_BYTES,
-    SMALL_BYTES,
     PackPlan,
     commit_packs,
     placed,

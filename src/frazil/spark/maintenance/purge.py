@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import SnapshotId, format_ids
+from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.purge.message import (
-    REPLACEMENT,
     MessagePurgePlan,
     plan_purge_messages,
 )

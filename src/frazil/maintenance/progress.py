@@ -1,0 +1,6 @@
+"""How long work tells how far it is."""
+
+from collections.abc import Callable
+
+type Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is; 0 if unknown."""
