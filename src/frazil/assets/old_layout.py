@@ -69,6 +69,10 @@ class OldLayout:
     def writable(self) -> bool:
         return self.inner.writable
 
+    @property
+    def far(self) -> bool:
+        return self.inner.far
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self._at(key, lambda place: self.inner.get(place, byte_range))
 

@@ -98,6 +98,10 @@ class ArchiveStore:
     def writable(self) -> bool:
         return False
 
+    @property
+    def far(self) -> bool:
+        return False
+
     @cached_property
     def index(self) -> ArchiveIndex:
         size = self._size()

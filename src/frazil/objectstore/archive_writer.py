@@ -75,6 +75,10 @@ class ArchiveWriter:
     def writable(self) -> bool:
         return True
 
+    @property
+    def far(self) -> bool:
+        return False
+
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         require_key(key)
         content = memoryview(data).cast("B")

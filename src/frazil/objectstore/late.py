@@ -32,6 +32,10 @@ class LateStore(ABC):
     def writable(self) -> bool: ...
 
     @property
+    def far(self) -> bool:
+        return True
+
+    @property
     def settings(self) -> RemoteSettings:
         return self._settings
 

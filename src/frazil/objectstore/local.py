@@ -3,6 +3,7 @@
     put, absent     temp, fsync, link(2) to the name          the filesystem picks one winner
     put, matches    temp, fsync, lock, compare, rename        the version is a hash of the content
     put, always     temp, link(2), or lock and rename over    durable after `sync`
+    keep            link(2)                                   the same
     delete          lock, unlink
 
 Files are never changed in place, so a reader needs no lock. Whatever ends a name's life (rename
@@ -91,6 +92,10 @@ class LocalStore:
     def writable(self) -> bool:
         return True
 
+    @property
+    def far(self) -> bool:
+        return False
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         try:
             descriptor = open_to_read(self._path(key))
@@ -138,8 +143,8 @@ class LocalStore:
                     return ""
                 case Absent():
                     self._create(key, path, content)
-                case Matches(version):
-                    self._replace(key, path, content, version)
+                case Matches():
+                    self._replace(key, path, content, when)
                 case _:
                     assert_never(when)
         except OSError as error:
@@ -191,6 +196,23 @@ class LocalStore:
             raise storage_error("copy", source, error) from error
         finally:
             os.close(descriptor)
+
+    def keep(self, source: str, target: str) -> bool:
+        """See KeepingStore: a hard link, where the filesystem has them and lets us."""
+        try:
+            path = self._path(target)
+            try:
+                os.link(self._path(source), path, follow_symlinks=False)
+                os.utime(path, follow_symlinks=False)
+            except (FileNotFoundError, PermissionError):
+                return False
+        except OSError as error:
+            if has_hard_links(error):
+                raise storage_error("write", target, error) from error
+            return False
+        if self._fsync:
+            self._durability.add(path)
+        return True
 
     def sync(self) -> None:
         try:
@@ -252,13 +274,13 @@ class LocalStore:
         if self._fsync:
             self._durability.sync_name(path)
 
-    def _replace(self, key: str, path: str, content: memoryview, version: str) -> None:
+    def _replace(self, key: str, path: str, content: memoryview, old: Matches) -> None:
         if self._fsync:  # otherwise writing for nothing costs no more than finding out
-            self._require_version(key, version)
+            self._require(key, old)
         temporary = self._write_temporary(path, [content], fsync=self._fsync)
         try:
             with self._locked():
-                self._require_version(key, version)
+                self._require(key, old)
                 os.replace(temporary, path)
         finally:
             _discard(temporary)
@@ -310,13 +332,15 @@ class LocalStore:
     def _locked(self) -> AbstractContextManager[None]:
         return exclusive(self._base + LOCK_NAME)
 
-    def _require_version(self, key: str, version: str) -> None:
+    def _require(self, key: str, old: Matches) -> None:
         try:
-            found = self.get(key).version
+            found = self.get(key)
         except ObjectNotFoundError:
-            found = None
-        if found != version:
-            raise PreconditionFailedError(key, f"version {version}")
+            is_there = False
+        else:
+            is_there = found.data == old.content or found.version == old.version
+        if not is_there:
+            raise PreconditionFailedError(key, f"version {old.version}")
 
     def _already_there(self, key: str, path: str) -> OSError | PreconditionFailedError:
         if is_directory(path):

@@ -41,6 +41,10 @@ class MemoryStore:
     def writable(self) -> bool:
         return True
 
+    @property
+    def far(self) -> bool:
+        return False
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         data, version, _ = self._find(key)
         if byte_range is None:

@@ -44,6 +44,14 @@ class Blob:
             self._version = content_version(self.data)
         return self._version
 
+    def equals(self, other: "Blob") -> bool:
+        """Whether the content is the same. If so, a hash of it need not be computed again."""
+        if self.data != other.data:
+            return False
+        if self._version is None:
+            self._version = other._version
+        return True
+
     def __repr__(self) -> str:
         return f"Blob({len(self.data)} bytes)"
 
@@ -69,9 +77,12 @@ class Matches:
 
     Some stores give equal content equal versions, so a change and its undoing go unnoticed.
     Where that matters, objects carry something that is never repeated.
+    `content` is what has that version, if it is at hand: where the version is a hash, comparing is
+    faster than hashing.
     """
 
     version: str
+    content: Data | None = None
 
 
 type Precondition = Always | Absent | Matches
@@ -90,6 +101,11 @@ class ObjectStore(Protocol):
     @property
     def writable(self) -> bool:
         """Whether put, copy and delete may be tried; otherwise they raise ReadOnlyError."""
+        ...
+
+    @property
+    def far(self) -> bool:
+        """Whether a request takes so long that several at once are worth a thread each."""
         ...
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:

@@ -70,6 +70,10 @@ class RemoteStore:
     def writable(self) -> bool:
         return self._place.habits.writable
 
+    @property
+    def far(self) -> bool:
+        return True
+
     def with_settings(self, settings: RemoteSettings) -> "RemoteStore":
         return self if settings == self._settings else RemoteStore(self._place, settings)
 

@@ -41,6 +41,10 @@ class Counting:
         return self.inner.writable
 
     @property
+    def far(self) -> bool:
+        return self.inner.far
+
+    @property
     def reads(self) -> tuple[Request, ...]:
         return tuple(one for one in self.requests if one.verb in ("get", "get_ranges"))
 
@@ -110,6 +114,10 @@ class Prefixed:
     def writable(self) -> bool:
         return self.inner.writable
 
+    @property
+    def far(self) -> bool:
+        return self.inner.far
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.inner.get(self._below(key), byte_range)
 
@@ -152,6 +160,10 @@ class ReadOnly:
     @property
     def writable(self) -> bool:
         return False
+
+    @property
+    def far(self) -> bool:
+        return self.inner.far
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.inner.get(key, byte_range)

@@ -77,6 +77,10 @@ class FaultyStore:
     def writable(self) -> bool:
         return self.inner.writable
 
+    @property
+    def far(self) -> bool:
+        return self.inner.far
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         def act() -> Blob:
             return self.inner.get(key, byte_range)

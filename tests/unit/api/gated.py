@@ -48,6 +48,10 @@ class Gated:
     def writable(self) -> bool:
         return self.inner.writable
 
+    @property
+    def far(self) -> bool:
+        return self.inner.far
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         self._wait(reads=True)
         return self.inner.get(key, byte_range)

@@ -40,6 +40,10 @@ class Failing(Overlay):
     def writable(self) -> bool:
         return True
 
+    @property
+    def far(self) -> bool:
+        return False
+
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         self._spend()
         return self.inner.put(key, data, when=when)

@@ -63,6 +63,10 @@ class OnlyCreates:
     def writable(self) -> bool:
         return True
 
+    @property
+    def far(self) -> bool:
+        return False
+
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.inner.get(key, byte_range)
 
