@@ -80,19 +80,20 @@ class SnapshotPaths:
         except InvalidInputError as error:
             raise FormatError(f"node path is not valid: {error}") from error
 
-    def texts(self, ids: npt.NDArray[np.uint8]) -> Iterator[str]:
+    def texts(self, ids: npt.NDArray[np.uint8]) -> list[str]:
         """Paths of those of the (n, 8) ids that are known, each once."""
-        wanted = np.unique(_numbers(ids))
+        wanted = _distinct(_numbers(ids))
+        texts: list[str] = []
         for names in self._snapshots:
             if not len(wanted):
-                return
+                break
             found = _numbers(names.ids)
             places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
-            is_wanted = wanted[places] == found
-            rows, seen = np.flatnonzero(is_wanted), np.zeros(len(wanted), np.bool_)
+            rows, seen = np.flatnonzero(wanted[places] == found), np.zeros(len(wanted), np.bool_)
             seen[places[rows]] = True
             wanted = wanted[~seen]
-            yield from names.paths.strings.take(names.paths.codes[rows]).to_texts()
+            texts += names.paths.strings.take(names.paths.codes[rows]).to_texts()
+        return texts
 
     def _all(self) -> dict[bytes, str]:
         if not self._known:
@@ -105,6 +106,14 @@ class SnapshotPaths:
 def _numbers(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     """(n, 8) ids, each seen as a number."""
     return np.ascontiguousarray(ids).view("<u8").reshape(-1)
+
+
+def _distinct(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each once, ascending; np.unique by way of a hash table takes four times as long."""
+    ordered = np.sort(numbers)
+    is_first = np.ones(len(ordered), np.bool_)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
 
 
 def summarise(logs: Iterable[TransactionLog], path_of: Paths) -> Diff:
