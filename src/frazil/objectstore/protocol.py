@@ -49,7 +49,7 @@ class Blob:
         if self.data != other.data:
             return False
         if self._version is None:
-            self._version = other._version
+            self._version = other._version  # noqa: SLF001 -- of this very class
         return True
 
     def __repr__(self) -> str:
