@@ -21,8 +21,6 @@ PIECE = 1 << 16
 FEW = 8
 # Bytes of a run from which on it is sooner copied by itself than marked in a mask.
 LONG = 128
-# Up to this length, runs of equal length are gathered one column at a time.
-FEW_COLUMNS = 16
 
 
 def readonly(array: Array) -> Array:
@@ -159,13 +157,12 @@ def _gather_even(source: Array, start: Ints, length: int) -> Array:
             writeable=False,
         )
         return runs.reshape(count * length, *item)
-    if length <= FEW_COLUMNS or source.ndim > 1:
-        out = np.empty((count, length, *item), source.dtype)
-        for column in range(length):
-            out[:, column] = source[start + column]
-    else:
-        out = np.lib.stride_tricks.sliding_window_view(source, length)[start]
-    return out.reshape(count * length, *item)
+    # A run becomes one element of a type as large as it is, and one begins at every place.
+    solid = np.ascontiguousarray(source)
+    unit = solid.nbytes // len(solid)
+    shape, kind = (len(solid) - length + 1,), np.dtype((np.void, length * unit))
+    runs = np.ndarray(shape, kind, solid, 0, (unit,))[start]
+    return runs.view(source.dtype).reshape(count * length, *item)
 
 
 def _gather_in_pieces(source: Array, start: Ints, length: Ints) -> Array:

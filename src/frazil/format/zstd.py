@@ -9,6 +9,7 @@ function believes the content size that a frame claims; so the blocks are walked
 """
 
 from collections.abc import Buffer
+from threading import local
 
 import zstandard
 
@@ -23,20 +24,29 @@ _RAW, _RLE, _RESERVED = 0, 1, 3
 _READ_BYTES = 1 << 20
 
 
+class _OfThisThread(local):
+    """Making a decompressor takes as long as decompressing a small file."""
+
+    def __init__(self) -> None:
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_OWN = _OfThisThread()
+
+
 def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
     """The contents of all frames of `body`, at most `max_size` bytes; FormatError otherwise."""
     view = memoryview(body).cast("B")
     bound, is_single = _content_bound(view)
-    decompressor = zstandard.ZstdDecompressor()
     likely = min(max_size, max(64 * len(view), _READ_BYTES))  # as much may be taken at once
     try:
         # A frame may say how much it holds (-1: it does not), and is not believed if that is more
         # than it can.
         if is_single and 0 <= zstandard.frame_content_size(view) <= min(bound, likely):
-            return decompressor.decompress(view)  # into memory of the right size
+            return _OWN.decompressor.decompress(view)  # into memory of the right size
         if bound > likely:
             return _decompress_streamed(view, max_size)
-        return decompressor.decompressobj(read_across_frames=True).decompress(view)
+        return _OWN.decompressor.decompressobj(read_across_frames=True).decompress(view)
     except zstandard.ZstdError as error:
         raise FormatError(f"cannot decompress payload: {error}") from error
 

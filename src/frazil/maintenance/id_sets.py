@@ -9,6 +9,7 @@ import numpy.typing as npt
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
 type Bools = npt.NDArray[np.bool_]
 
+_HALVES = np.dtype([("high", ">u8"), ("low", ">u4")])
 _PENDING = 1 << 18  # ids that wait to be sorted in together
 
 
@@ -112,9 +113,8 @@ class GrowingIdSet:
 
 def halves(ids: Ids) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """The first eight and the last four bytes of each id, as numbers in the order of the ids."""
-    high = np.ascontiguousarray(ids[:, :8]).view(">u8")[:, 0].astype(np.uint64)
-    low = np.ascontiguousarray(ids[:, 8:]).view(">u4")[:, 0].astype(np.uint32)
-    return high, low
+    both = np.ascontiguousarray(ids).view(_HALVES)[:, 0]
+    return both["high"].astype(np.uint64), both["low"].astype(np.uint32)
 
 
 def ascending(

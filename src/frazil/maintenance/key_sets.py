@@ -15,6 +15,7 @@ from frazil.maintenance.id_sets import Bools, Ids, halves
 type Keys = npt.NDArray[np.uint64]
 
 _PENDING = 1 << 18
+_TOGETHER = 1 << 16  # keys sorted while they are in the processor's cache
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,14 +30,17 @@ class KeySet:
     def of(cls, keys: Keys) -> "KeySet":
         """Keys in any order; the array is sorted in place if it can be."""
         own = keys if keys.flags.writeable else keys.copy()
-        own.sort()
+        for start in range(0, len(own), _TOGETHER):
+            some = own[start : start + _TOGETHER]
+            some[:] = some[_roughly_ascending(some)]
+            some.sort(kind="stable")
+        own.sort(kind="stable")  # which merges them
         return cls._distinct(own)
 
     @classmethod
     def _distinct(cls, own: Keys) -> "KeySet":
         """Of keys in ascending order."""
-        new = np.ones(len(own), np.bool_)
-        np.not_equal(own[1:], own[:-1], out=new[1:])
+        new = _is_first(own)
         return cls(own if bool(new.all()) else own[new])
 
     @classmethod
@@ -90,14 +94,16 @@ class GrowingKeySet:
         self.add(halves(ids)[0])
 
     def add_new(self, keys: Keys) -> npt.NDArray[np.int64]:
-        """Rows of the keys that were not there, each once."""
+        """The first row of each key that was not there, in ascending order of keys."""
         self._settle()
-        distinct, rows = np.unique(keys, return_index=True)
-        new = np.ones(len(distinct), np.bool_)
+        order = _roughly_ascending(keys)
+        order = order[np.argsort(keys[order], kind="stable")]
+        ordered = keys[order]
+        new = _is_first(ordered)
         for each in self._sets:
-            new &= ~each.has(distinct)
-        self._merge(KeySet(distinct[new]))
-        return rows[new].astype(np.int64, copy=False)
+            new &= ~each.has(ordered)
+        self._merge(KeySet(ordered[new]))
+        return order[new]
 
     def done(self) -> KeySet:
         self._settle()
@@ -143,3 +149,20 @@ class DistinctSum:
             rows = self._seen.add_new(np.concatenate(self._keys))
             self.total += int(np.concatenate(self._sizes)[rows].sum())
             self._keys, self._sizes, self._waiting = [], [], 0
+
+
+def _roughly_ascending(keys: Keys) -> npt.NDArray[np.int64]:
+    """The order by the first two bytes, in which equal ones stay as they are.
+
+    Numbers that small are sorted in linear time, and of random keys hardly any are out of place
+    then: a stable sort after this one takes less than half the time of a sort alone.
+    """
+    first = (keys >> np.uint64(48)).astype(np.uint16)
+    return np.argsort(first, kind="stable").astype(np.int64, copy=False)
+
+
+def _is_first(ordered: Keys) -> Bools:
+    """Of each of some keys in order whether the one before it is another."""
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return first

@@ -102,10 +102,10 @@ class Counting:
         """`refs` has a number for each of the manifests."""
         self.references += len(found)
         numbers = [self.nodes.setdefault(node, len(self.nodes)) for node in found.nodes]
-        for at, kind, keys, sizes in pieces_of(found):
-            arrays = self.arrays.code(frozenset([numbers[at]]))
-            owner = int(refs[found.manifest[at]])
-            self.tally(kind).add(Pieces.of(keys, sizes, refs=owner, arrays=arrays))
+        arrays = self.arrays.recode([frozenset([number]) for number in numbers])
+        owners = refs[found.manifest]
+        for kind, array, keys, sizes in pieces_of(found):
+            self.tally(kind).add(Pieces(keys, sizes, owners[array], arrays[array]))
 
     def tally(self, kind: RefKind) -> Tally:
         return self._tallies[kind]
@@ -222,7 +222,7 @@ def chunk_totals(
     manifests = manifests_of(files, snapshots, budget=budget, progress=progress)
     sums = {kind: DistinctSum() for kind in KINDS}
     for _, found in read_storage_refs(files, manifests, budget, progress):
-        for _, kind, keys, sizes in pieces_of(found):
+        for kind, _, keys, sizes in pieces_of(found):
             sums[kind].add(keys, sizes)
     return _bytes(sums[kind].done() for kind in KINDS)
 

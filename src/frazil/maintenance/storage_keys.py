@@ -19,21 +19,28 @@ from frazil.maintenance.key_sets import Keys
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ODD_TOO = np.uint64(0xC2B2AE3D27D4EB4F)
 
-type Found = tuple[int, RefKind, Keys, npt.NDArray[np.uint64]]
-"""The number of the array, the kind, and key and size of each piece."""
+type Sizes = npt.NDArray[np.uint64]
+type Numbers = npt.NDArray[np.int64]
+type Rows = slice | Numbers
+type Found = tuple[RefKind, Numbers, Keys, Sizes]
+"""A kind, and of each piece of it: the number of the array, the key, the size."""
 
 
 def pieces_of(refs: StorageRefs) -> Iterator[Found]:
-    for number in range(len(refs.nodes)):
-        rows = slice(int(refs.splits[number]), int(refs.splits[number + 1]))
-        kinds = refs.kind[rows]
-        for kind in RefKind:
-            of_kind = kinds == kind
-            if not of_kind.any():
-                continue
-            chosen = rows if of_kind.all() else rows.start + np.flatnonzero(of_kind)
-            keys, sizes = _pieces(refs, number, kind, chosen)
-            yield number, kind, keys, sizes
+    """Of each kind that there is, all pieces together."""
+    array = np.repeat(np.arange(len(refs.nodes), dtype=np.int64), np.diff(refs.splits))
+    for kind in RefKind:
+        of_kind = refs.kind == kind
+        if not of_kind.any():
+            continue
+        rows = slice(None) if of_kind.all() else np.flatnonzero(of_kind)
+        match kind:
+            case RefKind.NATIVE:
+                yield kind, array[rows], *_native(refs, rows)
+            case RefKind.VIRTUAL:
+                yield kind, array[rows], *_virtual(refs, rows)
+            case RefKind.INLINE:
+                yield kind, *_inline(refs, array[rows], refs.length[rows])
 
 
 def id_keys(ids: Ids) -> Keys:
@@ -42,27 +49,28 @@ def id_keys(ids: Ids) -> Keys:
     return high ^ (low.astype(np.uint64) * _ODD)
 
 
-def _pieces(
-    refs: StorageRefs, number: int, kind: RefKind, rows: slice | npt.NDArray[np.int64]
-) -> tuple[Keys, npt.NDArray[np.uint64]]:
+def _native(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
+    return _mixed(id_keys(refs.chunk_id[rows]), refs.offset[rows]), refs.length[rows]
+
+
+def _virtual(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
     sizes = refs.length[rows]
-    match kind:
-        case RefKind.NATIVE:
-            return _mixed(id_keys(refs.chunk_id[rows]), refs.offset[rows]), sizes
-        case RefKind.VIRTUAL:
-            places = _mixed(_locations(refs, rows), refs.offset[rows])
-            return _mixed(places, sizes), sizes
-        case RefKind.INLINE:
-            raw = refs.ids[refs.manifest[number]].reshape(1, 12)
-            own = _mixed(id_keys(raw), np.frombuffer(refs.nodes[number].raw, np.uint64))
-            return own, sizes.sum(dtype=np.uint64, keepdims=True)
+    return _mixed(_mixed(_locations(refs, rows), refs.offset[rows]), sizes), sizes
 
 
-def _locations(refs: StorageRefs, rows: slice | npt.NDArray[np.int64]) -> Keys:
-    codes, strings = refs.location.codes[rows], refs.location.strings
-    used, place = np.unique(codes, return_inverse=True)
-    digests = [blake2b(each, digest_size=8).digest() for each in strings.take(used).to_list()]
-    return np.frombuffer(b"".join(digests), np.uint64)[place]
+def _inline(refs: StorageRefs, array: Numbers, sizes: Sizes) -> tuple[Numbers, Keys, Sizes]:
+    """One piece for each array, of which these are the rows, in order."""
+    starts = np.flatnonzero(np.diff(array, prepend=-1))
+    arrays = array[starts]
+    nodes = np.frombuffer(b"".join(refs.nodes[at].raw for at in arrays.tolist()), np.uint64)
+    keys = _mixed(id_keys(refs.ids[refs.manifest[arrays]]), nodes)
+    return arrays, keys, np.add.reduceat(sizes, starts, dtype=np.uint64)
+
+
+def _locations(refs: StorageRefs, rows: Rows) -> Keys:
+    texts = refs.location.strings.to_list()
+    digests = [blake2b(each, digest_size=8).digest() for each in texts]
+    return np.frombuffer(b"".join(digests), np.uint64)[refs.location.codes[rows]]
 
 
 def _mixed(keys: Keys, numbers: npt.NDArray[np.uint64]) -> Keys:
