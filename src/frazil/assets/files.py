@@ -13,6 +13,7 @@ from frazil.assets.layout import (
     snapshot_key,
     transaction_key,
 )
+from frazil.assets.outgoing import Outgoing
 from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
 from frazil.assets.shared import shared_snapshots
@@ -43,6 +44,7 @@ from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.objectstore.keeping import KeepingStore
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
@@ -83,13 +85,18 @@ class Files:
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
         blob, known = self.store.get(REPO_INFO), self._newest.stored
-        if known is not None and known.blob.data == blob.data:
+        if known is not None and blob.equals(known.blob):
             return StoredRepoInfo(known.info, blob)  # the same bytes are not decoded again
         with naming(REPO_INFO):
             info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
             stored = StoredRepoInfo(info, blob)
         self._newest.stored = stored
         return stored
+
+    @property
+    def newest_repo_info(self) -> RepoInfo | None:
+        """The newest that was seen so far."""
+        return None if self._newest.stored is None else self._newest.stored.info
 
     def fetch_log_page(self, name: str) -> LogPage:
         """The ops log of an earlier version, by the name the ops log gives."""
@@ -104,12 +111,16 @@ class Files:
     def replace_repo_info(self, old: StoredRepoInfo, new: RepoInfo) -> None:
         """Raises PreconditionFailedError if the stored one is no longer `old`."""
         data, new = encode_grown(new, level=self.settings.bulk_level)
-        version = self.store.put(REPO_INFO, data, when=Matches(old.blob.version))
+        unchanged = Matches(old.blob.version, old.blob.data)
+        version = self.store.put(REPO_INFO, data, when=unchanged)
         # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
 
     def back_up(self, old: StoredRepoInfo, name: str) -> None:
-        self.store.put(OVERWRITTEN + name, old.blob.data)
+        """If `old` is no longer what is stored, what is may be backed up instead."""
+        store, key = self.store, OVERWRITTEN + name
+        if not (isinstance(store, KeepingStore) and store.keep(REPO_INFO, key)):
+            store.put(key, old.blob.data)
 
     def drop_backup(self, name: str) -> None:
         self.store.delete([OVERWRITTEN + name])
@@ -172,6 +183,9 @@ class Files:
         del is_taken  # nobody draws the same 64 bits twice
         return NodeId.random()
 
+    def outgoing(self) -> Outgoing:
+        return Outgoing(self.store, self.pool)
+
     def put_snapshot(self, snapshot: Snapshot) -> None:
         key = snapshot_key(snapshot.id)
         settings = self.settings
@@ -181,14 +195,15 @@ class Files:
         self.store.put(key, data)
         self.caches.snapshots.remember(snapshot.id, snapshot)
 
-    def put_manifest(self, manifest: Manifest) -> ManifestFile:
+    def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
+        """Particulars of it. `outgoing`, if given, sees to it that it arrives."""
         data = encode_manifest(
             manifest,
             level=self.settings.bulk_level,
             location_compression=self.settings.location_compression,
             spec_version=self.settings.spec_version,
         )
-        self.store.put(manifest_key(manifest.id), data)
+        (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
         self.caches.manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 

@@ -13,6 +13,7 @@ from frazil.assets.compared_log import compared_log
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import manifest_key, snapshot_key, transaction_key
 from frazil.assets.old_layout import require_written
+from frazil.assets.outgoing import Outgoing
 from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
 from frazil.errors import ObjectNotFoundError
@@ -198,10 +199,10 @@ class OldFiles(Files):
         found = self.fetch_old_snapshot(parent)
         return (replace(found.snapshot.head, id=found.own_id), *found.history)
 
-    def put_manifest(self, manifest: Manifest) -> ManifestFile:
+    def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
         require_written(self.generation)
         data = encode_old_manifest(manifest, self.generation)
-        self.store.put(manifest_key(manifest.id), data)
+        (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
         self.caches.manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 

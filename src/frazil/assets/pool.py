@@ -72,6 +72,16 @@ class Pool:
             raise failure
         return result
 
+    def start[R](self, work: Callable[[], R]) -> Callable[[], R]:
+        """Begins `work` on another thread; what is returned waits for its result.
+
+        On a thread of a pool it is done at once: no thread waits for another.
+        """
+        if getattr(self._inside, "is_worker", False):
+            result = work()
+            return lambda: result
+        return self._executor().submit(work).result
+
     def _executor(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._threads is None or self._process != os.getpid():

@@ -9,11 +9,10 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit import (
     CommitRequest,
-    put_log,
     require_moves_allowed,
-    require_sound_clock,
     require_tip,
     transaction_log,
+    write_files,
     write_snapshot,
 )
 from frazil.repo.entry import EntryPoint, require_online
@@ -38,26 +37,26 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             f"commit {request.base.id} moved nodes: only a rearrange session can amend it",
             kind="rearrange-session-only",
         )
-    snapshot = write_snapshot(files, entry.clock, request, new_id)
-    files.put_log(united(new_id, [previous, log]))
-    require_sound_clock(files, snapshot)
+    with files.outgoing() as outgoing:
+        outgoing.do(lambda: files.put_log(united(new_id, [previous, log])))
+        snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
-    def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        require_tip(info, request)
-        require_moves_allowed(info, request, doing="amending with moves")
-        row = history.require_row(info, request.base.id)
-        info = info.with_snapshot(
-            new_id,
-            parent=history.record_at(info, row).parent_id,
-            flushed_at_us=snapshot.flushed_at_us,
-            message=snapshot.message,
-            metadata=snapshot.metadata,
-            pruned_logs=info.snapshots.pruned_logs(row),
-        )
-        amended = CommitAmended(request.branch, request.base.id, new_id)
-        return info.with_branch(request.branch, new_id), amended
+        def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+            require_tip(info, request)
+            require_moves_allowed(info, request, doing="amending with moves")
+            row = history.require_row(info, request.base.id)
+            info = info.with_snapshot(
+                new_id,
+                parent=history.record_at(info, row).parent_id,
+                flushed_at_us=snapshot.flushed_at_us,
+                message=snapshot.message,
+                metadata=snapshot.metadata,
+                pruned_logs=info.snapshots.pruned_logs(row),
+            )
+            amended = CommitAmended(request.branch, request.base.id, new_id)
+            return info.with_branch(request.branch, new_id), amended
 
-    entry.update(take_its_place, doing="amending")
+        entry.update(take_its_place, doing="amending", ready=outgoing.settle)
     return snapshot
 
 
@@ -65,22 +64,21 @@ def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     """Puts a snapshot that no branch leads to; its parent is the one the session began at."""
     require_online(entry.fetch(), doing="flushing")
     new_id = SnapshotId.random()
-    snapshot = write_snapshot(files, entry.clock, request, new_id)
-    put_log(files, new_id, request.changes)
-    require_sound_clock(files, snapshot)
+    with files.outgoing() as outgoing:
+        snapshot = write_files(files, entry.clock, request, new_id, outgoing)
 
-    def list_it(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        require_moves_allowed(info, request, doing="flushing moves")
-        info = info.with_snapshot(
-            new_id,
-            parent=request.base.id,
-            flushed_at_us=snapshot.flushed_at_us,
-            message=snapshot.message,
-            metadata=snapshot.metadata,
-        )
-        return info, NewDetachedSnapshot(new_id)
+        def list_it(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+            require_moves_allowed(info, request, doing="flushing moves")
+            info = info.with_snapshot(
+                new_id,
+                parent=request.base.id,
+                flushed_at_us=snapshot.flushed_at_us,
+                message=snapshot.message,
+                metadata=snapshot.metadata,
+            )
+            return info, NewDetachedSnapshot(new_id)
 
-    entry.update(list_it, doing="flushing")
+        entry.update(list_it, doing="flushing", ready=outgoing.settle)
     return snapshot
 
 

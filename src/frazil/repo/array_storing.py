@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.assets.files import Files
+from frazil.assets.outgoing import Outgoing
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node
@@ -34,6 +35,7 @@ def store_arrays(
     nodes: Sequence[Node],
     changes: Mapping[NodeId, ChunkChanges],
     counts: Mapping[ManifestId, int],
+    outgoing: Outgoing,
 ) -> tuple[list[Node], list[ManifestFile]]:
     """The nodes with manifests that reflect the changes, and those of them that are new.
 
@@ -49,7 +51,7 @@ def store_arrays(
     def put(pair: tuple[NodeId, ChunkRefs]) -> tuple[ManifestRef, ManifestFile]:
         node_id, part = pair
         manifest = Manifest(id=ManifestId.random(), arrays={node_id: part})
-        file = files.put_manifest(manifest)
+        file = files.put_manifest(manifest, outgoing)
         return ManifestRef(id=manifest.id, extents=part.bounding_box()), file
 
     written = files.pool.map(put, parts, at_most=_AT_ONCE)

@@ -1,8 +1,9 @@
 """From a session's changes to a new snapshot.
 
-Manifests of changed arrays first, then the snapshot and its transaction log, all under new random
-names that nothing refers to; last the entry point, by compare-and-swap. A failure or a lost race
-before that last step leaves the repository as it was, and some unreferenced files.
+Manifests of changed arrays, the snapshot and its transaction log, all under new random names that
+nothing refers to, and in a far store all at once; last the entry point, by compare-and-swap. A
+failure or a lost race before that last step leaves the repository as it was, and some unreferenced
+files.
 """
 
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.assets.layout import snapshot_key
+from frazil.assets.outgoing import Outgoing
 from frazil.clock import Clock
 from frazil.errors import ConflictError, FormatError, InternalError
 from frazil.flatbuf.flexbuffers import Json
@@ -49,46 +51,41 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_tip(info, request)
     require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
-    snapshot = _write_files(files, entry.clock, request, new_id)
-    require_sound_clock(files, snapshot)
+    with files.outgoing() as outgoing:
+        snapshot = write_files(files, entry.clock, request, new_id, outgoing)
 
-    def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        require_tip(info, request)
-        require_moves_allowed(info, request, doing="committing moves")
-        info = info.with_snapshot(
-            new_id,
-            parent=request.base.id,
-            flushed_at_us=snapshot.flushed_at_us,
-            message=snapshot.message,
-            metadata=snapshot.metadata,
-        )
-        return info.with_branch(request.branch, new_id), NewCommit(request.branch, new_id)
+        def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+            require_tip(info, request)
+            require_moves_allowed(info, request, doing="committing moves")
+            info = info.with_snapshot(
+                new_id,
+                parent=request.base.id,
+                flushed_at_us=snapshot.flushed_at_us,
+                message=snapshot.message,
+                metadata=snapshot.metadata,
+            )
+            return info.with_branch(request.branch, new_id), NewCommit(request.branch, new_id)
 
-    entry.update(advance, doing="committing")
+        entry.update(advance, doing="committing", ready=outgoing.settle)
     return snapshot
 
 
-def _write_files(
-    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId
+def write_files(
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
 ) -> Snapshot:
-    """The snapshot, after all that it needs was put."""
+    """The snapshot, when all that it needs is under way."""
     changes = request.changes
     chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
-    if changes.attached or chunks < _MANY_CHUNKS:  # a thread costs more than it saves
-        snapshot = write_snapshot(files, clock, request, new_id)
-        put_log(files, new_id, changes)
-        return snapshot
-    return files.pool.beside(
-        lambda: put_log(files, new_id, changes),
-        lambda: write_snapshot(files, clock, request, new_id),
-    )
+    is_long = chunks >= _MANY_CHUNKS and not changes.attached
+    outgoing.do(lambda: put_log(files, new_id, changes), long=is_long)
+    return write_snapshot(files, clock, request, new_id, outgoing)
 
 
 def write_snapshot(
-    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
 ) -> Snapshot:
     """Puts the manifests and the snapshot that the changes amount to."""
-    changed, known_files = _write_manifests(files, request.base, request.changes)
+    changed, known_files = _write_manifests(files, request.base, request.changes, outgoing)
     nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
         id=new_id,
@@ -99,7 +96,12 @@ def write_snapshot(
         manifest_files=_manifest_files(nodes.manifest_ids(), request.base, known_files),
         nodes=nodes,
     )
-    files.put_snapshot(snapshot)
+
+    def put() -> None:
+        files.put_snapshot(snapshot)
+        _require_sound_clock(files, snapshot)
+
+    outgoing.do(put)
     return snapshot
 
 
@@ -144,7 +146,7 @@ def _log_without_attached(snapshot: SnapshotId, changes: ChangeSet) -> Transacti
 
 
 def _write_manifests(
-    files: Files, base: Snapshot, changes: ChangeSet
+    files: Files, base: Snapshot, changes: ChangeSet, outgoing: Outgoing
 ) -> tuple[list[Node], dict[ManifestId, ManifestFile]]:
     """Every node to be stored anew, and particulars of manifests, old and new."""
     nodes = {node.id: node for node in changes.edited.values() if node is not None}
@@ -159,7 +161,7 @@ def _write_manifests(
     known |= {each.file.id: each.file for some in changes.attached.values() for each in some}
     pending = {node_id: chunks.changes() for node_id, chunks in changes.chunks.items()}
     counts = {file.id: file.num_refs for file in known.values()}
-    stored, new = store_arrays(files, list(nodes.values()), pending, counts)
+    stored, new = store_arrays(files, list(nodes.values()), pending, counts, outgoing)
     return stored, known | {file.id: file for file in new}
 
 
@@ -195,7 +197,7 @@ def require_moves_allowed(info: RepoInfo, request: CommitRequest, *, doing: str)
         require_enabled(info, MOVE_NODE, doing=doing)
 
 
-def require_sound_clock(files: Files, snapshot: Snapshot) -> None:
+def _require_sound_clock(files: Files, snapshot: Snapshot) -> None:
     stored_at_us = files.store.head(snapshot_key(snapshot.id)).modified_at_us
     if abs(stored_at_us - snapshot.flushed_at_us) > _MAX_CLOCK_SKEW_US:
         raise FormatError(

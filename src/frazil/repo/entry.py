@@ -33,6 +33,11 @@ from frazil.repo.own_update import was_stored
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
 
+
+def nothing() -> None:
+    """There is nothing to wait for."""
+
+
 _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
 
 
@@ -89,8 +94,18 @@ class EntryPoint(Protocol):
         """What the repository stores. Raises RepositoryNotFoundError."""
         ...
 
-    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
-        """Applies `change` and returns the repo info that was stored."""
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        """Applies `change` and returns the repo info that was stored.
+
+        `ready` waits until what the new one refers to is stored, or raises.
+        """
         ...
 
 
@@ -119,7 +134,14 @@ class RepoInfoEntry:
     def fetch_config(self) -> Json | None:
         return self.fetch().config
 
-    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
         settings = self.files.settings
         refused: tuple[RepoInfo, str] | None = None
         for _ in tries(settings):
@@ -134,7 +156,7 @@ class RepoInfoEntry:
             new = ops_log.record(
                 new, kind, now_us=now_us, backup=backup, page_size=settings.updates_per_file
             )
-            if self._swap(old, new, backup):
+            if self._swap(old, new, backup, ready):
                 return new
             refused = new, backup
         if refused is not None and self._was_done(self.fetch(), refused[1]):
@@ -148,9 +170,12 @@ class RepoInfoEntry:
         self.files.drop_backup(backup)
         return False
 
-    def _swap(self, old: StoredRepoInfo, new: RepoInfo, backup: str) -> bool:
+    def _swap(
+        self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
+    ) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
         self.files.back_up(old, backup)
+        ready()
         # What `new` refers to, backup included, must not be what a power failure can still take.
         self.files.store.sync()
         try:

@@ -8,6 +8,7 @@ As in version 1, all this looks like a repo info to everybody else. What only ge
 are not written (deleted tags, a configuration) is read and not changed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.assets.files import naming
@@ -41,7 +42,7 @@ from frazil.format.updates import (
 )
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import Absent
-from frazil.repo.entry import Change, exhausted, tries
+from frazil.repo.entry import Change, exhausted, nothing, tries
 from frazil.repo.entry_v1 import require_name
 from frazil.repo.refs import MAIN
 from frazil.repo.snapshot_chain import SnapshotChain
@@ -102,13 +103,21 @@ class SequenceEntry:
         with naming(CONFIG_YAML):
             return decode_old_config(data)
 
-    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
         del doing, even_if_read_only  # there is no status
         require_written(self.files.generation)
         for _ in tries(self.files.settings):
             old = self._fetch_stored()
             new, kind = change(old.info)
+            ready()
             self.files.store.sync()  # what a ref is about to point to
             if self._write(old, new, kind):
                 return new

@@ -57,7 +57,7 @@ from frazil.format.updates import (
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.protocol import Absent, Matches, Precondition
-from frazil.repo.entry import Change, exhausted, tries
+from frazil.repo.entry import Change, exhausted, nothing, tries
 from frazil.repo.initial import initial_snapshot
 from frazil.repo.own_update import was_committed
 from frazil.repo.refs import MAIN
@@ -133,7 +133,14 @@ class RefFilesEntry:
         with naming(CONFIG_YAML):
             return decode_config_yaml(data)
 
-    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
         """Applies `change` and returns what it made; the ops log of version 1 is nobody's."""
         del doing, even_if_read_only  # version 1 has no status
         for _ in tries(self.files.settings):
@@ -141,6 +148,7 @@ class RefFilesEntry:
             old = self._fetch_stored()
             with _as_version_1_names_it():
                 new, kind = change(old.info)
+            ready()
             self.files.store.sync()  # what a ref is about to point to
             try:
                 self._write(old, new, kind)

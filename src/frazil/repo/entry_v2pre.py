@@ -1,5 +1,6 @@
 """The entry point of a repository of version 2 from before its release: only to be read."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.assets.files import Files, naming
@@ -14,7 +15,7 @@ from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entry import Change
+from frazil.repo.entry import Change, nothing
 
 
 def is_early(store: ObjectStore, limits: Limits = DEFAULT_LIMITS) -> bool:
@@ -52,6 +53,13 @@ class EarlyRepoInfoEntry:
         with naming(CONFIG_YAML):
             return decode_config_yaml(data)
 
-    def update(self, change: Change, *, doing: str, even_if_read_only: bool = False) -> RepoInfo:
-        del change, doing, even_if_read_only
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        del change, doing, even_if_read_only, ready
         raise read_only(Generation.V2PRE)

@@ -37,12 +37,13 @@ from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
 from frazil.repo.entry import EntryPoint, require_online
+from frazil.repo.expectation import fetch_for_session
 from frazil.repo.given_config import given_config
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.initial import is_clean
 from frazil.repo.session import Session
 from frazil.repo.spec_version import require_version_2
-from frazil.repo.version import Version, resolve
+from frazil.repo.version import Branch, Version, resolve
 
 
 class Repository:
@@ -258,17 +259,17 @@ class Repository:
     # Sessions
 
     def readonly_session(self, version: Version) -> Session:
-        info = self._entry.fetch()
+        info = fetch_for_session(self._files, self._entry, version)
         return self._session(history.snapshot_id(info, resolve(info, version)))
 
     def writable_session(self, branch: str) -> Session:
-        return self._session_on(branch, self._require_online("creating a writable session"))
+        return self._session_on(branch, self._require_online("creating a writable session", branch))
 
     def rearrange_session(self, branch: str) -> Session:
         """For moving nodes, and nothing else."""
         require_version_2(self.spec_version)
         doing = "creating a rearrange session"
-        info = self._require_online(doing)
+        info = self._require_online(doing, branch)
         flags.require_enabled(info, flags.MOVE_NODE, doing=doing)
         return self._session_on(branch, info, rearranges=True)
 
@@ -361,11 +362,11 @@ class Repository:
 
     # Shared parts
 
-    def _require_online(self, doing: str) -> RepoInfo:
+    def _require_online(self, doing: str, branch: str) -> RepoInfo:
         if not self.store.writable:
             raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
         require_written(self.generation)
-        info = self._entry.fetch()
+        info = fetch_for_session(self._files, self._entry, Branch(branch))
         require_online(info, doing=doing)
         return info
 

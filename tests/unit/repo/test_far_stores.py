@@ -1,0 +1,198 @@
+"""In a store that is far, requests that need not wait for each other do not."""
+
+import json
+from collections.abc import Buffer, Callable
+from threading import Barrier, Lock
+
+import pytest
+
+from frazil.errors import FormatError, StorageError
+from frazil.ids import SnapshotId
+from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition
+from frazil.paths import NodePath
+from frazil.ranges import ByteRange
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.repo.version import Branch, Exactly
+
+GROUP = b'{"zarr_format": 3, "node_type": "group"}'
+ARRAY = json.dumps(
+    {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": [4],
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2]}},
+        "attributes": {},
+    }
+).encode()
+A = NodePath("/a")
+
+
+class FarStore(MemoryStore):
+    """Some requests wait until others have come: those that begin with one of `together`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+        self.refused = "nothing"
+        self.hours_late = 0
+        self.together: tuple[str, ...] = ()
+        self._barrier: Barrier | None = None
+        self._noting = Lock()
+
+    @property
+    def far(self) -> bool:
+        return True
+
+    def wait_for_each_other(self, *prefixes: str) -> None:
+        """A request that comes alone fails."""
+        self.together, self._barrier = prefixes, Barrier(len(prefixes), timeout=20)
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        self._arrive(f"get {key}")
+        blob = super().get(key, byte_range)
+        self._note("get", key)
+        return blob
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        self._arrive(f"put {key}")
+        if key.startswith(self.refused):
+            raise StorageError(f"{key} is refused")
+        version = super().put(key, data, when=when)
+        self._note("put", key)
+        return version
+
+    def head(self, key: str) -> ObjectInfo:
+        info = super().head(key)
+        self._note("head", key)
+        return ObjectInfo(
+            key, info.size_bytes, info.modified_at_us + self.hours_late * 3600_000_000
+        )
+
+    def _arrive(self, request: str) -> None:
+        if self._barrier is not None and request.startswith(self.together):
+            self._barrier.wait()
+
+    def _note(self, verb: str, key: str) -> None:
+        with self._noting:
+            self.done.append(f"{verb} {key.partition('/')[0]}")
+
+
+@pytest.fixture
+def store() -> FarStore:
+    return FarStore()
+
+
+@pytest.fixture
+def repository(store: FarStore) -> Repository:
+    return Repository.create(store)
+
+
+def changed(repository: Repository) -> Session:
+    session = repository.writable_session("main")
+    session.set_node(A, ARRAY)
+    session.set_chunk(A, (0,), b"x" * 1000)
+    return session
+
+
+def tip(repository: Repository) -> SnapshotId:
+    return repository.readonly_session(Branch("main")).base.id
+
+
+STEPS: dict[str, Callable[[Session], SnapshotId]] = {
+    "commit": lambda session: session.commit("one"),
+    "flush": lambda session: session.flush("one"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_files_of_a_commit_are_put_at_once_and_the_entry_point_last(
+    store: FarStore, repository: Repository, step: str
+) -> None:
+    session = changed(repository)
+    store.done.clear()
+    store.wait_for_each_other("put manifests/", "put snapshots/", "put transactions/")
+    made = STEPS[step](session)
+    assert store.done[-1] == "put repo"
+    before = sorted(store.done[:-1])
+    assert before == [
+        "get repo",  # is it worth while to begin?
+        "get repo",
+        "head snapshots",
+        "put manifests",
+        "put overwritten",
+        "put snapshots",
+        "put transactions",
+    ]
+    assert repository.readonly_session(Exactly(made)).chunk_payload(A, (0,)) is not None
+
+
+def test_an_amendment_too(store: FarStore, repository: Repository) -> None:
+    changed(repository).commit("one")
+    session = repository.writable_session("main")
+    session.set_chunk(A, (1,), b"y" * 1000)
+    store.wait_for_each_other("put manifests/", "put snapshots/", "put transactions/")
+    made = session.amend("both")
+    assert store.done[-1] == "put repo"
+    assert tip(repository) == made
+
+
+@pytest.mark.parametrize("kind", ["manifests/", "snapshots/", "transactions/", "overwritten/"])
+def test_a_file_that_does_not_arrive_is_an_error_and_nothing_is_committed(
+    store: FarStore, repository: Repository, kind: str
+) -> None:
+    before = tip(repository)
+    session = changed(repository)
+    store.refused = kind
+    with pytest.raises(StorageError, match=f"{kind}.* is refused"):
+        session.commit("lost")
+    assert tip(repository) == before
+    store.refused = "nothing"
+    assert session.has_uncommitted_changes
+    assert session.commit("again") == tip(repository)
+
+
+def test_a_clock_that_is_off_is_noticed_before_the_entry_point_changes(
+    store: FarStore, repository: Repository
+) -> None:
+    before = tip(repository)
+    session = changed(repository)
+    store.hours_late = 1
+    with pytest.raises(FormatError, match="clock has drifted"):
+        session.commit("early")
+    assert tip(repository) == before
+
+
+def test_the_snapshot_that_a_branch_had_comes_with_the_answer_whether_it_still_has_it(
+    store: FarStore, repository: Repository
+) -> None:
+    changed(repository).commit("one")
+    opened = Repository.open(store)
+    store.done.clear()
+    store.wait_for_each_other("get repo", "get snapshots/")
+    session = opened.readonly_session(Branch("main"))
+    assert sorted(store.done) == ["get repo", "get snapshots"]
+    assert session.base.message == "one"
+
+
+def test_a_branch_that_has_moved_is_at_its_new_tip(store: FarStore, repository: Repository) -> None:
+    changed(repository).commit("one")
+    opened = Repository.open(store)
+    session = repository.writable_session("main")
+    session.set_node(NodePath("/b"), GROUP)
+    newest = session.commit("two")
+    assert opened.readonly_session(Branch("main")).base.id == newest
+    assert Repository.open(store).writable_session("main").base.id == newest
+
+
+def test_an_expected_snapshot_that_is_gone_does_not_matter(
+    store: FarStore, repository: Repository
+) -> None:
+    first = changed(repository).commit("one")
+    opened = Repository.open(store)
+    session = repository.writable_session("main")
+    session.set_node(NodePath("/b"), GROUP)
+    newest = session.commit("two")
+    store.delete([f"snapshots/{first}"])
+    assert opened.readonly_session(Branch("main")).base.id == newest
