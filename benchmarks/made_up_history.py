@@ -20,7 +20,6 @@ from frazil.format.repo_info import RepoInfo, SnapshotInfos, decode_repo_info, e
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.updates import NewCommit, Update
 from frazil.ids import SnapshotId
-from frazil.objectstore.local import LocalStore
 
 PAGE = 1000  # entries of the ops log in one file, the default
 
@@ -31,12 +30,11 @@ def build_history(root: Path, commits: int, chunks: int) -> None:
     session = repo.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(chunks,), chunks=(1,), dtype="i4")
     session.commit("array")
-    store = LocalStore(root, fsync=False)
+    store = storage(frazil, root).store
     old = decode_repo_info(store.get(REPO_INFO).data)
     ids, times = _ids(old, commits), _times(old, commits)
     for stop in [*range(PAGE, commits, PAGE), commits]:
         key = REPO_INFO if stop == commits else OVERWRITTEN + _backup(stop)
-        store.delete([key])
         store.put(key, encode_repo_info(_state_after(old, ids[:stop], times[:stop])))
 
 

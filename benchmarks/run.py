@@ -1,24 +1,31 @@
 """Runs the workloads with both engines in turn and prints ratios.
 
-    python benchmarks/run.py [WORKLOAD ...] [--repeat N] [--json FILE] [--check]
+    python benchmarks/run.py [WORKLOAD ...] [--repeat N] [--latency MS] [--json FILE] [--check]
 
 A ratio is the reference's number divided by frazil's: above 1, frazil is better. Every stage of
 every repetition is a process of its own, the engines alternate, and the best repetition counts; in
 brackets, the least and the largest ratio of the repetitions. `>= n` is a target (targets.py).
+With --latency, repositories are in a bucket that answers after so long: what counts then is how
+many requests wait for others, and there are no targets.
 With --check, exits 1 unless frazil wins where the project promises it (PROMISES).
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.targets import TARGETS, missed
+from benchmarks.slow_bucket import slow_bucket
+from benchmarks.storages import PORT
+from benchmarks.targets import TARGETS, Row, missed
 
 ROOT = Path(__file__).parents[1]
 ENGINES = ("icechunk", "frazil")
@@ -46,6 +53,22 @@ WORKLOADS = {
     "verifying": ("build", "verify"),
     "import_time": ("import",),
 }
+FAR = (
+    "virtual_refs",
+    "virtual_refs_columns",
+    "append_refs",
+    "merge_forks",
+    "commits_300",
+    "commits_10000",
+    "thousand_arrays",
+    "raw_chunks",
+    "zstd_chunks",
+    "large_chunks",
+    "single_elements",
+    "far_chunks",
+)
+"""Those that make sense with --latency."""
+LOCAL_STAGES = ("write_durably", "copy")
 PROMISES = {
     ("virtual_refs", "set + commit"),
     ("virtual_refs", "scan: array_chunk_iterator"),
@@ -62,14 +85,25 @@ type Phases = dict[str, dict[str, float]]  # phase -> measure -> number
 type Runs = dict[str, list[Phases]]  # engine -> repetitions
 
 
-def run_once(workload: str, engine: str) -> Phases:
+def run_once(workload: str, engine: str, latency_s: float = 0.0) -> Phases:
     """The phases of all stages, run one after another on one repository."""
     phases: Phases = {}
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as directory:
+    with (
+        tempfile.TemporaryDirectory(prefix="frazil-bench-") as directory,
+        slow_bucket(latency_s) if latency_s else nullcontext() as port,
+    ):
+        environment = os.environ | ({} if port is None else {PORT: str(port)})
         for stage in WORKLOADS[workload]:
+            if port is not None and stage in LOCAL_STAGES:
+                continue
             command = ["-m", "benchmarks.worker", workload, stage, engine, f"{directory}/repo"]
             done = subprocess.run(
-                [sys.executable, *command], check=False, capture_output=True, text=True, cwd=ROOT
+                [sys.executable, *command],
+                check=False,
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+                env=environment,
             )
             if done.returncode:
                 sys.exit(
@@ -86,15 +120,15 @@ def best_of(runs: list[Phases]) -> Phases:
     }
 
 
-def measure(workload: str, repeat: int) -> Runs:
+def measure(workload: str, repeat: int, latency_s: float) -> Runs:
     runs: Runs = {engine: [] for engine in ENGINES}
     for i in range(repeat):
         for engine in ENGINES if i % 2 == 0 else ENGINES[::-1]:
-            runs[engine].append(run_once(workload, engine))
+            runs[engine].append(run_once(workload, engine, latency_s))
     return runs
 
 
-def table_of(workload: str, runs: Runs) -> Table:
+def table_of(workload: str, runs: Runs, targets: Mapping[Row, float]) -> Table:
     table = Table(title=workload, title_justify="left")
     table.add_column("phase")
     for title in TITLES:
@@ -104,7 +138,7 @@ def table_of(workload: str, runs: Runs) -> Table:
         row = [phase]
         for measured in MEASURES:
             theirs, ours = (results[engine][phase][measured] for engine in ENGINES)
-            target = TARGETS.get((workload, phase, measured))
+            target = targets.get((workload, phase, measured))
             row.append(
                 f"{shown(measured, theirs)} / {shown(measured, ours)} = "
                 f"{ratio(theirs, ours, target)}{spread(runs, phase, measured)}"
@@ -139,7 +173,7 @@ def ratio(theirs: float, ours: float, target: float | None) -> str:
     return f"[{colour}]{quotient:.2f}x{wanted}{missed_it}[/]"
 
 
-def ratios(results: dict[str, dict[str, Phases]]) -> dict[tuple[str, str, str], float]:
+def ratios(results: dict[str, dict[str, Phases]]) -> dict[Row, float]:
     return {
         (workload, phase, measured): by_engine["icechunk"][phase][measured] / ours
         for workload, by_engine in results.items()
@@ -165,6 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
+    parser.add_argument("--latency", type=float, default=0, metavar="MS", help="of a bucket")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
     parser.add_argument("--check", action="store_true", help="fail if a promise is broken")
     arguments = parser.parse_args()
@@ -174,12 +209,14 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 190)
     console.print("ratio = icechunk / frazil; above 1, frazil is better\n")
     results = {}
-    for workload in arguments.workloads or WORKLOADS:
-        runs = measure(workload, arguments.repeat)
+    for workload in arguments.workloads or (FAR if arguments.latency else WORKLOADS):
+        runs = measure(workload, arguments.repeat, arguments.latency / 1e3)
         results[workload] = {engine: best_of(runs[engine]) for engine in ENGINES}
-        console.print(table_of(workload, runs))
+        console.print(table_of(workload, runs, {} if arguments.latency else TARGETS))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    if arguments.latency:
+        return
     console.print(*(missed(ratios(results)) or ["every target reached"]), sep="\n")
     broken = broken_promises(results)
     console.print(*(broken or ["every promise kept"]), sep="\n")

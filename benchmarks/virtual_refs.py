@@ -49,9 +49,7 @@ def write_distinct(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None
 
 def scan(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     with stopwatch("scan: array_chunk_iterator"):
-        session = engine.Repository.open(
-            engine.local_filesystem_storage(str(root))
-        ).readonly_session("main")
+        session = engine.Repository.open(storage(engine, root)).readonly_session("main")
 
         async def total() -> tuple[int, int]:
             rows = length = 0
@@ -65,9 +63,7 @@ def scan(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 def scan_locations(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     with stopwatch("scan: all_virtual_chunk_locations"):
-        session = engine.Repository.open(
-            engine.local_filesystem_storage(str(root))
-        ).readonly_session("main")
+        session = engine.Repository.open(storage(engine, root)).readonly_session("main")
         assert len(session.all_virtual_chunk_locations()) == COUNT
 
 
