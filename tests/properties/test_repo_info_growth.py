@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.format import repo_info_growth
+from frazil.format.growing_log import GrowingLog
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.repo_info_growth import encode_grown
+from frazil.format.repo_info_resumed import resumed
 from frazil.format.updates import (
     Availability,
     BranchReset,
@@ -26,7 +28,18 @@ from frazil.repo.ops_log import record
 steps = st.lists(
     st.tuples(
         st.sampled_from(
-            ["commit", "tag", "tags", "twice", "status", "flag", "reset", "forget", "read"]
+            [
+                "commit",
+                "tag",
+                "tags",
+                "twice",
+                "status",
+                "flag",
+                "reset",
+                "forget",
+                "read",
+                "resume",
+            ]
         ),
         st.integers(0, 2**96 - 1),
         st.text(max_size=8),
@@ -96,5 +109,8 @@ def test_growing_is_the_same_as_writing_at_once(
             assert same(info, plain)
             if kind == "forget":
                 info = decode_repo_info(data)
+            if kind == "resume":
+                info = resumed(decode_repo_info(data))
+                assert isinstance(info.updates, GrowingLog)
     finally:
         repo_info_growth.MOST_STEPS = limit  # type: ignore[misc]  # as it was

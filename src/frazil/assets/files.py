@@ -31,6 +31,7 @@ from frazil.format.repo_info import (
     encode_repo_info,
 )
 from frazil.format.repo_info_growth import encode_grown
+from frazil.format.repo_info_resumed import resumed
 from frazil.format.snapshot import (
     ManifestFile,
     NodeNames,
@@ -97,6 +98,14 @@ class Files:
     def newest_repo_info(self) -> RepoInfo | None:
         """The newest that was seen so far."""
         return None if self._newest.stored is None else self._newest.stored.info
+
+    def fetch_to_replace(self) -> StoredRepoInfo:
+        """The same, in a form that its successor is quickly encoded from."""
+        stored = self.fetch_repo_info()
+        info = resumed(stored.info)
+        if info is not stored.info:
+            self._newest.stored = stored = StoredRepoInfo(info, stored.blob)
+        return stored
 
     def fetch_log_page(self, name: str) -> LogPage:
         """The ops log of an earlier version, by the name the ops log gives."""

@@ -20,7 +20,7 @@ class GrowingLog(UndecodedLog):
     def __init__(
         self,
         recent: tuple[Update, ...],
-        older: UpdateLog,
+        older: UpdateLog | UndecodedLog,
         stop: int,
         encoded_in: object,
         *,
@@ -52,18 +52,19 @@ class GrowingLog(UndecodedLog):
         second = replace(self.recent[0], backup_path=backup)
         recent = (update, second, *self.recent[1:])
         stop, dropped = self.stop, None
-        paths = self.older.table.string("backup_path")
         first = max(1, size - len(recent) + 1)  # of the older ones that are too many
-        elsewhere = np.flatnonzero(paths.codes[first:stop] >= 0)
-        if len(elsewhere):
-            stop = first + int(elsewhere[0])
-            dropped = paths.text(stop)
+        if first < stop:
+            paths = UpdateLog.of(self.older).table.string("backup_path")
+            elsewhere = np.flatnonzero(paths.codes[first:stop] >= 0)
+            if len(elsewhere):
+                stop = first + int(elsewhere[0])
+                dropped = paths.text(stop)
         log = GrowingLog(recent, self.older, stop, self.encoded_in, is_encoded=False)
         return Grown(log, dropped)
 
     @cached_property
     def log(self) -> UpdateLog:
-        older = self.older.table.take(slice(1, self.stop))
+        older = UpdateLog.of(self.older).table.take(slice(1, self.stop))
         return UpdateLog(Table.concat([encode_updates(list(self.recent)), older]))
 
     def __len__(self) -> int:

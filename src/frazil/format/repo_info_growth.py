@@ -3,17 +3,20 @@
 What was written is kept as bytes, and written again with little in front of it:
 
     head      root, refs, status, ...     made anew, small
+    mark      says that this is the layout, and how many steps it took
     vectors   of snapshots, of updates    offsets: one subtraction for all of them
     new rows  and what they point to
     tail      rows and what they point to, as they were but for the numbers of parents
 
 All offsets point forward and are relative, so that the tail does not care what is in front of it.
 Positions in it are counted from its end, which stays where it is. Rows that were replaced remain in
-the tail; after some time everything is encoded anew.
+the tail; after some time everything is encoded anew. The mark is for whoever reads the file and
+goes on with it (repo_info_resumed.py); to all others it is nothing but padding.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
@@ -35,7 +38,9 @@ from frazil.format.updates import FeatureFlagChanged, RepoStatus, RepoStatusChan
 type Ints = npt.NDArray[np.int64]
 
 MOST_STEPS: Final = 200  # on one tail
-_SNAPSHOTS, _PARENT, _UPDATES = 4, 1, 7  # slots
+SNAPSHOTS, PARENT, UPDATES = 4, 1, 7  # slots
+MARK: Final = Struct("<4sI")
+MARKED: Final = b"grew"
 _FEW = 64  # branches and tags that are sooner written one by one
 _MAX_BYTES = 2**31 - 1
 
@@ -75,7 +80,7 @@ def _whole_tail(info: RepoInfo) -> Tail | None:
         return None
     first = int(snapshots[0])
     size = len(data)
-    place = place_of(data, first, _PARENT) - first  # in every row: they are laid out alike
+    place = place_of(data, first, PARENT) - first  # in every row: they are laid out alike
     return Tail(data, size - snapshots, size - snapshots - place, size - updates, 0)
 
 
@@ -100,7 +105,7 @@ def _next_tail(info: RepoInfo) -> Tail | None:
     rows, parents = tail.snapshots, tail.parents
     if row is not None:
         rows = np.insert(rows, row, size - at)
-        parents = np.insert(parents, row, size - place_of(target.data, at, _PARENT))
+        parents = np.insert(parents, row, size - place_of(target.data, at, PARENT))
     old = tail.updates[1 : len(log) - len(fresh) + 1] if fresh else tail.updates
     updates = np.concatenate([size - np.array(fresh, dtype=np.int64), old])
     return Tail(bytes(target.data) + data, rows, parents, updates, tail.steps + 1)
@@ -118,7 +123,7 @@ def _with_moved_parents(tail: Tail, row: int) -> bytes:
 def _front(info: RepoInfo, tail: Tail) -> tuple[bytes, bytes, bytes]:
     """The head, and the vectors of snapshots and updates."""
     head = _encode_head(info)
-    head += bytes(-len(head) % 8)
+    head += bytes(-len(head) % 8) + MARK.pack(MARKED, tail.steps)
     counts = len(tail.snapshots), len(tail.updates)
     first = len(head)
     second = first + 4 + 4 * counts[0]
@@ -126,7 +131,7 @@ def _front(info: RepoInfo, tail: Tail) -> tuple[bytes, bytes, bytes]:
     padding = -end % 8
     total = end + padding + len(tail.data)
     root = int.from_bytes(head[:4], "little")
-    for slot, vector in ((_SNAPSHOTS, first), (_UPDATES, second)):
+    for slot, vector in ((SNAPSHOTS, first), (UPDATES, second)):
         place = place_of(head, root, slot)
         head[place : place + 4] = (vector - place).to_bytes(4, "little")
     return (

@@ -1,6 +1,6 @@
 """The ops log as it is stored: a table of updates, newest first, decoded when looked at."""
 
-from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
@@ -149,12 +149,12 @@ class UndecodedLog(Sequence[Update]):
     Damage of it is found, as FormatError, by the first who does.
     """
 
-    def __init__(self, payload: Buffer) -> None:
-        self._payload = payload
+    def __init__(self, payload: bytes) -> None:
+        self.payload = payload
 
     @cached_property
     def log(self) -> UpdateLog:
-        return UpdateLog(decode(self._payload, REPO_LOG).tables("latest_updates").rows)
+        return UpdateLog(decode(self.payload, REPO_LOG).tables("latest_updates").rows)
 
     def __len__(self) -> int:
         return len(self.log)

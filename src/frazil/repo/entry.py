@@ -8,6 +8,7 @@ the change is worked out again on what they left.
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -129,7 +130,8 @@ class RepoInfoEntry:
             ) from error
 
     def fetch(self) -> RepoInfo:
-        return self._fetch_stored().info
+        with _not_found():
+            return self.files.fetch_repo_info().info
 
     def fetch_config(self) -> Json | None:
         return self.fetch().config
@@ -145,7 +147,8 @@ class RepoInfoEntry:
         settings = self.files.settings
         refused: tuple[RepoInfo, str] | None = None
         for _ in tries(settings):
-            old = self._fetch_stored()
+            with _not_found():
+                old = self.files.fetch_to_replace()
             if refused is not None and self._was_done(old.info, refused[1]):
                 return refused[0]
             if not even_if_read_only:
@@ -184,11 +187,14 @@ class RepoInfoEntry:
             return False
         return True
 
-    def _fetch_stored(self) -> StoredRepoInfo:
-        try:
-            return self.files.fetch_repo_info()
-        except ObjectNotFoundError as error:
-            raise RepositoryNotFoundError("the repository doesn't exist") from error
+
+@contextmanager
+def _not_found() -> Iterator[None]:
+    """Where there is no entry point there is no repository."""
+    try:
+        yield
+    except ObjectNotFoundError as error:
+        raise RepositoryNotFoundError("the repository doesn't exist") from error
 
 
 def require_online(info: RepoInfo, *, doing: str) -> None:

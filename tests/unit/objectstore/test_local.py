@@ -1,5 +1,6 @@
 """What only a filesystem can do, or do wrong."""
 
+import errno
 import os
 import pickle
 import subprocess
@@ -372,3 +373,44 @@ def test_no_descriptor_stays_open(store: LocalStore) -> None:
         with pytest.raises(StorageError):
             fails()
     assert descriptors() == before
+
+
+def test_what_is_kept_stays_when_its_first_name_gets_another_content(
+    store: LocalStore, root: Path
+) -> None:
+    version = store.put("a", b"1", when=ABSENT)
+    os.utime(root / "a", (1, 1))
+    store.put("below/x", b"")
+    assert store.keep("a", "below/b")
+    assert store.head("below/b").modified_at_us > 1_000_000  # as old as the call
+    store.put("a", b"2", when=Matches(version))
+    assert (content(store, "a"), content(store, "below/b")) == (b"2", b"1")
+    store.put("below/b", b"3")
+    store.delete(["below/b"])
+    assert content(store, "a") == b"2"
+
+
+def test_what_cannot_be_kept_is_said_to_be(
+    store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not store.keep("a", "b")
+    store.put("a", b"")
+    assert not store.keep("a", "missing/b")
+    store.put("b", b"")
+    with pytest.raises(StorageError):
+        store.keep("a", "b")
+
+    def no_links(*_: object, **__: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no hard links here")
+
+    monkeypatch.setattr(os, "link", no_links)
+    assert not store.keep("a", "c")
+    assert not (root / "c").exists()
+
+
+def test_the_content_stands_for_its_version(store: LocalStore) -> None:
+    store.put("a", b"1", when=ABSENT)
+    store.put("a", b"2", when=Matches("not looked at", b"1"))
+    with pytest.raises(PreconditionFailedError):
+        store.put("a", b"3", when=Matches("nor is this", b"1"))
+    assert content(store, "a") == b"2"
