@@ -28,6 +28,7 @@ from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_mani
 from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
+from frazil.maintenance.ahead import ahead
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
@@ -61,6 +62,19 @@ class Budget:
             compressed_bytes=min(self.compressed_bytes, compressed_bytes or self.compressed_bytes),
             decoded_bytes=min(self.decoded_bytes, decoded_bytes or self.decoded_bytes),
         )
+
+    def halved(self) -> "Budget":
+        return Budget(
+            snapshots=max(1, self.snapshots // 2),
+            compressed_bytes=self.compressed_bytes // 2,
+            decoded_bytes=self.decoded_bytes // 2,
+        )
+
+    def holds_each(self, manifests: ManifestFiles) -> bool:
+        """Whether no single one of them is larger."""
+        stored = int(manifests.size_bytes.max(initial=0))
+        decoded = int(manifests.num_refs.max(initial=0)) * _BYTES_PER_REF
+        return stored <= self.compressed_bytes and decoded <= self.decoded_bytes
 
 
 def narrowed(files: Files, width: int) -> Files:
@@ -119,14 +133,14 @@ def manifests_by_snapshot(
 ) -> Iterator[list[ManifestFiles]]:
     """What each snapshot lists, in the order given, some of them at a time."""
     at_once = (budget or Budget()).snapshots
-    names = format_ids(snapshots)
+    names, decoders = format_ids(snapshots), Pool(_DECODERS)
     for start in range(0, len(names), at_once):
         some = names[start : start + at_once]
         if isinstance(files, OldFiles):
             yield files.pool.map(partial(_listed_of_old, files), some)
         else:
             groups = list(batched(some, _SNAPSHOTS_TOGETHER))
-            found = load_together(files, SNAPSHOTS, decode_manifest_files, groups)
+            found = load_together(files, decoders, SNAPSHOTS, decode_manifest_files, groups)
             yield [each for group in found for each in group]
         if progress is not None:
             progress("reading snapshots", min(start + at_once, len(names)), len(names))
@@ -189,17 +203,25 @@ def read_together[T](
 ) -> Iterator[tuple[slice, T]]:
     """Rows and contents of manifests, in the order given, small ones decoded together.
 
-    A batch of them, as large as the budget says, is in memory.
+    Two batches, as large as the budget says together, are in memory: one of them is being read.
     """
-    names, allowed = format_ids(manifests.ids), budget or Budget()
+    names, allowed = format_ids(manifests.ids), (budget or Budget()).halved()
     together = Budget(compressed_bytes=_BYTES_TOGETHER, decoded_bytes=_DECODED_TOGETHER)
-    for start, stop in batches(manifests, allowed):
-        part = manifests.take(slice(start, stop))
-        groups = [slice(start + a, start + b) for a, b in batches(part, together)]
-        found = load_together(files, MANIFESTS, decode, [tuple(names[rows]) for rows in groups])
-        yield from zip(groups, found, strict=True)
+    decoders = Pool(_DECODERS)
+
+    def load(batch: tuple[int, int]) -> list[tuple[slice, T]]:
+        part = manifests.take(slice(*batch))
+        groups = [slice(batch[0] + a, batch[0] + b) for a, b in batches(part, together)]
+        named = [tuple(names[rows]) for rows in groups]
+        found = load_together(files, decoders, MANIFESTS, decode, named)
+        return list(zip(groups, found, strict=True))
+
+    spans = list(batches(manifests, allowed))
+    # What does not fit into half of the memory is read when nothing else is held.
+    for some in ahead(load, spans) if allowed.holds_each(manifests) else map(load, spans):
+        yield from some
         if progress is not None:
-            progress("reading manifests", stop, len(names))
+            progress("reading manifests", some[-1][0].stop, len(names))
 
 
 def read_manifests[T](
@@ -247,17 +269,19 @@ def _listed_of_old(files: OldFiles, name: str) -> ManifestFiles:
 
 def load_together[T](
     files: Files,
+    decoders: Pool,
     folder: str,
     decode: Callable[[Sequence[Data]], T],
     groups: Sequence[Sequence[str]],
 ) -> list[T]:
-    """What each group of files is decoded to. All are read first, as many at a time as may be."""
+    """What each group of files is decoded to. All are read first, as many at a time as may be.
+
+    Few threads decode, and always the same: each keeps the memory that decoding took.
+    """
     every = [name for names in groups for name in names]
     data = iter(files.pool.map(lambda name: files.store.get(folder + name).data, every))
     read = [(names, [next(data) for _ in names]) for names in groups]
-    return files.pool.map(
-        lambda some: _decode_group(folder, decode, *some), read, at_most=_DECODERS
-    )
+    return decoders.map(lambda some: _decode_group(folder, decode, *some), read)
 
 
 def _decode_group[T](
