@@ -42,7 +42,12 @@ from frazil.format.manifest import decode_manifest
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import decode_log_page, decode_repo_info
-from frazil.format.snapshot import decode_node_names, decode_snapshot, decode_snapshot_head
+from frazil.format.snapshot import (
+    decode_node_names,
+    decode_snapshot,
+    decode_snapshot_head,
+    decode_snapshot_lazily,
+)
 from frazil.format.storage_refs import decode_storage_refs
 from frazil.format.txlog import decode_txlog
 from frazil.format.txlog_batch import decode_txlogs
@@ -53,7 +58,7 @@ from frazil.maintenance.inventory_files import FileInventory
 from frazil.maintenance.storage_keys import pieces_of
 from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
-from frazil.paths import ROOT
+from frazil.paths import ROOT, NodePath
 from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import
 from frazil.repo.zarr_metadata import parse_node_metadata
@@ -92,6 +97,8 @@ def _snapshot(data: bytes) -> None:
         decode_node_names(file)
     with suppress(FormatError):
         decode_snapshot_head(file)
+    with suppress(FormatError):
+        decode_snapshot_lazily(file, many=0).nodes.lookup(NodePath("/group/array"))
     with suppress(FormatError):
         dump(file)
     found = decode_snapshot(file)

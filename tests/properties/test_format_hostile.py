@@ -17,7 +17,7 @@ from frazil.format.envelope import FileType, decode_envelope, decode_header, enc
 from frazil.format.locations import CompressedLocations, LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
-from frazil.format.snapshot import decode_snapshot, encode_snapshot
+from frazil.format.snapshot import decode_snapshot, decode_snapshot_lazily, encode_snapshot
 from frazil.format.storage_refs import decode_storage_refs
 from frazil.format.txlog import decode_txlog, encode_txlog
 from frazil.maintenance.storage_keys import pieces_of
@@ -56,6 +56,11 @@ def read_repo_info(data: bytes) -> None:
 def read_snapshot(data: bytes) -> None:
     with suppress(FormatError):  # it may not need what is damaged, or refuse what others do not
         decode_manifest_files([data, data])
+    with suppress(FormatError):
+        nodes = decode_snapshot_lazily(data, many=0).nodes
+        for asked in (node.path for node in sample_nodes()):
+            found = nodes.lookup(asked)
+            assert found is None or found.path == asked
     list(decode_snapshot(data).nodes)
 
 

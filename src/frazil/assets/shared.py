@@ -4,7 +4,7 @@ from collections.abc import Buffer, Callable
 from hashlib import sha256
 from weakref import WeakValueDictionary
 
-from frazil.format.snapshot import Snapshot, decode_snapshot
+from frazil.format.snapshot import Snapshot, decode_snapshot_lazily
 
 
 class SharedSnapshots:
@@ -14,7 +14,7 @@ class SharedSnapshots:
     counts, not names: other repositories have a first snapshot of the same name.
     """
 
-    def __init__(self, decode: Callable[..., Snapshot] = decode_snapshot) -> None:
+    def __init__(self, decode: Callable[..., Snapshot] = decode_snapshot_lazily) -> None:
         self._decode = decode
         self._held = WeakValueDictionary[bytes, Snapshot]()
 

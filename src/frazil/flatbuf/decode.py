@@ -83,13 +83,23 @@ def decode(data: Buffer, schema: TableSchema, *, max_expansion: int = 4) -> Tabl
     Strings keep pointing into `data`. Raises FormatError for anything that is not a buffer of this
     schema, or whose vectors, counting shared ones each time, exceed `max_expansion` times `data`.
     """
+    source = source_of(data, max_expansion=max_expansion)
+    return decode_at(source, schema, source.u4(0))
+
+
+def source_of(data: Buffer, *, max_expansion: int = 4) -> Source:
+    """The bytes of a buffer, of which nothing but the size is checked."""
     heap = np.frombuffer(data, np.uint8)
     if not 8 <= len(heap) <= MAX_SIZE:
         raise FormatError(f"buffer is {len(heap)} bytes, expected 8 to {MAX_SIZE}")
     if heap.ctypes.data % 8:
         heap = heap.copy()  # numpy would copy at every gather
-    source = Source(readonly(heap), max_expansion * len(heap))
-    return _decode_rows(source, schema, Places(1, source.u4(0)))
+    return Source(readonly(heap), max_expansion * len(heap))
+
+
+def decode_at(source: Source, schema: TableSchema, position: int) -> Table:
+    """The table at one position, as a table of one row."""
+    return _decode_rows(source, schema, Places(1, position))
 
 
 def decode_batch(

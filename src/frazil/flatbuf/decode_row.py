@@ -92,11 +92,10 @@ def _slots(schema: TableSchema) -> tuple[_Slot, ...]:
     )
 
 
-class _Row:
+class Row:
     """A table at this position, with what its vtable says."""
 
     def __init__(self, source: Source, schema: TableSchema, position: int) -> None:
-        source.spend(4)
         source.check_one(position, 4, 4, schema.name)
         back = _I4.unpack_from(source.data, position)[0]
         self.vtable = VTable(source, position - back, schema.name)
@@ -137,7 +136,8 @@ def decode_row(
     decode_strings: DecodeStrings,
 ) -> Table:
     """The table at this position. What it holds many of is left to the two decoders."""
-    row = _Row(source, schema, position)
+    source.spend(4)
+    row = Row(source, schema, position)
     columns: dict[str, Column] = {}
     for slot in _slots(schema):
         column = _decode_slot(row, slot, decode_rows, decode_strings)
@@ -150,7 +150,7 @@ def decode_row(
 
 
 def _decode_slot(
-    row: _Row, slot: _Slot, decode_rows: DecodeRows, decode_strings: DecodeStrings
+    row: Row, slot: _Slot, decode_rows: DecodeRows, decode_strings: DecodeStrings
 ) -> Column | None:
     kind = slot.kind
     cell = row.cell(slot.slot, slot.size, slot.align, slot.what)
@@ -170,7 +170,7 @@ def _decode_slot(
 
 
 def _decode_reference(
-    row: _Row, slot: _Slot, cell: int, decode_rows: DecodeRows, decode_strings: DecodeStrings
+    row: Row, slot: _Slot, cell: int, decode_rows: DecodeRows, decode_strings: DecodeStrings
 ) -> Column:
     target = row.target(cell, slot.what)
     match slot.kind:
@@ -186,7 +186,7 @@ def _decode_reference(
 
 
 def _decode_vector(
-    row: _Row,
+    row: Row,
     slot: _Slot,
     target: int,
     decode_rows: DecodeRows,
@@ -224,7 +224,7 @@ def _elements(source: Source, first: int, count: int, what: str) -> Places:
 
 
 def _decode_union(
-    row: _Row, slot: _Slot, kind: Union, type_cell: int, decode_rows: DecodeRows
+    row: Row, slot: _Slot, kind: Union, type_cell: int, decode_rows: DecodeRows
 ) -> Column | None:
     code = row.source.data[type_cell] if type_cell else 0
     cell = row.cell(slot.slot + 1, 4, 4, slot.what)

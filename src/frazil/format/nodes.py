@@ -137,6 +137,10 @@ class Nodes:
         """Row of the node, -1 if there is none."""
         return self._find_raw(path.raw)
 
+    def lookup(self, path: NodePath) -> Node | None:
+        row = self.find(path)
+        return None if row < 0 else self.node(row)
+
     def under(self, path: NodePath) -> Sequence[int]:
         """Rows of the node at `path`, if there is one, and of all below it."""
         if path == ROOT:

@@ -129,6 +129,10 @@ SNAPSHOT_HEAD = TableSchema(
     "Snapshot", tuple(field for field in SNAPSHOT.fields if field.name in _HEAD)
 )
 
+SNAPSHOT_BUT_NODES = TableSchema(
+    "Snapshot", tuple(field for field in SNAPSHOT.fields if field.name != "nodes")
+)
+
 # Enough to tell paths by ids: neither the nodes' metadata nor their manifests are decoded
 NODE_NAME = TableSchema("NodeSnapshot", NODE_SNAPSHOT.fields[:2])  # id and path
 SNAPSHOT_NAMES = TableSchema("Snapshot", (_required(2, "nodes", TableVector(NODE_NAME)),))

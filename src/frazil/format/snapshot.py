@@ -30,10 +30,12 @@ from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST_FILE_INFO_V2,
     SNAPSHOT,
+    SNAPSHOT_BUT_NODES,
     SNAPSHOT_HEAD,
     SNAPSHOT_NAMES,
 )
 from frazil.format.small_files import metadata_items, snapshot_payload
+from frazil.format.stored_nodes import StoredNodes
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "decode_node_names",
     "decode_snapshot",
     "decode_snapshot_head",
+    "decode_snapshot_lazily",
     "encode_snapshot",
 ]
 
@@ -63,6 +66,8 @@ MANIFEST_FILE_INFO = np.dtype(
     }
 )
 
+
+_MANY_NODES = 1000  # fewer are sooner decoded all at once than some of them one by one
 
 # Tables of no rows are made once; on import, so that the first file of a process need not wait.
 Table.empty(SNAPSHOT)
@@ -122,7 +127,23 @@ class NodeNames:
 def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
-    head = decode_head_of(root, envelope.spec_version)
+    return _snapshot_of(root, envelope.spec_version, decode_nodes(root.tables("nodes").rows))
+
+
+def decode_snapshot_lazily(
+    data: Buffer, *, max_size: int | None = None, many: int = _MANY_NODES
+) -> Snapshot:
+    """The same, but that nodes, from so many on, are decoded and checked when they are wanted."""
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    root = decode(envelope.data, SNAPSHOT_BUT_NODES)
+    nodes: Nodes = StoredNodes(envelope.data, SnapshotId(root.struct("id").values[0].tobytes()))
+    if len(nodes) < many:
+        nodes = decode_nodes(decode(envelope.data, SNAPSHOT).tables("nodes").rows)
+    return _snapshot_of(root, envelope.spec_version, nodes)
+
+
+def _snapshot_of(root: Table, spec_version: int, nodes: Nodes) -> Snapshot:
+    head = decode_head_of(root, spec_version)
     return Snapshot(
         id=head.id,
         parent_id=head.parent_id,
@@ -130,7 +151,7 @@ def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
         message=head.message,
         metadata=head.metadata,
         manifest_files=_decode_manifest_files(root),
-        nodes=decode_nodes(root.tables("nodes").rows),
+        nodes=nodes,
     )
 
 

@@ -153,8 +153,8 @@ class ChangeSet:
 
     def _find_base(self, path: NodePath) -> Node | None:
         known = self._known.get(path.text)
-        if known is None and (row := self.base.find(path)) >= 0:
-            known = self._known[path.text] = self.base.node(row)
+        if known is None and (known := self.base.lookup(path)) is not None:
+            self._known[path.text] = known
         return known
 
     def delete_node(self, node: Node) -> None:

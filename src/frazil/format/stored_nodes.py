@@ -1,0 +1,59 @@
+"""The nodes of a snapshot file, of which a few are looked up before all are decoded.
+
+Who opens one array of thousands then waits for none of the others. Files may hold their nodes in
+another order (nodes.py), so what is not found where it should be is looked for among all.
+"""
+
+from frazil.errors import FormatError
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.lookup import SortedTables
+from frazil.flatbuf.table import Table
+from frazil.format.nodes import Node, Nodes, decode_nodes
+from frazil.format.schemas import SNAPSHOT
+from frazil.ids import SnapshotId
+from frazil.paths import NodePath
+
+_FEW_LOOKUPS = 4  # each costs about a tenth of what it costs to decode some thousand nodes
+
+
+class StoredNodes(Nodes):
+    """As decoded from `payload`, that of a file of either version.
+
+    Damage is found when what is damaged is first asked for; the error then names the snapshot.
+    """
+
+    __slots__ = ("_lookups", "_payload", "_snapshot", "_tables")
+
+    def __init__(self, payload: bytes, snapshot: SnapshotId) -> None:
+        super().__init__(None)
+        self._payload = payload
+        self._snapshot = snapshot
+        self._tables = SortedTables(payload, SNAPSHOT, "nodes", "path")
+        self._lookups = 0
+
+    def __reduce__(self) -> tuple[object, ...]:  # what it reads from cannot be pickled
+        return Nodes, (self.table, self._paths)
+
+    @property
+    def table(self) -> Table:
+        if self._table is None:
+            try:
+                decoded = decode_nodes(decode(self._payload, SNAPSHOT).tables("nodes").rows)
+            except FormatError as error:
+                raise error.at(f"snapshot {self._snapshot}") from error
+            self._paths, self._table = decoded._paths, decoded.table  # noqa: SLF001 -- of its kind
+        return self._table
+
+    def __len__(self) -> int:
+        return self._tables.count
+
+    def lookup(self, path: NodePath) -> Node | None:
+        if self._table is None and self._lookups < _FEW_LOOKUPS:
+            self._lookups += 1
+            try:
+                found = self._tables.find(path.raw)
+                if found is not None:
+                    return decode_nodes(found).node(0)
+            except FormatError as error:
+                raise error.at(f"snapshot {self._snapshot}") from error
+        return super().lookup(path)
