@@ -5,7 +5,7 @@ record has a value for each field that is there:
 
     scalar a number    struct, string, bytes    bytes (or str)     vector of scalars   numbers
     vector of structs  bytes, end to end        vector of strings  a list
-    sub-table a record   vector of tables a list of them   union its number and a record
+    sub-table a record   vector of tables a list of them, or Alike   union its number and a record
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +14,9 @@ from functools import lru_cache
 from struct import Struct as Packer
 from struct import pack_into
 from typing import Any, assert_never
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.flatbuf.layout import lay_out, pieces_of, vtable_of
 from frazil.flatbuf.schema import (
@@ -49,6 +52,18 @@ _CODES = {
     "i8": "q",
     "f8": "d",
 }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Alike:
+    """Tables of a vector that have the same fields, none of them strings or tables, of one size.
+
+    `sample` is any of them; `fields` are the bytes of each in all of them, (n, size).
+    """
+
+    sample: Record
+    fields: Mapping[str, npt.NDArray[np.uint8]]
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +146,40 @@ class PlainTarget:
             self._point(position + 4 + 4 * number, put(item))
         return position
 
+    def alike(self, schema: TableSchema, rows: Alike) -> int:
+        """A vector of offsets to the rows: copies of one, filled in field by field."""
+        self.align(4)
+        position, count = len(self.data), rows.count
+        self.data += bytes(4 + 4 * count)
+        _U4.pack_into(self.data, position, count)
+        first = self.table(schema, rows.sample)
+        self.data += bytes(-(len(self.data) - first) % 8)  # so that all are aligned as the first
+        sample = bytes(self.data[first:])
+        shifts = len(sample) * np.arange(count)
+        cells = np.empty((count, len(sample)), np.uint8)
+        cells[:] = np.frombuffer(sample, np.uint8)
+        cells[:, :4] = raw_cells(int.from_bytes(sample[:4], "little", signed=True) + shifts, "<i4")
+        for name, values in rows.fields.items():
+            place = self._content(schema.field(name), first) - first
+            cells[:, place : place + values.shape[1]] = values
+        self.data[first:] = cells.tobytes()
+        offsets = first + shifts - np.arange(position + 4, position + 4 + 4 * count, 4)
+        self.data[position + 4 : position + 4 + 4 * count] = offsets.astype("<u4").tobytes()
+        return position
+
+    def _content(self, field: Field, position: int) -> int:
+        """Where the numbers of a field of the table at `position` begin, which it must have."""
+        place = place_of(self.data, position, field.slot)
+        if isinstance(field.kind, Scalar | Struct):
+            return place
+        return place + int.from_bytes(self.data[place : place + 4], "little") + 4
+
+
+def raw_cells(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[np.uint8]:
+    """The bytes of each row of numbers, (n, size)."""
+    stored = np.ascontiguousarray(values, dtype=dtype)
+    return stored.view(np.uint8).reshape(len(stored), -1)
+
 
 def encode_plain(schema: TableSchema, record: Record, *, identifier: bytes) -> bytearray:
     """A buffer whose root is the record."""
@@ -177,15 +226,19 @@ def _plan(field: Field) -> tuple[str | None, Put | None]:  # noqa: C901, PLR0911
                 lambda item: _put_text(target, item), value
             )
         case TableVector(schema):
-            return None, lambda target, value: target.offsets(
-                lambda item: target.table(schema, item), value
-            )
+            return None, lambda target, value: _put_tables(target, schema, value)
         case SubTable(schema):
             return None, lambda target, value: target.table(schema, value)
         case Union():
             return None, None
         case _:
             assert_never(field.kind)
+
+
+def _put_tables(target: PlainTarget, schema: TableSchema, rows: Alike | Sequence[Record]) -> int:
+    if isinstance(rows, Alike):
+        return target.alike(schema, rows)
+    return target.offsets(lambda item: target.table(schema, item), rows)
 
 
 def _put_text(target: PlainTarget, value: bytes | str) -> int:

@@ -26,10 +26,12 @@ from frazil.format.locations import (
 )
 from frazil.format.payloads import RefKind
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
-from frazil.format.small_files import FEW, manifest_payload
+from frazil.format.small_files import manifest_payload
 from frazil.ids import ManifestId, NodeId
 
 __all__ = ["LocationCompression", "Manifest", "decode_manifest", "encode_manifest"]
+
+_SMALL = 4000  # references up to which it may pay to go without columns
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,9 +85,10 @@ def encode_manifest(
     """Version 1 has no compressed locations, and does not say so."""
     if spec_version == 1:
         location_compression = None
-    if manifest.num_refs <= FEW and not _is_compressed(manifest, location_compression):
+    if manifest.num_refs <= _SMALL and not _is_compressed(manifest, location_compression):
         plain = manifest_payload(manifest.id, manifest.arrays, spec_version=spec_version)
-        return encode_envelope(plain, FileType.MANIFEST, level=level, spec_version=spec_version)
+        if plain is not None:
+            return encode_envelope(plain, FileType.MANIFEST, level=level, spec_version=spec_version)
     arrays = sorted(manifest.arrays.items())
     node_ids = np.frombuffer(b"".join(node.raw for node, _ in arrays), dtype=np.uint8)
     rows, dictionary = _encode_columns([refs for _, refs in arrays], location_compression)

@@ -12,10 +12,18 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
-from frazil.flatbuf.plain import encode_plain
+from frazil.flatbuf.plain import Alike, encode_plain, raw_cells
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import Node
-from frazil.format.payloads import ETag, Inline, LastModified, Native, Payload, Virtual
+from frazil.format.payloads import (
+    ETag,
+    Inline,
+    LastModified,
+    Native,
+    Payload,
+    RefKind,
+    Virtual,
+)
 from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST,
@@ -27,24 +35,51 @@ from frazil.format.schemas import (
 from frazil.ids import ManifestId, NodeId, SnapshotId
 
 FEW = 16  # references, changed chunks and nodes up to which this is faster
+_ALIKE = 4  # references up to which it is faster to write them one by one
 
 type Record = dict[str, Any]
 
 
 def manifest_payload(
     manifest: ManifestId, arrays: Mapping[NodeId, ChunkRefs], *, spec_version: int
-) -> bytearray:
-    """Locations are not compressed."""
+) -> bytearray | None:
+    """None if it has too many references that are not alike. Locations are not compressed."""
+    listed: list[Record] = []
+    one_by_one = 0
+    for node, refs in sorted(arrays.items()):
+        rows = _alike(refs) if len(refs) > _ALIKE else None
+        one_by_one += len(refs) if rows is None else 0
+        if one_by_one > FEW:
+            return None
+        listed.append({"node_id": node.raw, "refs": _references(refs) if rows is None else rows})
     record: Record = {
         "id": manifest.raw,
-        "arrays": [
-            {"node_id": node.raw, "refs": _references(refs)}
-            for node, refs in sorted(arrays.items())
-        ],
+        "arrays": listed,
         # Absent would mean 1, so that 0 is written out.
         "compression_algorithm": 0 if spec_version >= 2 else None,
     }
     return encode_plain(MANIFEST, record, identifier=IDENTIFIER)
+
+
+def _alike(refs: ChunkRefs) -> Alike | None:
+    """Those of an array that are all native, or all inline and of one length."""
+    kind, count = refs.kind[0], len(refs)
+    if kind == RefKind.VIRTUAL or not (refs.kind == kind).all():
+        return None
+    sample: Record = {"index": [0] * refs.ndim}
+    fields = {"index": raw_cells(refs.index, "<u4")}
+    if kind == RefKind.NATIVE:
+        sample |= {"chunk_id": bytes(12), "length": 0}
+        fields |= {"chunk_id": refs.chunk_id, "length": raw_cells(refs.length, "<u8")}
+        if refs.offset.any():
+            sample["offset"], fields["offset"] = 0, raw_cells(refs.offset, "<u8")
+        return Alike(sample, fields, count)
+    length, codes = int(refs.length[0]), refs.inline.codes
+    if not ((refs.length == length) & (codes >= 0)).all():
+        return None
+    sample["inline"] = bytes(length)
+    content = refs.inline.strings.take(codes).joined()
+    return Alike(sample, fields | {"inline": content.reshape(count, length)}, count)
 
 
 def _references(refs: ChunkRefs) -> list[Record]:
