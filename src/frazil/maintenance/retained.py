@@ -50,12 +50,10 @@ def root_of(info: RepoInfo) -> Callable[[int], int]:
     known: dict[int, int] = {}
 
     def find(row: int) -> int:
-        passed = []
-        while row not in known and parents[row] >= 0:
-            passed.append(row)
-            row = parents[row]
-        root = known.get(row, row)
-        known.update(dict.fromkeys(passed, root))
+        start = row
+        while row not in known and (above := parents[row]) >= 0:
+            row = above
+        root = known[start] = known.get(row, row)
         return root
 
     return find
@@ -117,11 +115,13 @@ def retained(
 
 def _logs(info: RepoInfo, parents: Sequence[int], row: int, stop: int) -> Ids:
     path, each = list[int](), row
-    while each not in (stop, -1):
+    for _ in range(len(parents) + 1):
+        if each in (stop, -1):
+            break
         path.append(each)
         each = parents[each]
-        if len(path) > len(parents):
-            raise FormatError("the parents of a snapshot form a cycle", where="repo")
+    else:
+        raise FormatError("the parents of a snapshot form a cycle", where="repo")
     ids: Ids = info.snapshots.ids[path]
     named = info.snapshots.table.vector("pruned_ancestor_tx_logs")
     if not named.splits[-1]:
