@@ -1,6 +1,6 @@
 """What is kept of a repository's files, by the weights of the configuration.
 
-- `num_snapshot_nodes`: snapshots, by nodes
+- `num_snapshot_nodes`: snapshots, by nodes; names of nodes, where that is all that was read
 - `num_chunk_refs`: manifests, by references
 - `num_transaction_changes`: transaction logs, by changes
 - `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
@@ -19,11 +19,12 @@ from frazil.assets.preload_rules import PreloadPlan
 from frazil.assets.settings import Settings
 from frazil.assets.stored_info import Newest
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import Snapshot, SnapshotHead
+from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, SnapshotId
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs
+_MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of
 _REMEMBERED_PLANS = 10_000  # manifests in them
 
 
@@ -33,6 +34,7 @@ class Caches:
 
     snapshots: WeighedCache[SnapshotId, Snapshot]
     heads: WeighedCache[SnapshotId, SnapshotHead]
+    names: WeighedCache[SnapshotId, NodeNames]
     manifests: WeighedCache[ManifestId, Manifest]
     logs: WeighedCache[SnapshotId, TransactionLog]
     chunks: WeighedCache[ChunkPart, bytes]
@@ -49,6 +51,12 @@ class Caches:
         return cls(
             WeighedCache(settings.cached_nodes, lambda snapshot: len(snapshot.nodes)),
             WeighedCache(settings.cached_nodes, lambda _: 1),
+            WeighedCache(
+                settings.cached_nodes,
+                lambda names: len(names.ids),
+                _MOST_NAME_BYTES,
+                lambda names: names.paths.strings.heap.nbytes,
+            ),
             WeighedCache(
                 settings.cached_refs,
                 lambda manifest: manifest.num_refs,
@@ -70,6 +78,7 @@ class Caches:
         return Caches(
             _fitting(self.snapshots, new.snapshots),
             _fitting(self.heads, new.heads),
+            _fitting(self.names, new.names),
             _fitting(self.manifests, new.manifests),
             _fitting(self.logs, new.logs),
             _fitting(self.chunks, new.chunks),

@@ -152,7 +152,7 @@ class Files:
         known = self.caches.snapshots.find(snapshot)
         if known is not None:
             return NodeNames.of(known.nodes)
-        return self._load(snapshot_key(snapshot), decode_node_names)
+        return self.caches.names.fetch(snapshot, self._load_names)
 
     def fetch_manifest(self, manifest: ManifestId) -> Manifest:
         known = self.caches.manifests.find(manifest)
@@ -174,7 +174,8 @@ class Files:
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
-        data = self.pool.map(lambda each: self.store.get(transaction_key(each)).data, missing)
+        read_all = self.pool.map if self.store.far else self.pool.map_quickly
+        data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
         try:
             logs = decode_txlogs(data)
         except FormatError:
@@ -240,6 +241,9 @@ class Files:
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
         return self._load(snapshot_key(snapshot), shared_snapshots.decode)
+
+    def _load_names(self, snapshot: SnapshotId) -> NodeNames:
+        return self._load(snapshot_key(snapshot), decode_node_names)
 
     def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
         return self._load(snapshot_key(snapshot), decode_snapshot_head)

@@ -4,6 +4,9 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock, local
+from time import perf_counter
+
+_QUICK_S = 200e-6  # about what it takes until a new thread has begun to work
 
 
 class Pool:
@@ -56,6 +59,20 @@ class Pool:
             if failure is not None:
                 raise failure
         return [result for future in futures for result in future.result()] + last
+
+    def map_quickly[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """As `map`, for work that may be over before a thread has started.
+
+        As long as it is, the calling thread does it alone: files that the operating system has in
+        memory are read in no time, and nobody knows beforehand which it has.
+        """
+        done = list[R]()
+        for at, item in enumerate(items, start=1):
+            started = perf_counter()
+            done.append(work(item))
+            if perf_counter() - started > _QUICK_S:
+                return done + self.map(work, items[at:])
+        return done
 
     def beside[R](self, aside: Callable[[], object], work: Callable[[], R]) -> R:
         """`work`, and `aside` on another thread meanwhile; `work`'s failure comes first."""

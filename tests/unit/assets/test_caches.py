@@ -59,6 +59,16 @@ def test_snapshots_are_kept_by_their_nodes(store: Counting, size: int, requests:
     assert store.count("get", "snapshots/") == requests
 
 
+@pytest.mark.parametrize(("size", "requests"), [(0, 4), (NODES - 1, 3), (NODES + 1, 2), (99, 2)])
+def test_names_of_nodes_are_kept_by_their_nodes(store: Counting, size: int, requests: int) -> None:
+    repository = opened(store, num_snapshot_nodes=size)
+    tip, *_, first = repository.ancestry(Branch("main"))
+    for _ in range(2):
+        found = repository.diff(first.id, tip.id)
+        assert found.new_arrays.texts == {"/a", "/b"}
+    assert store.count("get", "snapshots/") == requests
+
+
 @pytest.mark.parametrize(
     ("size", "requests"), [(0, 4), (REFS - 1, 4), (REFS, 4), (2 * REFS, 2), (99, 2)]
 )

@@ -1,6 +1,6 @@
 """Pools that are used by their own work, in part, or beside other work."""
 
-from threading import Lock
+from threading import Lock, get_ident
 from time import sleep
 
 import pytest
@@ -48,3 +48,26 @@ def test_what_goes_on_beside_is_done_before_anything_is_raised() -> None:
         Pool(2).beside(fail, lambda: done.append("work"))
 
     assert done == ["aside", "work"]
+
+
+def test_work_that_is_quick_is_done_by_who_asks() -> None:
+    pool = Pool(4)
+    where = pool.map_quickly(lambda _: get_ident(), range(50))
+    assert where[0] == get_ident()  # the others too, unless something made one of them wait
+
+
+def test_work_that_takes_its_time_is_shared_out_after_the_first() -> None:
+    pool = Pool(4)
+
+    def work(number: int) -> tuple[int, int]:
+        sleep(0.005)
+        return number, get_ident()
+
+    done = pool.map_quickly(work, range(9))
+    assert [number for number, _ in done] == list(range(9))
+    assert done[0][1] == get_ident()
+    assert len({thread for _, thread in done}) > 1
+
+
+def test_nothing_is_done_quickly_with_nothing() -> None:
+    assert Pool(2).map_quickly(str, []) == []
