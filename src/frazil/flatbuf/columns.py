@@ -185,6 +185,8 @@ class StringColumn:
         for item in items:
             key = item.encode() if isinstance(item, str) else item
             codes.append(-1 if key is None else seen.setdefault(bytes(key), len(seen)))
+        if not seen:
+            return cls.absent(len(codes))
         return cls(np.array(codes, np.int64), Strings.from_list(seen))
 
     @classmethod

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import readonly
 from frazil.format import texts
-from frazil.format.index_keys import Box, SortedKeys, is_ascending, order_last_wins
+from frazil.format.index_keys import Box, SortedKeys, order_last_wins
 from frazil.format.payloads import (
     Checksum,
     ETag,
@@ -152,6 +152,8 @@ class ChunkRefs:
     @classmethod
     def concat(cls, parts: Sequence["ChunkRefs"]) -> Self:
         """All rows of all parts, in order; of equal indices the last wins."""
+        if len(parts) == 1 and isinstance(parts[0], cls):
+            return parts[0]
         return cls(
             np.concatenate([part.index for part in parts]),
             np.concatenate([part.kind for part in parts]),
@@ -195,8 +197,6 @@ class ChunkRefs:
 
     def sorted(self) -> Self:
         """Rows in ascending order of index; of equal ones only the last."""
-        if is_ascending(self.index):
-            return self
         order = order_last_wins(self.index)
         return self if order is None else self.take(order)
 
@@ -334,4 +334,5 @@ class _PayloadColumns:
 
 def _column[T: np.generic](values: npt.ArrayLike, dtype: type[T], count: int) -> npt.NDArray[T]:
     """`values` as a read-only column of `count` rows; a scalar fills it."""
-    return readonly(np.broadcast_to(np.asarray(values, dtype=dtype), (count,)))
+    column = np.asarray(values, dtype=dtype)
+    return readonly(column if column.shape == (count,) else np.broadcast_to(column, (count,)))

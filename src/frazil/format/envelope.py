@@ -10,6 +10,7 @@ offset  size  field
 """
 
 import struct
+import threading
 from collections.abc import Buffer, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -26,6 +27,9 @@ MAGIC = "ICE🧊CHUNK".encode()
 HEADER = struct.Struct("<12s24sBBB")
 NEWEST_SPEC_VERSION = 2
 COMPRESSION_NONE, COMPRESSION_ZSTD = 0, 1
+# Up to here to set up a compressor takes a good part of the time: so it is kept. It grows with what
+# it has compressed, which is why it is not kept for more than this.
+_SMALL_BYTES = 1 << 17
 
 
 class FileType(IntEnum):
@@ -140,9 +144,29 @@ def encode_envelope(
     """A file with this payload, which may come in parts: they are not put together first."""
     parts = [memoryview(part) for part in (payload if isinstance(payload, list) else [payload])]
     size = sum(part.nbytes for part in parts)
+    if size <= _SMALL_BYTES:
+        header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
+        return header + _compressors.of(level).compress(b"".join(parts))
     return encode_envelope_stream(
         parts, size, file_type, spec_version=spec_version, level=level, writer=writer
     )
+
+
+class _Compressors(threading.local):
+    """By level; each thread has its own, as none can do two things at a time."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, zstandard.ZstdCompressor] = {}
+
+    def of(self, level: int) -> zstandard.ZstdCompressor:
+        found = self._known.get(level)
+        if found is None:
+            found = zstandard.ZstdCompressor(level=level, write_checksum=False)
+            self._known[level] = found
+        return found
+
+
+_compressors = _Compressors()
 
 
 def encode_envelope_stream(
