@@ -7,7 +7,6 @@ requests an engine makes one after another.
 """
 
 import asyncio
-import hashlib
 import os
 import re
 import subprocess
@@ -33,12 +32,19 @@ type Headers = dict[str, str]
 type Answer = tuple[HTTPStatus, Headers, bytes]
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    data: bytes
+    etag: str  # a number of its own: hashing large objects would take longer than the latency
+
+
 @dataclass(slots=True)
 class Bucket:
     """Says of every object that it was written just now: commits compare the clocks."""
 
     latency_s: float
-    objects: dict[str, bytes] = field(default_factory=dict)
+    objects: dict[str, Stored] = field(default_factory=dict)
+    puts: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -70,17 +76,20 @@ class Bucket:
                 self.objects.pop(key, None)
                 return HTTPStatus.NO_CONTENT, {}, b""
             case "POST" if "delete" in query:
-                for name in re.findall("<Key>(.*?)</Key>", body.decode()):
+                names = re.findall("<Key>(.*?)</Key>", body.decode())
+                for name in names:
                     self.objects.pop(unescape(name), None)
-                return HTTPStatus.OK, {}, b"<DeleteResult></DeleteResult>"
+                gone = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+                return HTTPStatus.OK, {}, f"<DeleteResult>{gone}</DeleteResult>".encode()
             case _:
                 return HTTPStatus.NOT_IMPLEMENTED, {}, b""
 
     def _get(self, key: str, headers: Headers) -> Answer:
-        found = self.objects.get(key)
-        if found is None:
+        stored = self.objects.get(key)
+        if stored is None:
             return HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>"
-        about = {"etag": _etag(found), "last-modified": formatdate(usegmt=True)}
+        found = stored.data
+        about = {"etag": stored.etag, "last-modified": formatdate(usegmt=True)}
         if (wanted := headers.get("range")) is None:
             return HTTPStatus.OK, about | {"content-length": str(len(found))}, found
         first, _, last = wanted.removeprefix("bytes=").partition("-")
@@ -94,17 +103,22 @@ class Bucket:
         there = self.objects.get(key)
         is_refused = headers.get("if-none-match") == "*" and there is not None
         if (expected := headers.get("if-match")) is not None:
-            is_refused = there is None or _etag(there).strip('"') != expected.strip('"')
+            is_refused = there is None or there.etag.strip('"') != expected.strip('"')
         if is_refused:
             code = b"<Error><Code>PreconditionFailed</Code></Error>"
             return HTTPStatus.PRECONDITION_FAILED, {}, code
         if (source := headers.get("x-amz-copy-source")) is not None:
-            body = self.objects[unquote(source).removeprefix("/").removeprefix(f"{BUCKET}/")]
-            self.objects[key] = body
-            made = f"<CopyObjectResult><ETag>{escape(_etag(body))}</ETag></CopyObjectResult>"
+            body = self.objects[unquote(source).removeprefix("/").removeprefix(f"{BUCKET}/")].data
+            etag = escape(self._store(key, body))
+            made = f"<CopyObjectResult><ETag>{etag}</ETag></CopyObjectResult>"
             return HTTPStatus.OK, {}, made.encode()
-        self.objects[key] = body
-        return HTTPStatus.OK, {"etag": _etag(body)}, b""
+        return HTTPStatus.OK, {"etag": self._store(key, body)}, b""
+
+    def _store(self, key: str, data: bytes) -> str:
+        """Its etag."""
+        self.puts += 1
+        self.objects[key] = Stored(data, f'"{self.puts}"')
+        return self.objects[key].etag
 
     def _list(self, query: dict[str, list[str]]) -> Answer:
         prefix = query.get("prefix", [""])[0]
@@ -113,7 +127,7 @@ class Bucket:
         page = names[:PAGE]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         listed = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key])}</Size>"
+            f"<Contents><Key>{escape(key)}</Key><Size>{len(self.objects[key].data)}</Size>"
             f"<LastModified>{now}</LastModified><ETag>x</ETag></Contents>"
             for key in page
         )
@@ -140,10 +154,6 @@ def _write(
     headers = {"content-length": str(len(content)), **headers}
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{k}: {v}" for k, v in headers.items())]
     writer.write("\r\n".join([*lines, "", ""]).encode() + content)
-
-
-def _etag(data: bytes) -> str:
-    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
 
 
 async def serve(latency_s: float) -> None:

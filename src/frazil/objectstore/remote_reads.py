@@ -1,6 +1,7 @@
 """Reading from a remote store: several requests for one object, and all of one version.
 
     a large object      the first part tells the size; then the rest, several parts at a time
+    a large range       several parts at a time, as who asks for one knows how large it is
     many ranges         nearby ones as one request, all at a time
     no ranges there     some web servers only send whole objects: those are cut up here
 
@@ -100,7 +101,7 @@ class Reader:
             case None:
                 return self._read_from(path, Range(0, _ENDLESS), whole=True)
             case Range():
-                return self._read_from(path, byte_range)
+                return self._read_range(path, byte_range)
             case From(start):
                 return self._read_from(path, Range(start, _ENDLESS))
             case Last(count) if self.suffix_ranges and 0 < count <= self.settings.request_bytes:
@@ -116,6 +117,14 @@ class Reader:
                 part = self._read_from(path, wanted)
                 _require_same([mark, part.mark])
                 return Part(part.data, mark)
+
+    def _read_range(self, path: str, wanted: Range) -> Part:
+        """All of its parts at once, unless there are so many that it must be a mistake."""
+        limit = self.settings.request_bytes
+        if len_of(wanted) <= limit or len_of(wanted) > _MOST_PIECES * limit:
+            return self._read_from(path, wanted)
+        (data,), mark = self._read_ranges(path, [wanted], gap_bytes=0)
+        return Part(data, mark)
 
     def _read_from(self, path: str, wanted: Range, *, whole: bool = False) -> Part:
         """In one request if it is small. Needs not know the size before."""

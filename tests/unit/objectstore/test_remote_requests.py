@@ -31,6 +31,18 @@ def test_a_large_object_is_read_in_parts_within_the_bounds(server: RecordingServ
     assert store.get("key").version == store.get("key").version != ""
 
 
+def test_all_parts_of_a_large_range_are_asked_for_at_once(server: RecordingServer) -> None:
+    server.objects["/bucket/root/key"] = DATA
+    settings = RemoteSettings(request_bytes=1000, max_requests_for_object=4)
+    store = RemoteStore(s3(server), settings)
+    assert bytes(store.get("key", Range(10, 1910)).data) == DATA[10:1910]
+    # Of equal size: the first did not have to tell how large the object is.
+    asked = sorted(one.headers["range"] for one in server.asked)
+    assert asked == ["bytes=10-959", "bytes=960-1909"]
+    past_the_end = Range(len(DATA) - 10, len(DATA) + 5000)
+    assert bytes(store.get("key", past_the_end).data) == DATA[-10:]
+
+
 def test_all_requests_of_a_store_share_one_bound(server: RecordingServer) -> None:
     server.pause_s = 0.01
     server.objects["/bucket/root/key"] = DATA
