@@ -17,10 +17,12 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, Virtual
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
-from frazil.paths import NodePath
+from frazil.objectstore.memory import MemoryStore
+from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.web.server import Server
+from tests.unit.spec.written import GROUP
 
 TEMPERATURE = "/climate/temperature"
 KINDS = "/kinds"
@@ -195,3 +197,22 @@ def document(shape: tuple[int, ...], chunks: tuple[int, ...], **attributes: obje
             "attributes": attributes,
         }
     ).encode()
+
+
+def make_moved(*, edit_first: bool) -> tuple[Repository, SnapshotId, SnapshotId]:
+    """An array that grew and went from /a to /b; the snapshots before and after."""
+    repository = Repository.create(MemoryStore())
+    session = repository.writable_session("main")
+    session.set_node(ROOT, GROUP)
+    session.set_node(NodePath("/a"), document((12,), (1,)))
+    before = after = session.commit("array")
+    for edits in (edit_first, not edit_first):
+        if edits:
+            session = repository.writable_session("main")
+            path = NodePath("/a" if edit_first else "/b")
+            session.set_node(path, document((13,), (1,)))
+        else:
+            session = repository.rearrange_session("main")
+            session.move(NodePath("/a"), NodePath("/b"))
+        after = session.commit("edited" if edits else "moved")
+    return repository, before, after

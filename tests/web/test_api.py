@@ -16,7 +16,16 @@ from frazil.repo.version import Branch, Exactly
 from frazil.web.app import PAGES
 from frazil.web.server import Server
 from tests.conformance.generations import put, repository_files
-from tests.web.made import HOSTILE, KINDS, TEMPERATURE, Client, Made, document, field
+from tests.web.made import (
+    HOSTILE,
+    KINDS,
+    TEMPERATURE,
+    Client,
+    Made,
+    document,
+    field,
+    make_moved,
+)
 
 
 def picture(png: bytes) -> np.ndarray:
@@ -188,6 +197,24 @@ def test_changed_chunks_are_listed_and_mapped(client: Client, made: Made) -> Non
     asked = {"start": str(made.first), "at": str(made.second), "path": TEMPERATURE, "by": "change"}
     pixels = picture(client.png("chunk-map.png", **asked, map_axes="0,1"))
     assert pixels[:, :, 3].any(axis=1).nonzero()[0].tolist() == [3]
+
+
+@pytest.mark.parametrize("edit_first", [False, True])
+def test_metadata_of_what_was_moved_and_edited_is_compared_with_what_it_was(
+    edit_first: bool,  # noqa: FBT001 -- a parameter of the test
+) -> None:
+    repository, before, after = make_moved(edit_first=edit_first)
+    with Server(repository, name="moved") as server:
+        client = Client.of(server)
+        versions = {"start": str(before), "to": str(after)}
+        (side,) = client.json("diff", **versions)["sides"]
+        assert (side["updated_arrays"], side["moved"]) == (["/b"], [["/a", "/b"]])
+        found = client.json("diff/metadata", path="/b", **versions)
+        assert client.refusal("diff/metadata", path="/nope", **versions)[0] == 404
+    assert found == {
+        "before": {"path": "/a", "document": document((12,), (1,)).decode()},
+        "after": {"path": "/b", "document": document((13,), (1,)).decode()},
+    }
 
 
 def test_operations_are_those_of_the_log(client: Client, made: Made) -> None:

@@ -11,7 +11,16 @@ from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository
 from frazil.web.server import Server
 from tests.web.browsing import Window, browser_of_the_system, window
-from tests.web.made import HOSTILE, KINDS, SCRIPT, TEMPERATURE, Client, Made, make_climate
+from tests.web.made import (
+    HOSTILE,
+    KINDS,
+    SCRIPT,
+    TEMPERATURE,
+    Client,
+    Made,
+    make_climate,
+    make_moved,
+)
 
 
 # Of the module and no longer: while Playwright runs, no other event loop can in this thread.
@@ -211,6 +220,20 @@ def test_two_versions_are_compared_down_to_chunks(seen: Window, client: Client, 
     seen.visit("compare", start="branch:side", to="branch:main")
     assert seen.page.locator(".difference").count() == 2
     assert str(made.first)[:8] in seen.texts(".notice")[0]
+
+
+def test_what_was_moved_and_edited_shows_the_lines_that_changed(browser: Browser) -> None:
+    repository, before, after = make_moved(edit_first=False)
+    with Server(repository, name="moved") as server, window(browser, server.url) as seen:
+        seen.visit("compare", start=before, to=after)
+        seen.page.click("[data-list=updated_arrays] summary")
+        seen.page.wait_for_selector(".line-diff")
+        lines = [
+            [text.strip() for text in seen.texts(f".line-diff .{kind}")]
+            for kind in ("removed", "added")
+        ]
+        assert lines == [["-     12"], ["+     13"]]
+        assert seen.texts("[data-list=updated_arrays] .quiet .name") == ["/a"]
 
 
 def test_operations_and_storage_are_shown(seen: Window, client: Client) -> None:

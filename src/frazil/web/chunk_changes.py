@@ -12,6 +12,7 @@ from frazil.format.index_keys import distinct
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.web.explored import Explored
+from frazil.web.moves import path_before
 
 CHANGES = ("added", "changed", "removed")
 ADDED, CHANGED, REMOVED = range(3)
@@ -49,7 +50,7 @@ def chunk_changes(
 def _compare(
     explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
 ) -> ChunkChanges:
-    before_path = _path_before(explored, start, end, path)
+    before_path = path_before(explored, start, end, path)
     sides = [_side(explored, start, before_path), _side(explored, end, path)]
     grids = [grid for grid, _ in sides if grid is not None]
     if not grids:
@@ -66,19 +67,6 @@ def _compare(
     kept[equal] = False
     grid = tuple(max(sizes) for sizes in zip(*(g for g in grids if len(g) == ndim), strict=True))
     return ChunkChanges(grid=grid, index=index[kept], change=change[kept])
-
-
-def _path_before(
-    explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
-) -> NodePath:
-    """Where the array was at `start`, if it was moved since."""
-    node = explored.session(end).find_node(path)
-    if node is None:
-        return path
-    names = explored.repository.files.fetch_node_names(start)
-    rows = np.flatnonzero((names.ids == np.frombuffer(node.id.raw, np.uint8)).all(axis=1))
-    text = names.paths.text(int(rows[0])) if len(rows) else None
-    return path if text is None else NodePath(text)
 
 
 def _side(

@@ -12,6 +12,7 @@ from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunks import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
+from frazil.web.metadata_changes import metadata_change
 from frazil.web.previews import UNREADABLE, preview
 
 type Endpoint = Callable[[Explored, Asked], Response]
@@ -90,6 +91,11 @@ def diff_chunks(explored: Explored, asked: Asked) -> Response:
     return json_answer({**found.page(*asked.page(200)), "dimension_names": names})
 
 
+def diff_metadata(explored: Explored, asked: Asked) -> Response:
+    start, end = (explored.snapshot(asked.text(name)) for name in ("from", "to"))
+    return json_answer(metadata_change(explored, start, end, asked.path()))
+
+
 def operation_list(explored: Explored, asked: Asked) -> Response:
     return json_answer(operations.operation_page(explored, *asked.page(200)))
 
@@ -121,6 +127,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     "preview.png": preview_picture,
     "diff": diff,
     "diff/chunks": diff_chunks,
+    "diff/metadata": diff_metadata,
     "operations": operation_list,
     "storage": storage,
     "search": search,

@@ -64,10 +64,11 @@ function opening(label, draw) {
 
 function metadata(side, path, signal) {
   return opening(name(path), async (body) => {
-    const [before, after] = await Promise.all([side.from, side.to].map((at) => ask("node", { at, path }, signal)));
+    const { before, after } = await ask("diff/metadata", { from: side.from, to: side.to, path }, signal);
     const lines = lineDiff(pretty(before.document), pretty(after.document));
     const classes = { "+": "added", "-": "removed", " ": "same" };
-    replace(body, h("pre", { class: "line-diff" }, lines.map(([mark, text]) => h("span", { class: classes[mark] }, h("bdi", {}, `${mark} ${text}\n`)))));
+    const moved = before.path === after.path ? null : h("p", { class: "quiet" }, "was ", name(before.path));
+    replace(body, moved, h("pre", { class: "line-diff" }, lines.map(([mark, text]) => h("span", { class: classes[mark] }, h("bdi", {}, `${mark} ${text}\n`)))));
   });
 }
 
