@@ -9,6 +9,7 @@ remote_errors     what obstore raises, as our errors
 """
 
 from collections.abc import Buffer, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import batched
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -226,8 +227,9 @@ class RemoteStore:
     def _client(self, role: Role) -> "Client":
         with self._lock:
             if role not in self._clients:
+                connect = _shared_client if self._place.says_all else _new_client
                 with translated("connect to", self.location, ""):
-                    self._clients[role] = self._place.connect(role, self._settings)
+                    self._clients[role] = connect(self._place, role, self._settings)
             return self._clients[role]
 
     def _version(self, mark: Mark) -> str:
@@ -240,6 +242,15 @@ class RemoteStore:
 
     def __reduce__(self) -> tuple[object, ...]:
         return RemoteStore, (self._place, self._settings)
+
+
+def _new_client(place: Place, role: Role, settings: RemoteSettings) -> "Client":
+    return place.connect(role, settings)
+
+
+# A client takes as long to make as ten requests, and keeps connections open: whoever opens a
+# repository again, or unpickles a session for each task, has them. Some are kept, with credentials.
+_shared_client = lru_cache(maxsize=32)(_new_client)
 
 
 def _before_range(start: str) -> str | None:

@@ -44,6 +44,10 @@ class AzurePlace:
     def habits(self) -> Habits:
         return _HABITS
 
+    @property
+    def says_all(self) -> bool:
+        return isinstance(self.credentials, AzureAnonymousCredentials | AzureFixedCredentials)
+
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import AzureStore  # noqa: PLC0415 - `import frazil` stays light
 

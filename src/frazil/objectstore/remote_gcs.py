@@ -43,6 +43,10 @@ class GcsPlace:
     def habits(self) -> Habits:
         return _HABITS
 
+    @property
+    def says_all(self) -> bool:
+        return isinstance(self.credentials, GcsAnonymousCredentials)  # others may name a file
+
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import GCSStore  # noqa: PLC0415 - `import frazil` stays light
 

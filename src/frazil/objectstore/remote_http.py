@@ -30,6 +30,10 @@ class HttpPlace:
     def habits(self) -> Habits:
         return _HABITS
 
+    @property
+    def says_all(self) -> bool:
+        return True
+
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import HTTPStore  # noqa: PLC0415 - `import frazil` stays light
 

@@ -55,6 +55,11 @@ class Place(Protocol):
     @property
     def habits(self) -> Habits: ...
 
+    @property
+    def says_all(self) -> bool:
+        """Whether nothing of a client comes from elsewhere: the environment, a file, a callback."""
+        ...
+
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         """A client of obstore for the whole bucket."""
         ...

@@ -62,6 +62,10 @@ class S3Place:
             keeps_metadata=self.keeps_metadata,
         )
 
+    @property
+    def says_all(self) -> bool:
+        return isinstance(self.credentials, S3AnonymousCredentials | S3FixedCredentials)
+
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         from obstore.store import S3Store  # noqa: PLC0415 - `import frazil` stays light
 

@@ -119,8 +119,9 @@ class RepoInfoEntry:
 
     def create(self, *, config: Json | None) -> None:
         now_us = self.clock()
-        self.files.put_snapshot(initial_snapshot(now_us))
-        self.files.put_log(initial_log())
+        with self.files.outgoing() as outgoing:
+            outgoing.do(lambda: self.files.put_snapshot(initial_snapshot(now_us)))
+            outgoing.do(lambda: self.files.put_log(initial_log()))
         self.files.store.sync()
         try:
             self.files.create_repo_info(initial_repo_info(now_us, config=config))

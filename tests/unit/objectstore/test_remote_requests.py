@@ -1,5 +1,6 @@
 """What remote stores ask for: how often, and how much at a time."""
 
+import pickle
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from frazil.assets.object_stores import with_settings
 from frazil.errors import (
     StorageError,
 )
+from frazil.objectstore.credentials import S3AnonymousCredentials, S3FromEnvCredentials
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
@@ -136,3 +138,29 @@ def test_a_repository_makes_no_more_requests_than_it_may(server: RecordingServer
     small.get("key")
     assert server.busiest == 2
     assert with_settings(store, None) is store
+
+
+def test_stores_at_one_place_share_connections(server: RecordingServer) -> None:
+    first = RemoteStore(s3(server), RemoteSettings())
+    server.objects["/bucket/root/key"] = DATA
+    assert bytes(first.get("key").data) == DATA
+    for same in (RemoteStore(s3(server), RemoteSettings()), pickle.loads(pickle.dumps(first))):
+        assert same.reader().client is first.reader().client
+    others = [
+        RemoteStore(s3(server), SMALL),
+        RemoteStore(replace(s3(server), credentials=S3AnonymousCredentials()), RemoteSettings()),
+    ]
+    assert all(other.reader().client is not first.reader().client for other in others)
+
+
+def test_what_the_environment_says_is_asked_of_it_each_time(
+    server: RecordingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "first")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    place = replace(s3(server), credentials=S3FromEnvCredentials())
+    server.objects["/bucket/root/key"] = DATA
+    for name in ("first", "second"):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", name)
+        RemoteStore(place, RemoteSettings()).get("key")
+        assert f"Credential={name}/" in server.last("GET").headers["authorization"]
