@@ -15,7 +15,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
-from frazil.format.envelope import FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import Envelope, FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import (
     ArrayData,
@@ -125,9 +125,7 @@ class NodeNames:
 
 
 def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
-    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
-    root = decode(envelope.data, SNAPSHOT)
-    return _snapshot_of(root, envelope.spec_version, decode_nodes(root.tables("nodes").rows))
+    return _decode_whole(decode_envelope(data, FileType.SNAPSHOT, max_size=max_size))
 
 
 def decode_snapshot_lazily(
@@ -135,11 +133,15 @@ def decode_snapshot_lazily(
 ) -> Snapshot:
     """The same, but that nodes, from so many on, are decoded and checked when they are wanted."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
-    root = decode(envelope.data, SNAPSHOT_BUT_NODES)
-    nodes: Nodes = StoredNodes(envelope.data, SnapshotId(root.struct("id").values[0].tobytes()))
+    nodes = StoredNodes(envelope.data)
     if len(nodes) < many:
-        nodes = decode_nodes(decode(envelope.data, SNAPSHOT).tables("nodes").rows)
-    return _snapshot_of(root, envelope.spec_version, nodes)
+        return _decode_whole(envelope)
+    return _snapshot_of(decode(envelope.data, SNAPSHOT_BUT_NODES), envelope.spec_version, nodes)
+
+
+def _decode_whole(envelope: Envelope) -> Snapshot:
+    root = decode(envelope.data, SNAPSHOT)
+    return _snapshot_of(root, envelope.spec_version, decode_nodes(root.tables("nodes").rows))
 
 
 def _snapshot_of(root: Table, spec_version: int, nodes: Nodes) -> Snapshot:

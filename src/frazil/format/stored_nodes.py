@@ -9,7 +9,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.lookup import SortedTables
 from frazil.flatbuf.table import Table
 from frazil.format.nodes import Node, Nodes, decode_nodes
-from frazil.format.schemas import SNAPSHOT
+from frazil.format.schemas import SNAPSHOT, SNAPSHOT_HEAD
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 
@@ -22,12 +22,11 @@ class StoredNodes(Nodes):
     Damage is found when what is damaged is first asked for; the error then names the snapshot.
     """
 
-    __slots__ = ("_lookups", "_payload", "_snapshot", "_tables")
+    __slots__ = ("_lookups", "_payload", "_tables")
 
-    def __init__(self, payload: bytes, snapshot: SnapshotId) -> None:
+    def __init__(self, payload: bytes) -> None:
         super().__init__(None)
         self._payload = payload
-        self._snapshot = snapshot
         self._tables = SortedTables(payload, SNAPSHOT, "nodes", "path")
         self._lookups = 0
 
@@ -40,7 +39,7 @@ class StoredNodes(Nodes):
             try:
                 decoded = decode_nodes(decode(self._payload, SNAPSHOT).tables("nodes").rows)
             except FormatError as error:
-                raise error.at(f"snapshot {self._snapshot}") from error
+                raise error.at(_name_of(self._payload)) from error
             self._paths, self._table = decoded._paths, decoded.table  # noqa: SLF001 -- of its kind
         return self._table
 
@@ -55,5 +54,10 @@ class StoredNodes(Nodes):
                 if found is not None:
                     return decode_nodes(found).node(0)
             except FormatError as error:
-                raise error.at(f"snapshot {self._snapshot}") from error
+                raise error.at(_name_of(self._payload)) from error
         return super().lookup(path)
+
+
+def _name_of(payload: bytes) -> str:
+    """Which snapshot it is, for messages."""
+    return f"snapshot {SnapshotId(decode(payload, SNAPSHOT_HEAD).struct('id').values[0].tobytes())}"
