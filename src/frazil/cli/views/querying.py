@@ -23,7 +23,8 @@ HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
 # What is about tables rather than of them: Spark answers it from views.
-_ABOUT = re.compile(r"\s*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+_ABOUT = re.compile(r"(\s|--.*\n|/\*(?s:.*?)\*/)*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+_GROUP = re.compile(r"`?(\w+)`?\.`([^`]+)`")  # repo.`a/b`
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -69,7 +70,7 @@ class Queries:
         if _ABOUT.match(query):
             spark = self._spark()
             self._make_views(spark)
-            frame = spark.sql(query)
+            frame = spark.sql(_GROUP.sub(self._view_of, query))
         else:
             plan = self._plan(query)  # before Spark starts: a typing error should not take long
             frame = plan.run(self._spark())
@@ -105,6 +106,13 @@ class Queries:
             except IcechunkError:
                 continue
             frame.createOrReplaceTempView(f"`{name}`")
+
+    def _view_of(self, found: re.Match[str]) -> str:
+        """The view of a group that is written as part of the repository's table."""
+        parent = self.groups.get(found[1])
+        path = None if parent is None else f"{parent.rstrip('/')}/{found[2].strip('/')}"
+        names = (name for name, group in self.groups.items() if group == path)
+        return next((f"`{name}`" for name in names), found[0])
 
 
 def _opened(repository: Repository, version: Mapping[str, str | None]) -> Opened:

@@ -1,0 +1,103 @@
+"""The prompt of `frazil sql`, as somebody types: SHOW and DESCRIBE beside queries."""
+
+import builtins
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import frazil
+from frazil.cli.sql import OutputFormat
+from frazil.cli.views.querying import Queries, ask
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+type Typing = Callable[..., tuple[list[str], list[str]]]
+COLUMNS = ["time,bigint,", "t2m,double,"]
+
+
+@pytest.fixture(scope="module")
+def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tables: the root group, and one two groups below it."""
+    path = tmp_path_factory.mktemp("prompt") / "weather"
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
+    with repository.transaction("main", message="two tables") as store:
+        root = zarr.group(store)
+        for group in (root, root.create_group("surface/hourly")):
+            group.create_array("time", data=np.arange(4), dimension_names=["time"])
+            group.create_array("t2m", data=np.arange(4.0), dimension_names=["time"])
+    return path
+
+
+@pytest.fixture
+def typed(
+    weather: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typing:
+    """What one prompt prints for these lines, and what it complains about."""
+
+    def run(*lines: str) -> tuple[list[str], list[str]]:
+        waiting: Iterator[str] = iter(lines)
+
+        def read_line(prompt: str) -> str:
+            assert prompt.endswith("> ")
+            line = next(waiting, None)
+            if line is None:
+                raise EOFError
+            return line
+
+        monkeypatch.setattr(builtins, "input", read_line)
+        version = dict.fromkeys(("branch", "tag", "snapshot", "as_of"))
+        ask(
+            Queries.of(
+                str(weather), group="/", version=version, authorize={}, output=OutputFormat.CSV
+            )
+        )
+        said = capsys.readouterr()
+        return said.out.splitlines(), said.err.splitlines()[2:-1]  # without the help
+
+    return run
+
+
+def test_tables_are_shown_by_name(typed: Typing) -> None:
+    shown, wrong = typed("SHOW TABLES LIKE 'surf*';", "-- all of them", "show tables;")
+    assert wrong == []
+    assert shown[:2] == ["namespace,tableName,isTemporary", ",surface_hourly,True"]
+    assert {",repo,True", ",weather,True", ",surface_hourly,True"} <= set(shown[3:])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DESCRIBE repo;",
+        "desc weather;",
+        "DESCRIBE TABLE surface_hourly;",
+        "DESCRIBE repo.`surface/hourly`;",
+        "DESCRIBE `weather`.`/surface/hourly`;",
+        "/* what\nis it */ DESC\nEXTENDED\nrepo;",
+    ],
+)
+def test_a_table_is_described_by_any_of_its_names(typed: Typing, statement: str) -> None:
+    shown, wrong = typed(*statement.split("\n"))
+    assert (wrong, shown) == ([], ["col_name,data_type,comment", *COLUMNS])
+
+
+def test_columns_are_shown(typed: Typing) -> None:
+    shown, wrong = typed("SHOW COLUMNS", "  IN repo.`surface/hourly`;", "DESCRIBE repo t2m;")
+    assert wrong == []
+    assert shown[:3] == ["col_name", "time", "t2m"]
+    assert "data_type,double" in shown[3:]
+
+
+def test_what_is_not_there_is_told_and_the_prompt_goes_on(typed: Typing) -> None:
+    shown, wrong = typed(
+        "DESCRIBE repo.`nope`;",
+        "SHOW PARTITIONS repo;",
+        "SELECT max(t2m) AS most FROM surface_hourly;",
+    )
+    assert shown == ["most", "3.0"]
+    assert [line.split("]")[0] for line in wrong if line.startswith("error")] == [
+        "error: [TABLE_OR_VIEW_NOT_FOUND",
+        "error: [EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE",
+    ]
