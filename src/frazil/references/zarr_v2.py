@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from zarr.core.dtype import get_data_type_from_json
-from zarr.errors import DataTypeValidationError
 
 from frazil.errors import InvalidInputError
 from frazil.references.codecs import codec_documents
@@ -67,7 +66,7 @@ def _data_type(text: Any, filters: list[Mapping[str, Any]]) -> Any:
     try:
         name = [tuple(field) for field in text] if isinstance(text, list) else text
         return get_data_type_from_json({"name": name, "object_codec_id": codec}, zarr_format=2)
-    except (DataTypeValidationError, ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise InvalidInputError(
             f"the data type {text!r} has no counterpart in Zarr version 3", kind="bad-metadata"
         ) from error

@@ -26,8 +26,10 @@ from frazil.ranges import ByteRange
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
+from frazil.zarrstore.pipeline.zarr_parts import ARE_THERE
 from frazil.zarrstore.store import SessionStore
 
+PIPELINES = ["BatchedCodecPipeline", *(["FusedCodecPipeline"] if ARE_THERE else [])]
 PROTOTYPE = default_buffer_prototype()
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 SMALL, LARGE = bytes(range(10)), bytes(range(256)) * 8  # below and above the inline threshold
@@ -453,7 +455,7 @@ async def test_the_event_loop_goes_on_while_storage_is_slow() -> None:
     assert found.to_bytes() == LARGE
 
 
-@pytest.mark.parametrize("pipeline", ["BatchedCodecPipeline", "FusedCodecPipeline"])
+@pytest.mark.parametrize("pipeline", PIPELINES)
 def test_both_pipelines_of_zarr_work_on_it(session: Session, pipeline: str) -> None:
     with zarr.config.set({"codec_pipeline.path": f"zarr.core.codec_pipeline.{pipeline}"}):
         values = np.arange(10_000).reshape(100, 100)
