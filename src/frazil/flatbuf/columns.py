@@ -23,7 +23,9 @@ from frazil.flatbuf.ragged import (
     derived,
     even_length,
     gather,
+    is_constant,
     readonly,
+    repeated,
     splits_of,
 )
 from frazil.flatbuf.strings import Strings
@@ -200,6 +202,8 @@ class StringColumn:
 
     @property
     def present(self) -> Bools:
+        if is_constant(self.codes):
+            return repeated(self.codes[:1] >= 0, len(self.codes))
         return self.codes >= 0
 
     def __len__(self) -> int:

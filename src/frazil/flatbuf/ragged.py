@@ -14,6 +14,7 @@ type Array = npt.NDArray[Any]
 type Bools = npt.NDArray[np.bool_]
 type Bytes1 = npt.NDArray[np.uint8]
 type Ints = npt.NDArray[np.int64]
+type Packed = Array | tuple[Array, int]
 
 # Index arrays of a gather are made in pieces of about this many elements, to bound memory.
 PIECE = 1 << 16
@@ -50,6 +51,38 @@ def constant(value: float, dtype: npt.DTypeLike, count: int) -> Array:
     """As many times the same number, in the room of one."""
     kind = np.dtype(dtype)  # not by np.broadcast_to, which takes ten times as long
     return np.ndarray((count,), kind, np.array(value, kind).tobytes(), 0, (0,))
+
+
+def is_constant(array: Array) -> bool:
+    """Whether all rows are one, in the room of one."""
+    return len(array) > 0 and not array.strides[0]
+
+
+def repeated(row: Array, count: int) -> Array:
+    """An array of one row, that row as many times in the room of one."""
+    shape, strides = (count, *row.shape[1:]), (0, *row.strides[1:])
+    return np.ndarray(shape, row.dtype, row.tobytes(), 0, strides)
+
+
+def stacked(arrays: Sequence[Array]) -> Array:
+    """Rows of all arrays; if all of these are one and the same, in the room of one."""
+    first = arrays[0]
+    if all(map(is_constant, arrays)):
+        row = np.ascontiguousarray(first[:1])
+        if all(np.array_equal(row, other[:1]) for other in arrays[1:]):
+            return repeated(row, sum(map(len, arrays)))
+    return np.concatenate(arrays)
+
+
+def without_repeats(array: Array) -> Packed:
+    """For a pickle: the one row of an array that has no other, and how often; or all of it."""
+    if len(array) > 1 and (is_constant(array) or bool((array == array[0]).all())):
+        return np.ascontiguousarray(array[:1]), len(array)
+    return array
+
+
+def with_repeats(packed: Packed) -> Array:
+    return repeated(*packed) if isinstance(packed, tuple) else readonly(packed)
 
 
 def splits_of(lengths: Array) -> Ints:

@@ -8,7 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.columns import StringColumn
-from frazil.flatbuf.ragged import readonly
+from frazil.flatbuf.ragged import (
+    Array,
+    Packed,
+    readonly,
+    stacked,
+    with_repeats,
+    without_repeats,
+)
+from frazil.flatbuf.strings import Strings
 from frazil.format import texts
 from frazil.format.index_keys import Box, SortedKeys, order_last_wins
 from frazil.format.payloads import (
@@ -44,6 +52,13 @@ class ChunkRefs:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def __reduce__(self) -> tuple[object, ...]:  # forks are pickled, a million references and more
+        columns = (self.location, self.etag, self.inline)
+        numbers: list[Array] = [each.codes for each in columns]
+        numbers += self.kind, self.chunk_id, self.offset, self.length, self.last_modified
+        strings = [each.strings for each in columns]
+        return _revived, (self.index, [without_repeats(each) for each in numbers], strings)
 
     @property
     def ndim(self) -> int:
@@ -156,13 +171,13 @@ class ChunkRefs:
             return parts[0]
         return cls(
             np.concatenate([part.index for part in parts]),
-            np.concatenate([part.kind for part in parts]),
-            np.concatenate([part.chunk_id for part in parts]),
-            np.concatenate([part.offset for part in parts]),
-            np.concatenate([part.length for part in parts]),
+            stacked([part.kind for part in parts]),
+            stacked([part.chunk_id for part in parts]),
+            stacked([part.offset for part in parts]),
+            stacked([part.length for part in parts]),
             texts.concat([part.location for part in parts]),
             texts.concat([part.etag for part in parts]),
-            np.concatenate([part.last_modified for part in parts]),
+            stacked([part.last_modified for part in parts]),
             texts.concat([part.inline for part in parts]),
         ).sorted()
 
@@ -278,6 +293,17 @@ class ChunkRefs:
             and self.etag.equals(other.etag)
             and self.inline.equals(other.inline)
         )
+
+
+def _revived(
+    index: npt.NDArray[np.uint32], packed: list[Packed], strings: list[Strings]
+) -> ChunkRefs:
+    numbers = [with_repeats(each) for each in packed]
+    location, etag, inline = map(StringColumn, numbers[:3], strings)
+    kind, chunk_id, offset, length, last_modified = numbers[3:]
+    return ChunkRefs(
+        readonly(index), kind, chunk_id, offset, length, location, etag, last_modified, inline
+    )
 
 
 class _PayloadColumns:

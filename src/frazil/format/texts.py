@@ -8,7 +8,7 @@ from operator import ne
 import numpy as np
 
 from frazil.flatbuf.columns import StringColumn
-from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.ragged import splits_of, stacked
 from frazil.flatbuf.strings import Strings
 
 _SAMPLED = 100  # one text of so many is looked at, and a hundred neighbours here and there
@@ -87,7 +87,7 @@ def table(texts: Sequence[str]) -> Strings:
 def concat(parts: Sequence[StringColumn]) -> StringColumn:
     """Rows of all parts; texts that many rows share are shared across the parts too."""
     if not any(len(part.strings) for part in parts):  # no texts at all, as of most native chunks
-        return StringColumn(np.concatenate([part.codes for part in parts]), parts[0].strings)
+        return StringColumn(stacked([part.codes for part in parts]), parts[0].strings)
     column = StringColumn.concat(parts)
     if len(parts) == 1 or 4 * len(column.strings) > len(column):
         return column  # few rows share a text: looking for more is not worth a pass in Python
