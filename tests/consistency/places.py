@@ -34,8 +34,8 @@ class WithoutLock(LocalStore):
     def _locked(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def _require_version(self, key: str, version: str) -> None:
-        super()._require_version(key, version)
+    def _require_version(self, key: str, old: Matches) -> None:
+        super()._require_version(key, old)
         time.sleep(WINDOW_S)
 
 

@@ -29,16 +29,16 @@ class WithoutLock(LocalStore):
     def _locked(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def _require_version(self, key: str, version: str) -> None:
-        super()._require_version(key, version)
+    def _require_version(self, key: str, old: Matches) -> None:
+        super()._require_version(key, old)
         time.sleep(0.002)  # the window in which others get the same answer
 
 
 class ComparingTooEarly(LocalStore):
     """A planted bug: takes the lock only after it has compared."""
 
-    def _replace(self, key: str, path: str, content: memoryview, version: str) -> None:
-        self._require_version(key, version)
+    def _replace(self, key: str, path: str, content: memoryview, old: Matches) -> None:
+        self._require_version(key, old)
         temporary = self._write_temporary(path, [content], fsync=False)
         time.sleep(0.002)
         with self._locked():

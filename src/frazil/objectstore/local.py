@@ -276,11 +276,11 @@ class LocalStore:
 
     def _replace(self, key: str, path: str, content: memoryview, old: Matches) -> None:
         if self._fsync:  # otherwise writing for nothing costs no more than finding out
-            self._require(key, old)
+            self._require_version(key, old)
         temporary = self._write_temporary(path, [content], fsync=self._fsync)
         try:
             with self._locked():
-                self._require(key, old)
+                self._require_version(key, old)
                 os.replace(temporary, path)
         finally:
             _discard(temporary)
@@ -332,7 +332,7 @@ class LocalStore:
     def _locked(self) -> AbstractContextManager[None]:
         return exclusive(self._base + LOCK_NAME)
 
-    def _require(self, key: str, old: Matches) -> None:
+    def _require_version(self, key: str, old: Matches) -> None:
         try:
             found = self.get(key)
         except ObjectNotFoundError:
