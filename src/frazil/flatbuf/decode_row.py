@@ -92,6 +92,22 @@ def _slots(schema: TableSchema) -> tuple[_Slot, ...]:
     )
 
 
+def prepare(schema: TableSchema) -> None:
+    """Looks up what decoding a table of this schema takes, and those that it may hold.
+
+    Done on import, so that the first file of a process need not wait.
+    """
+    for slot in _slots(schema):
+        if not slot.required:
+            _ = slot.absent
+        match slot.kind:
+            case TableVector(inner) | SubTable(inner):
+                prepare(inner)
+            case Union(variants):
+                for inner in variants.values():
+                    prepare(inner)
+
+
 class Row:
     """A table at this position, with what its vtable says."""
 

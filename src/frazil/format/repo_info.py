@@ -16,6 +16,7 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.decode import decode
+from frazil.flatbuf.decode_row import prepare
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
@@ -46,6 +47,7 @@ _MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
 
 # Tables of no rows are made once; on import, so that the first file of a process need not wait.
 Table.empty(REPO_STATE)
+prepare(REPO_STATE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
+from frazil.flatbuf.decode_row import prepare
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
@@ -71,6 +72,7 @@ _MANY_NODES = 1000  # fewer are sooner decoded all at once than some of them one
 
 # Tables of no rows are made once; on import, so that the first file of a process need not wait.
 Table.empty(SNAPSHOT)
+prepare(SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)
