@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from frazil.errors import ConflictError, StorageError
 from frazil.maintenance.inventory import FileKind, Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
@@ -57,10 +59,12 @@ def delete_files(
 ) -> Deleted:
     """Raises ConflictError once too many requests have failed one after another."""
     total, width, start = Deleted(), 1, 0
+    # What was written together lies together on a disk, and is soonest removed together.
+    order = np.argsort(listing.created_at_us, kind="stable").astype(np.int64, copy=False)
     with ThreadPoolExecutor(limits.concurrent, thread_name_prefix="frazil-delete") as threads:
         while start < len(listing):
             stop = min(start + width * BATCH, len(listing))
-            some = [slice(at, min(at + BATCH, stop)) for at in range(start, stop, BATCH)]
+            some = [order[at : min(at + BATCH, stop)] for at in range(start, stop, BATCH)]
             done = list(
                 threads.map(lambda rows: _delete_batch(store, listing.take(rows), sleep), some)
             )

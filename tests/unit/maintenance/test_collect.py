@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import zarr
@@ -155,6 +156,25 @@ def test_a_store_that_is_too_busy_is_asked_again_later() -> None:
     done = delete_files(store, listing, DeleteLimits(), sleep=pauses.append)
     assert (done.objects, done.failed, done.throttled) == (6, 0, 3)
     assert len(pauses) == 3
+
+
+class Remembering(MemoryStore):
+    """Knows in which order objects went."""
+
+    gone: tuple[str, ...] = ()
+
+    def delete(self, keys: Iterable[str]) -> int:
+        self.gone += (keys := tuple(keys))
+        return super().delete(keys)
+
+
+def test_the_oldest_files_go_first_whatever_they_are_called() -> None:
+    store, ages = Remembering(), np.random.default_rng(3).permutation(2500)
+    ids = np.arange(2500 * 3, dtype=">u4").view(np.uint8).reshape(-1, 12)
+    listing = Listing(FileKind.CHUNK, ids, np.ones(2500, np.uint64), ages)
+    done = delete_files(store, listing, DeleteLimits(concurrent=1))
+    assert (done.objects, done.size_bytes) == (2500, 2500)
+    assert list(store.gone) == listing.take(np.argsort(ages)).keys()
 
 
 @dataclass(frozen=True, slots=True)
