@@ -228,6 +228,14 @@ def test_a_session_that_began_before_does_not_bring_it_back(repository: Reposito
     assert plan_purge_path(repository, HIDDEN).is_empty
 
 
+def test_names_that_were_read_before_are_forgotten(repository: Repository) -> None:
+    again = Repository.open(repository.store)
+    _, third, *_ = (each.id for each in again.ancestry(Branch("main")))
+    assert HIDDEN.text in again.files.fetch_node_names(third).paths.to_texts()
+    purge_path(again, plan_purge_path(again, HIDDEN))
+    assert again.files.fetch_node_names(third).paths.to_texts() == ["/", "/g", "/g/open"]
+
+
 def test_what_is_committed_again_meanwhile_is_purged_too(repository: Repository) -> None:
     plan = plan_purge_path(repository, HIDDEN)
     session = repository.writable_session("main")

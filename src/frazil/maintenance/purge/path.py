@@ -180,6 +180,8 @@ def _remember(
     for each in snapshots:
         if caches.snapshots.find(each) is not None:
             caches.snapshots.remember(each, quiet.fetch_snapshot(each))
+        if caches.names.find(each) is not None:
+            caches.names.remember(each, quiet.fetch_node_names(each))
     for each in logs:
         if caches.logs.find(each) is not None:
             caches.logs.remember(each, quiet.fetch_log(each))
