@@ -40,7 +40,9 @@ class Habits:
 
 
 class Place(Protocol):
-    """Frozen, picklable, and its repr shows no secret."""
+    """A value: frozen, hashable, picklable. Its repr shows no secret."""
+
+    def __hash__(self) -> int: ...
 
     @property
     def location(self) -> str:
