@@ -172,7 +172,9 @@ class Executioner:
 
     def __call__(self, method: str, path: str) -> Fault | None:
         with self.lock:
-            if method not in CHANGES or f"/{self.prefix}" not in path:
+            # Which objects go is in the body of the request, not in its path.
+            is_ours = f"/{self.prefix}" in path or path.endswith("?delete")
+            if method not in CHANGES or not is_ours:
                 return None
             self.seen += 1
             if self.kill is None or self.seen != self.kill.number:
