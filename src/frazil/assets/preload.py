@@ -36,7 +36,10 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
                 files.caches.plans.remember(snapshot.id, plan)
             _submit(files, plan, wanted_by)
 
-    files.caches.background.submit(begin)
+    if len(snapshot.nodes) <= _FEW:  # sooner planned than a thread is started
+        begin()
+    else:
+        files.caches.background.submit(begin)
 
 
 def _are_at_hand(files: Files, snapshot: Snapshot) -> bool:

@@ -52,9 +52,10 @@ class PreloadRules:
     max_arrays: int = 50  # that are looked at
 
     @classmethod
-    def of(cls, config: ManifestPreloadConfig | None) -> "PreloadRules":
-        given = config or ManifestPreloadConfig()
+    def of(cls, given: ManifestPreloadConfig | None) -> "PreloadRules":
         rules = cls()
+        if given is None:
+            return rules
         total, arrays = given.max_total_refs, given.max_arrays_to_scan
         return cls(
             given.preload_if or rules.condition,

@@ -23,6 +23,9 @@ from frazil.format.records import given
 _MIN_LEVEL, _MAX_LEVEL = -131_072, 22
 # Where nobody asks for a level: twice as fast as level 3, for files a twelfth larger.
 _BULK_LEVEL = 1
+# Where a configuration says nothing. Never changed, only looked at.
+_CACHING, _COMPRESSION, _MANIFEST = CachingConfig(), CompressionConfig(), ManifestConfig()
+_UPDATES, _RETRIES = RepoUpdateRetryConfig(), StorageRetriesSettings()
 _MAX_THREADS = 16  # a thread per request: more of them cost more than they hide
 
 
@@ -58,12 +61,12 @@ class Settings:
         access: VirtualChunkAccess = NOBODY,
     ) -> "Settings":
         """`generation` unless it is the one of the version."""
-        caching = config.caching or CachingConfig()
-        compression = config.compression or CompressionConfig()
-        manifest = config.manifest or ManifestConfig()
-        updates = config.repo_update_retries or RepoUpdateRetryConfig()
-        retries = updates.default or StorageRetriesSettings()
-        usual = given(RepoUpdateRetryConfig(), "default")
+        caching = config.caching or _CACHING
+        compression = config.compression or _COMPRESSION
+        manifest = config.manifest or _MANIFEST
+        updates = config.repo_update_retries or _UPDATES
+        retries = updates.default or _RETRIES
+        usual = given(_UPDATES, "default")
         requests = given(config, "max_concurrent_requests")
         if requests < 1:
             raise InvalidInputError(

@@ -53,7 +53,7 @@ def given(record: Any, name: str) -> Any:
     value = getattr(record, name)
     if value is not None:
         return value
-    return next(each.metadata["default"] for each in fields(record) if each.name == name)
+    return record.__dataclass_fields__[name].metadata["default"]
 
 
 class Record(Displayed):

@@ -43,9 +43,9 @@ class Durability:
         """Remember a file that is in place, but not durable."""
         self._pending().paths.append(path)
 
-    def add_removed(self, path: str) -> None:
-        """Remember that a name is gone, but may come back."""
-        self._pending().vacated.add(os.path.dirname(path))
+    def add_vacated(self, directories: set[str]) -> None:
+        """Remember that names in them are gone, but may come back."""
+        self._pending().vacated |= directories
 
     def sync(self) -> None:
         """All added files are durable, names included, and removed names do not come back.

@@ -44,6 +44,7 @@ from frazil.objectstore.local_files import (
 from frazil.objectstore.local_lock import exclusive
 from frazil.objectstore.local_names import LOCK_NAME, encode_key, encode_prefix, temporary_name
 from frazil.objectstore.local_parts import read_local_parts
+from frazil.objectstore.local_removal import unlink_all
 from frazil.objectstore.parts import Parts
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -61,8 +62,7 @@ from frazil.ranges import ByteRange, Range
 # Reading a gap of this size costs about as much as another system call.
 _GAP_BYTES = 16 * 1024
 _MERGED_BYTES = 64 * 1024 * 1024
-_NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-_LOCKED_TOGETHER = 100  # objects deleted before others get their turn
+_LOCKED_TOGETHER = 400  # objects deleted before others get their turn
 
 
 class LocalStore:
@@ -288,23 +288,20 @@ class LocalStore:
             self._durability.sync_name(path)
 
     def _remove(self, keys: Sequence[str]) -> int:
-        removed, key = 0, keys[0]
+        paths: list[str] = []
         try:
-            paths = [(key, self._path(key)) for key in keys]
-            if not any(os.path.lexists(path) for _, path in paths):
+            paths += map(self._path, keys)
+            if not any(map(os.path.lexists, paths)):
                 return 0  # and no lock file where there is no store
             with self._locked():
-                for key, path in paths:  # noqa: B007 -- the error names it
-                    try:
-                        os.unlink(path)
-                    except _NO_FILE:
-                        continue
-                    removed += 1
+                try:
+                    return unlink_all(paths)
+                finally:  # also when some are gone and another cannot be removed
                     if self._fsync:
-                        self._durability.add_removed(path)
+                        self._durability.add_vacated({path[: path.rindex("/")] for path in paths})
         except OSError as error:
+            key = dict(zip(paths, keys, strict=False)).get(error.filename, keys[0])
             raise storage_error("delete", key, error) from error
-        return removed
 
     def _write_temporary(self, path: str, pieces: Iterable[Buffer], *, fsync: bool) -> str:
         """The path of a new file beside `path`."""
