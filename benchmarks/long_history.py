@@ -1,6 +1,7 @@
 """A repository of 10,000 commits: what each of the small operations costs there."""
 
 import os
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -39,9 +40,10 @@ def look(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     with stopwatch("ancestry, everything read"):
         found = [(s.id, s.parent_id, s.message, s.metadata) for s in repo.ancestry(branch="main")]
         assert len(found) == COMMITS
-    with stopwatch("10 newest of the ancestry"):
-        newest = [snapshot.id for _, snapshot in zip(range(10), repo.ancestry(branch="main"))]  # noqa: B905 -- on purpose
-        assert len(newest) == 10
+    with stopwatch("20 times: 10 newest of the ancestry"):
+        for _ in range(20):
+            newest = [snapshot.id for snapshot in islice(repo.ancestry(branch="main"), 10)]
+            assert len(newest) == 10
     with stopwatch("ops log"):
         assert sum(1 for _ in repo.ops_log()) == COMMITS
 

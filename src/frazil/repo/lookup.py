@@ -3,8 +3,10 @@
 Committed ones are found through the array's manifests; those of a session are laid over them.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,8 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.repo.pending import ChunkChanges, Index
+
+_AHEAD = 8  # manifests that are fetched while one is looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +69,7 @@ def current_refs(files: Files, node: Node, changes: ChunkChanges | None) -> Iter
     grid = _grid(node)
     if changes is not None and len(refs := changes.refs.within(grid)):
         yield refs
-    for ref in _manifests(node):
-        batch = refs_in(files, node, ref)
+    for batch in _stored_refs(files, node):
         if batch is None:
             continue
         refs = batch.within(grid)
@@ -74,6 +77,19 @@ def current_refs(files: Files, node: Node, changes: ChunkChanges | None) -> Iter
             refs = ChunkRefs.merged(refs, ChunkRefs.empty(refs.ndim), changes.index)
         if len(refs):
             yield refs
+
+
+def _stored_refs(files: Files, node: Node) -> Iterator[ChunkRefs | None]:
+    """The array's part of each manifest. Of a far store, the next are under way meanwhile."""
+    ahead = _AHEAD if files.store.far else 0
+    under_way: deque[Callable[[], ChunkRefs | None]] = deque()
+    for ref in _manifests(node):
+        fetch = partial(refs_in, files, node, ref)
+        under_way.append(files.pool.start(fetch) if ahead else fetch)
+        if len(under_way) > ahead:
+            yield under_way.popleft()()
+    while under_way:
+        yield under_way.popleft()()
 
 
 def _lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -> list[Found]:

@@ -7,11 +7,19 @@ from threading import Barrier, Lock
 import pytest
 
 from frazil.errors import FormatError, StorageError
+from frazil.format.config import (
+    ManifestConfig,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+    ManifestSplittingConfig,
+    RepositoryConfig,
+)
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
+from frazil.repo.lookup import current_refs
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly
@@ -196,3 +204,21 @@ def test_an_expected_snapshot_that_is_gone_does_not_matter(
     newest = session.commit("two")
     store.delete([f"snapshots/{first}"])
     assert opened.readonly_session(Branch("main")).base.id == newest
+
+
+def test_manifests_of_a_scan_are_fetched_while_others_are_looked_at(store: FarStore) -> None:
+    splitting = ManifestSplittingConfig.from_dict(
+        {ManifestSplitCondition.AnyArray(): {ManifestSplitDimCondition.Any(): 1}}
+    )
+    config = RepositoryConfig(manifest=ManifestConfig(splitting=splitting))
+    session = Repository.create(store, config).writable_session("main")
+    session.set_node(A, ARRAY)
+    for index in range(2):
+        session.set_chunk(A, (index,), bytes([index]) * 1000)
+    session.commit("two manifests")
+    session = Repository.open(store).readonly_session(Branch("main"))
+    node = session.find_node(A)
+    assert node is not None
+    store.wait_for_each_other("get manifests/", "get manifests/")
+    found = list(current_refs(session.files, node, None))
+    assert [refs.index.tolist() for refs in found] == [[[0]], [[1]]]
