@@ -75,9 +75,11 @@ def write_files(
 ) -> Snapshot:
     """The snapshot, when all that it needs is under way."""
     changes = request.changes
-    chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
-    is_long = chunks >= _MANY_CHUNKS and not changes.attached
-    outgoing.do(lambda: put_log(files, new_id, changes), long=is_long)
+    if changes.attached:  # whoever writes such a log, perhaps on Spark, does it on this thread
+        put_log(files, new_id, changes)
+    else:
+        chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
+        outgoing.do(lambda: put_log(files, new_id, changes), long=chunks >= _MANY_CHUNKS)
     return write_snapshot(files, clock, request, new_id, outgoing)
 
 
