@@ -20,6 +20,7 @@ from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 PIECE = 1 << 15  # rows
 CONCURRENT_LISTINGS = 16  # requests; as many as there are letters are of use
+_SECOND_US = 1_000_000
 
 
 class FileKind(StrEnum):
@@ -38,7 +39,7 @@ class Listing:
     kind: FileKind
     ids: npt.NDArray[np.uint8]  # (n, 12)
     size_bytes: npt.NDArray[np.uint64]  # (n,)
-    created_at_us: npt.NDArray[np.int64]  # (n,)
+    created_at_us: npt.NDArray[np.int64]  # (n,), not earlier than they were
 
     @classmethod
     def none(cls, kind: FileKind) -> "Listing":
@@ -128,11 +129,17 @@ def listing_of(
     size_bytes: npt.NDArray[np.uint64],
     created_at_us: npt.NDArray[np.int64],
 ) -> Listing:
+    created_at_us = latest_us(created_at_us)
     start = len(kind.value)
     ids, good = parse_ids([key[start:] if key.startswith(kind.value) else "" for key in keys])
     if good.all():
         return Listing(kind, ids, size_bytes, created_at_us)
     return Listing(kind, ids[good], size_bytes[good], created_at_us[good])
+
+
+def latest_us(told: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How young files may be: stores that tell whole seconds have cut off the rest."""
+    return told + np.where(told % _SECOND_US == 0, _SECOND_US - 1, 0)
 
 
 def list_files(inventory: Inventory, kind: FileKind) -> Listing:

@@ -1,8 +1,8 @@
 """Collecting garbage: failures, races, and what frazil adds to the reference."""
 
 import csv
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from pyarrow import parquet
 import frazil
 from frazil.clock import from_datetime, to_datetime
 from frazil.errors import StorageError
+from frazil.ids import ChunkId
 from frazil.maintenance.collect import collect
 from frazil.maintenance.deleting import DeleteLimits, delete_files
 from frazil.maintenance.garbage import GarbageRequest
@@ -28,9 +29,11 @@ from frazil.maintenance.migrate.journal import write_journal
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import ObjectInfo
 from frazil.spark.pipelines.staging import PREFIX
 from tests.unit.maintenance.repositories import Kept
 
+SECOND_US = 1_000_000
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
@@ -101,6 +104,24 @@ def test_what_is_as_young_as_the_cutoff_stays() -> None:
     kept = with_garbage()
     oldest = min(info.modified_at_us for info in kept.store.list("chunks/"))
     assert kept.repository.garbage_collect(to_datetime(oldest)).chunks_deleted == 0
+
+
+class WholeSeconds(MemoryStore):
+    """Tells times as S3 does, cut off."""
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        for info in super().list(prefix):
+            yield replace(info, modified_at_us=info.modified_at_us // SECOND_US * SECOND_US)
+
+
+def test_a_chunk_of_the_second_in_which_a_session_began_stays() -> None:
+    store = WholeSeconds()
+    repo = frazil.Repository.create(frazil.Storage(store))
+    store.put(f"chunks/{ChunkId.random()}", b"of a session that is not committed yet")
+    (told,) = {info.modified_at_us for info in store.list("chunks/")}
+    for late_us in (1, SECOND_US - 1):
+        assert repo.garbage_collect(to_datetime(told + late_us)).chunks_deleted == 0
+    assert repo.garbage_collect(to_datetime(told + SECOND_US)).chunks_deleted == 1
 
 
 def test_a_cutoff_that_a_session_may_be_older_than_is_refused() -> None:
