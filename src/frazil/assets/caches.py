@@ -24,6 +24,8 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, SnapshotId
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs
+_MOST_SNAPSHOT_BYTES = 1 << 28
+_SNAPSHOT_BYTES, _NODE_BYTES = 8192, 500  # about: a process may see very many of a few nodes each
 _MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of
 _REMEMBERED_PLANS = 10_000  # manifests in them
 
@@ -49,7 +51,12 @@ class Caches:
     @classmethod
     def of(cls, settings: Settings) -> "Caches":
         return cls(
-            WeighedCache(settings.cached_nodes, lambda snapshot: len(snapshot.nodes)),
+            WeighedCache(
+                settings.cached_nodes,
+                lambda snapshot: len(snapshot.nodes),
+                _MOST_SNAPSHOT_BYTES,
+                lambda snapshot: _SNAPSHOT_BYTES + _NODE_BYTES * len(snapshot.nodes),
+            ),
             WeighedCache(settings.cached_nodes, lambda _: 1),
             WeighedCache(
                 settings.cached_nodes,
