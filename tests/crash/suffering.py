@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from frazil import Storage
-from frazil.errors import ConflictError, FormatError, StorageError
+from frazil.errors import ConflictError, FormatError, RefNotFoundError, StorageError
 from frazil.objectstore import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
@@ -52,7 +52,10 @@ KINDS = {
     "slow": Kind(DelayResponse(0.001), ()),
     "throttled": Kind(Throttle(1), ("too many requests",)),
     "body cut": Kind(CutResponse(20), ("bytes", "truncated", "short", "damaged", "not found")),
-    "stale read": Kind(ServeStale(), ("parent", "attempts", "already exists", "not exist")),
+    # Of a repo info from before a branch was made, the branch is not found.
+    "stale read": Kind(
+        ServeStale(), ("parent", "attempts", "already exists", "not exist", "ref not found")
+    ),
     "disk full": Kind(FillDisk(), ("the disk is full",)),
     "permission denied": Kind(DenyPermission(), ("permission denied",)),
 }
@@ -162,7 +165,7 @@ def told_clearly(says: tuple[str, ...]) -> Iterator[list[str]]:
     errors = list[str]()
     try:
         yield errors
-    except (StorageError, FormatError, ConflictError) as error:
+    except (StorageError, FormatError, ConflictError, RefNotFoundError) as error:
         clear = any(part in str(error) for part in says)
         errors.append(str(error) if clear else f"! {type(error).__name__}: {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, it is not what users are promised

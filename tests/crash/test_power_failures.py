@@ -15,7 +15,9 @@ from tests.crash.suffering import every
 SOME = 6  # of the failures that are looked at, of each operation
 
 
-@pytest.mark.parametrize("name", ["commit", "commit_v1", "refs", "expire_and_collect", "create"])
+@pytest.mark.parametrize(
+    "name", ["commit", "commit_v1", "refs", "expire_and_collect", "create", "purge"]
+)
 def test_a_power_failure_takes_nothing_that_was_reported(tmp_path: Path, name: str) -> None:
     states, left = failures(name, tmp_path)
     assert len(left) > SOME

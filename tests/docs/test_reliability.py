@@ -1,11 +1,10 @@
-"""docs/reliability.md: its block runs, every loss in its table is explained, its tests exist."""
+"""docs/reliability.md: its block runs, its table says that nothing was lost, its tests exist."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reliability.md").read_text()
-EXPLAINED = re.findall(r"^\*\*The trials with a loss\*\*(.*)\n(.*)\n", PAGE, re.MULTILINE)
 TABLE = PAGE.partition("<!-- table -->")[2].partition("<!-- end of table -->")[0]
 
 
@@ -14,15 +13,14 @@ def test_the_block_runs() -> None:
     exec(compile(block, "docs/reliability.md", "exec"), {"__name__": "page"})  # noqa: S102 -- our own
 
 
-def test_what_was_lost_in_many_trials_is_explained() -> None:
-    explained = " ".join(text for lines in EXPLAINED for text in lines)
+def test_nothing_was_lost_in_many_trials() -> None:
     lines = [line for line in TABLE.splitlines() if line.startswith("|")][2:]
     rows = [line.split("|")[1:-1] for line in lines]
     assert len(rows) > 40
     assert {row[1].strip() for row in rows} == {"local disk", "S3 (SeaweedFS)", "in memory"}
     for fault, _, trials, lost, _ in rows:
         assert int(trials) > 0, fault
-        assert int(lost) == 0 or fault.partition("(")[0].strip() in explained, fault
+        assert int(lost) == 0, fault
 
 
 def test_the_tests_it_names_are_there() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.assets.layout import CHUNKS, MANIFESTS, OVERWRITTEN
-from frazil.errors import ConflictError, InvalidInputError, SnapshotNotFoundError
+from frazil.assets.layout import CHUNKS, MANIFESTS, OVERWRITTEN, SNAPSHOTS, TRANSACTIONS
+from frazil.errors import ConflictError, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.envelope import decode_envelope, decode_header
 from frazil.format.manifest import Manifest
@@ -226,6 +226,24 @@ def test_a_session_that_began_before_does_not_bring_it_back(repository: Reposito
     session.commit("rebased", rebasing=Rebasing(Policy()))
     assert set(contents_of(repository, Branch("other"))) == {"/", "/g", "/g/open"}
     assert plan_purge_path(repository, HIDDEN).is_empty
+
+
+def test_files_of_a_commit_that_a_power_failure_cut_off_are_passed_over(
+    repository: Repository,
+) -> None:
+    store, cut_off = repository.store, "0" * 20
+    for folder in (SNAPSHOTS, TRANSACTIONS, MANIFESTS):
+        whole = store.get(next(iter(store.list(folder))).key).data
+        store.put(folder + cut_off, whole[: len(whole) // 2])
+    purge_path(repository, plan_purge_path(repository, HIDDEN))
+    assert plan_purge_path(repository, HIDDEN).is_empty
+
+
+def test_a_damaged_snapshot_that_is_listed_stops_a_purge(repository: Repository) -> None:
+    key = SNAPSHOTS + str(repository.lookup_branch("main"))
+    repository.store.put(key, bytes(repository.store.get(key).data)[:-20])
+    with pytest.raises(FormatError):
+        plan_purge_path(repository, HIDDEN)
 
 
 def test_names_that_were_read_before_are_forgotten(repository: Repository) -> None:

@@ -1,12 +1,15 @@
 """All snapshots that are stored, whoever lists them, and what a path has left in them. Reading."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
+from frazil.errors import FormatError
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
@@ -27,6 +30,23 @@ type Ids = npt.NDArray[np.uint8]  # (n, 12)
 def stored_ids(store: ObjectStore, kind: FileKind) -> Ids:
     """In ascending order."""
     return IdSet.of(list_files(StoredInventory(store), kind).ids).ids()
+
+
+def readable_ids(files: Files, info: RepoInfo, kind: FileKind) -> Ids:
+    """As `stored_ids`, of snapshots or logs, but for what a power failure has cut off.
+
+    Those are files that cannot be read and that nothing lists: nobody ever could read them.
+    """
+    ids, snapshots = stored_ids(files.store, kind), info.snapshots
+    fetch = files.fetch_snapshot if kind is FileKind.SNAPSHOT else files.fetch_log
+    pruned = b"".join(raw for row in range(len(snapshots)) for raw in snapshots.pruned_logs(row))
+    listed = [snapshots.ids, np.frombuffer(pruned, np.uint8).reshape(-1, SnapshotId.size)]
+    is_good = IdSet.of(np.concatenate(listed)).contains(ids)
+    for row in np.flatnonzero(~is_good).tolist():
+        with suppress(FormatError):
+            fetch(SnapshotId(ids[row].tobytes()))
+            is_good[row] = True
+    return ids[is_good]
 
 
 def snapshot_ids(ids: Ids, rows: range) -> list[SnapshotId]:
@@ -89,9 +109,9 @@ def json_text(path: NodePath) -> str:
     return f'"{path.text[1:]}"'
 
 
-def find_traces(store: ObjectStore, path: NodePath, scatter: Scatter) -> Traces:
+def find_traces(ids: Ids, path: NodePath, scatter: Scatter) -> Traces:
+    """In the snapshots with these ids."""
     traces = Traces(path)
-    ids = stored_ids(store, FileKind.SNAPSHOT)
     for part in scatter.run(LookForPath(ids, path), len(ids), "reading snapshots"):
         traces.add(part)
     if traces.removed:

@@ -17,7 +17,7 @@ from frazil.format.updates import GCRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.history import Ids, snapshots_of, stored_ids
+from frazil.maintenance.purge.history import Ids, readable_ids, snapshots_of
 from frazil.maintenance.purge.remaining import (
     ELSEWHERE,
     Remaining,
@@ -62,7 +62,7 @@ def plan_purge_messages(
     require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
     scatter = scatter or Here(files)
-    ids = stored_ids(repository.store, FileKind.SNAPSHOT)
+    ids = readable_ids(files, info, FileKind.SNAPSHOT)
     said: dict[SnapshotId, tuple[str, dict[str, Json]]] = {}
     changed, old = [], list[str]()
     for snapshot in _stored(files, ids, commits):

@@ -21,7 +21,7 @@ from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
 from frazil.maintenance.inventory import FileKind, keys_of
 from frazil.maintenance.purge.contents import find_contents
-from frazil.maintenance.purge.history import Ids, Traces, find_traces, stored_ids
+from frazil.maintenance.purge.history import Ids, Traces, find_traces, readable_ids
 from frazil.maintenance.purge.overwriting import (
     Blank,
     Delete,
@@ -84,7 +84,8 @@ def plan_purge_path(
         raise InvalidInputError("the root cannot be purged: delete the repository")
     require_current(repository)
     info, scatter = repository.repo_info(), scatter or Here(quiet_files(repository))
-    traces = find_traces(repository.store, path, scatter)
+    ids = readable_ids(quiet_files(repository), info, FileKind.SNAPSHOT)
+    traces = find_traces(ids, path, scatter)
     contents = find_contents(repository.store, traces, scatter)
     branches = sorted(
         name for name, row in info.branches.items() if info.snapshots.id(row) in traces.snapshots
@@ -192,7 +193,7 @@ def _snapshots_to_write(
 ) -> Ids:
     """If manifests are replaced, any snapshot may have to be."""
     if plan.shared_manifests:
-        return stored_ids(repository.store, FileKind.SNAPSHOT)
+        return readable_ids(quiet_files(repository), repository.repo_info(), FileKind.SNAPSHOT)
     raw = b"".join(each.raw for each in (*plan.snapshots, *commits))
     return np.frombuffer(raw, dtype=np.uint8).reshape(-1, SnapshotId.size)
 
@@ -204,7 +205,8 @@ def _logs(
     *,
     but: frozenset[SnapshotId] = frozenset(),
 ) -> FindLogs:
-    ids = stored_ids(repository.store, FileKind.TRANSACTION)
+    files, info = quiet_files(repository), repository.repo_info()
+    ids = readable_ids(files, info, FileKind.TRANSACTION)
     others = [row for row, raw in enumerate(ids) if SnapshotId(raw.tobytes()) not in but]
     return FindLogs(ids[others] if but else ids, path, frozenset(gone))
 
