@@ -90,6 +90,8 @@ class Bucket:
             return HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>"
         found = stored.data
         about = {"etag": stored.etag, "last-modified": formatdate(usegmt=True)}
+        if headers.get("if-none-match", "").strip('"') == stored.etag.strip('"'):
+            return HTTPStatus.NOT_MODIFIED, about, b""
         if (wanted := headers.get("range")) is None:
             return HTTPStatus.OK, about | {"content-length": str(len(found))}, found
         first, _, last = wanted.removeprefix("bytes=").partition("-")

@@ -98,7 +98,7 @@ def _snapshot(data: bytes) -> None:
     with suppress(FormatError):
         decode_snapshot_head(file)
     with suppress(FormatError):
-        decode_snapshot_lazily(file, many=0).nodes.lookup(NodePath("/group/array"))
+        decode_snapshot_lazily(file).nodes.lookup(NodePath("/group/array"))
     with suppress(FormatError):
         dump(file)
     found = decode_snapshot(file)

@@ -57,7 +57,7 @@ def read_snapshot(data: bytes) -> None:
     with suppress(FormatError):  # it may not need what is damaged, or refuse what others do not
         decode_manifest_files([data, data])
     with suppress(FormatError):
-        nodes = decode_snapshot_lazily(data, many=0).nodes
+        nodes = decode_snapshot_lazily(data).nodes
         for asked in (node.path for node in sample_nodes()):
             found = nodes.lookup(asked)
             assert found is None or found.path == asked

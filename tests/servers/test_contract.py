@@ -19,6 +19,7 @@ class TestSeaweedFS(ObjectStoreContract):
     WRITERS = 3  # of those who lose a race there, each waits for a second
     RACES = 4
     INCREMENTS = 5
+    REPLACED = 20
 
     @pytest.fixture
     def store(self, s3_server: S3Server) -> ObjectStore:

@@ -47,6 +47,7 @@ from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.keeping import KeepingStore
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
+from frazil.objectstore.rereading import reread
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 
@@ -85,9 +86,13 @@ class Files:
 
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
-        blob, known = self.store.get(REPO_INFO), self._newest.stored
-        if known is not None and blob.equals(known.blob):
-            return StoredRepoInfo(known.info, blob)  # the same bytes are not decoded again
+        known = self._newest.stored
+        blob = reread(self.store, REPO_INFO, None if known is None else known.blob)
+        if known is not None and blob is known.blob:
+            return known
+        if known is not None and blob.equals(known.blob):  # the same bytes are not decoded again
+            self._newest.stored = stored = StoredRepoInfo(known.info, blob)
+            return stored
         with naming(REPO_INFO):
             info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
             stored = StoredRepoInfo(info, blob)

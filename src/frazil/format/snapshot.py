@@ -16,7 +16,7 @@ from frazil.flatbuf.decode_row import prepare
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
-from frazil.format.envelope import Envelope, FileType, decode_envelope, encode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import (
     ArrayData,
@@ -67,8 +67,6 @@ MANIFEST_FILE_INFO = np.dtype(
     }
 )
 
-
-_MANY_NODES = 1000  # fewer are sooner decoded all at once than some of them one by one
 
 # Tables of no rows are made once; on import, so that the first file of a process need not wait.
 Table.empty(SNAPSHOT)
@@ -127,23 +125,16 @@ class NodeNames:
 
 
 def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
-    return _decode_whole(decode_envelope(data, FileType.SNAPSHOT, max_size=max_size))
-
-
-def decode_snapshot_lazily(
-    data: Buffer, *, max_size: int | None = None, many: int = _MANY_NODES
-) -> Snapshot:
-    """The same, but that nodes, from so many on, are decoded and checked when they are wanted."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
-    nodes = StoredNodes(envelope.data)
-    if len(nodes) < many:
-        return _decode_whole(envelope)
-    return _snapshot_of(decode(envelope.data, SNAPSHOT_BUT_NODES), envelope.spec_version, nodes)
-
-
-def _decode_whole(envelope: Envelope) -> Snapshot:
     root = decode(envelope.data, SNAPSHOT)
     return _snapshot_of(root, envelope.spec_version, decode_nodes(root.tables("nodes").rows))
+
+
+def decode_snapshot_lazily(data: Buffer, *, max_size: int | None = None) -> Snapshot:
+    """The same, but that nodes are decoded and checked when they are wanted."""
+    envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
+    root = decode(envelope.data, SNAPSHOT_BUT_NODES)
+    return _snapshot_of(root, envelope.spec_version, StoredNodes(envelope.data))
 
 
 def _snapshot_of(root: Table, spec_version: int, nodes: Nodes) -> Snapshot:

@@ -1,6 +1,6 @@
 """The nodes of a snapshot file, of which a few are looked up before all are decoded.
 
-Who opens one array of thousands then waits for none of the others. Files may hold their nodes in
+Who opens one array then waits for none of the others. Files may hold their nodes in
 another order (nodes.py), so what is not found where it should be is looked for among all.
 """
 
@@ -13,7 +13,8 @@ from frazil.format.schemas import SNAPSHOT, SNAPSHOT_HEAD
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 
-_FEW_LOOKUPS = 4  # each costs about a tenth of what it costs to decode some thousand nodes
+# Each costs about a tenth of what it costs to decode thousands of nodes, half of that for a few.
+_FEW_LOOKUPS, _LOOKUPS_OF_MANY, _MANY_NODES = 2, 4, 1000
 
 
 class StoredNodes(Nodes):
@@ -22,13 +23,14 @@ class StoredNodes(Nodes):
     Damage is found when what is damaged is first asked for; the error then names the snapshot.
     """
 
-    __slots__ = ("_lookups", "_payload", "_tables")
+    __slots__ = ("_lookups_left", "_payload", "_tables")
 
     def __init__(self, payload: bytes) -> None:
         super().__init__(None)
         self._payload = payload
         self._tables = SortedTables(payload, SNAPSHOT, "nodes", "path")
-        self._lookups = 0
+        is_many = self._tables.count >= _MANY_NODES
+        self._lookups_left = _LOOKUPS_OF_MANY if is_many else _FEW_LOOKUPS
 
     def __reduce__(self) -> tuple[object, ...]:  # what it reads from cannot be pickled
         return Nodes, (self.table, self._paths)
@@ -47,8 +49,8 @@ class StoredNodes(Nodes):
         return self._tables.count
 
     def lookup(self, path: NodePath) -> Node | None:
-        if self._table is None and self._lookups < _FEW_LOOKUPS:
-            self._lookups += 1
+        if self._table is None and self._lookups_left:
+            self._lookups_left -= 1
             try:
                 found = self._tables.find(path.raw)
                 if found is not None:

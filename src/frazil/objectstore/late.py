@@ -49,6 +49,9 @@ class LateStore(ABC):
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.target.get(key, byte_range)
 
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        return self.target.reread(key, known)
+
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         return self.target.get_ranges(key, ranges)
 

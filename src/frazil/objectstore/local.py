@@ -31,6 +31,7 @@ from frazil.objectstore.keys import require_prefix
 from frazil.objectstore.local_directories import Directories, walk_objects, walk_temporary
 from frazil.objectstore.local_errors import read_error, storage_error
 from frazil.objectstore.local_files import (
+    file_mark,
     flat_bytes,
     has_hard_links,
     is_directory,
@@ -103,6 +104,21 @@ class LocalStore:
                 if byte_range is None:
                     return Blob(read_at(descriptor, 0, solid_size(os.fstat(descriptor))))
                 return Blob(read_range(descriptor, byte_range), "")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise read_error(key, error) from error
+
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        """See RereadingStore."""
+        try:
+            descriptor = open_to_read(self._path(key))  # on NFS this asks the server, stat may not
+            try:
+                status = os.fstat(descriptor)
+                mark = file_mark(status, now_us=self._clock())
+                if known is not None and mark is not None and known.mark == mark:
+                    return known
+                return Blob(read_at(descriptor, 0, solid_size(status)), mark=mark)
             finally:
                 os.close(descriptor)
         except OSError as error:

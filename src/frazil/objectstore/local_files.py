@@ -20,6 +20,8 @@ _VECTOR = 1024  # buffers that the kernel takes at once
 # A range up to this long is read without asking for the size of the file first.
 _UNASKED_BYTES = 1024 * 1024
 _LARGE_BYTES = 1 << 30
+_TICK_NS = 100_000_000  # of clocks of filesystems: longer than any is
+_COARSE_TICK_NS = 2_000_000_000  # of those that count no fractions
 _MOST_HOLES = 1000  # times as large as what is stored of it
 _NO_HARD_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
@@ -49,6 +51,18 @@ def solid_size(status: os.stat_result) -> int:
     if size > _LARGE_BYTES and status.st_blocks * 512 * _MOST_HOLES < size:
         raise OSError(errno.EOVERFLOW, f"{size} bytes, nearly all of them holes")
     return size
+
+
+def file_mark(status: os.stat_result, *, now_us: int) -> tuple[int, ...] | None:
+    """What no other file has had at this path; None for a file so new that another may yet.
+
+    The number of a file that is gone may be given to the next one, which differs in its times:
+    but only after the filesystem's clock has moved on. Some count seconds, and have no fractions.
+    """
+    settling_ns = _TICK_NS if status.st_ctime_ns % 1_000_000 else _COARSE_TICK_NS
+    if now_us * 1000 - status.st_ctime_ns < settling_ns:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def read_range(descriptor: int, wanted: ByteRange) -> bytes:

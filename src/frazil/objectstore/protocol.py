@@ -28,14 +28,16 @@ class Blob:
     """Bytes of an object as they were at one moment.
 
     `version` is opaque: it changes whenever the content does, and is "" for a part of an object.
+    `mark` is for the store that it came from: how to tell whether the object is still the same.
     """
 
     # Not a dataclass: where the version is a hash of the content, it is computed when somebody
     # asks. Hashing a chunk takes longer than reading it, and nobody writes a chunk back.
-    __slots__ = ("_version", "data")
+    __slots__ = ("_version", "data", "mark")
 
-    def __init__(self, data: Data, version: str | None = None) -> None:
+    def __init__(self, data: Data, version: str | None = None, mark: object = None) -> None:
         self.data = data
+        self.mark = mark
         self._version = version
 
     @property

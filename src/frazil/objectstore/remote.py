@@ -26,7 +26,7 @@ from frazil.objectstore.protocol import (
 )
 from frazil.objectstore.remote_errors import translated
 from frazil.objectstore.remote_place import Place, key_after, path_of, start_of_paths
-from frazil.objectstore.remote_reads import Mark, Reader, mark_of
+from frazil.objectstore.remote_reads import Mark, Part, Reader, mark_of
 from frazil.objectstore.remote_requests import Requests
 from frazil.objectstore.remote_settings import RemoteSettings, Role
 from frazil.objectstore.remote_writes import Writer
@@ -82,8 +82,15 @@ class RemoteStore:
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         part = self.reader().read(path_of(self._place, key), byte_range, key=key)
-        version = "" if byte_range is not None or part.mark is None else self._version(part.mark)
-        return Blob(part.data, version)
+        return self._blob(part) if byte_range is None else Blob(part.data, "")
+
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        """See RereadingStore."""
+        etag = "" if known is None else self._etag(known)
+        if known is None or not etag:
+            return self.get(key)
+        part = self.reader().read_unless(path_of(self._place, key), etag, key=key)
+        return known if part is None else self._blob(part)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         return self.reader().read_ranges(path_of(self._place, key), ranges, key=key)[0]
@@ -231,6 +238,19 @@ class RemoteStore:
                 with translated("connect to", self.location, ""):
                     self._clients[role] = connect(self._place, role, self._settings)
             return self._clients[role]
+
+    def _blob(self, part: Part) -> Blob:
+        mark = part.mark
+        return Blob(part.data, "") if mark is None else Blob(part.data, self._version(mark), mark)
+
+    def _etag(self, known: Blob) -> str:
+        """What tells that it is still the same; "" where nothing does."""
+        habits = self._place.habits
+        if not habits.exact_etags:
+            return ""
+        if isinstance(known.mark, Mark):
+            return known.mark.etag
+        return "" if habits.counts_generations else known.version  # as a put returned it
 
     def _version(self, mark: Mark) -> str:
         if self._place.habits.counts_generations:

@@ -57,6 +57,11 @@ class Failure:
         return type(self.error).__name__ == "PreconditionError"
 
     @property
+    def unchanged(self) -> bool:
+        """Answered 304 to a read with a condition."""
+        return type(self.error).__name__ == "NotModifiedError"
+
+    @property
     def without_ranges(self) -> bool:
         """The server sent the whole object though a part was asked for."""
         named = type(self.error).__name__ == "NotSupportedError"

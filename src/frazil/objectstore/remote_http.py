@@ -10,7 +10,7 @@ from frazil.objectstore.remote_settings import RemoteSettings, Role, client_opti
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
-_HABITS = Habits(writable=False)
+_HABITS = Habits(writable=False, exact_etags=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

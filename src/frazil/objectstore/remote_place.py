@@ -27,6 +27,8 @@ class Habits:
     counts_generations: bool = False
     # Some servers compare ETags with the quotes around them, some without.
     quotes_etags: bool = False
+    # Equal ones mean equal content. Web servers make them up from times in whole seconds.
+    exact_etags: bool = True
     # Percent-encoded as in a local directory: the reference uses another client there.
     encodes_names: bool = False
     suffix_ranges: bool = True

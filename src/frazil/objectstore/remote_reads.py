@@ -61,6 +61,10 @@ class _ReplacedError(Exception):
     """The object was replaced while it was being read."""
 
 
+class _UnchangedError(Exception):
+    """The object is the one that is known."""
+
+
 class _NoRangesError(Exception):
     """The server sends objects as a whole only."""
 
@@ -79,6 +83,18 @@ class Reader:
         """The object or a part of it, cut off at its ends. Raises ObjectNotFoundError."""
         with self._naming(key):
             return _settled(lambda: self._read(path, byte_range), self.location, key)
+
+    def read_unless(self, path: str, etag: str, *, key: str) -> Part | None:
+        """The object, or None if it is still the one that had this ETag."""
+        with self._naming(key):
+            try:
+                return _settled(
+                    lambda: self._read_from(path, Range(0, _ENDLESS), whole=True, unless=etag),
+                    self.location,
+                    key,
+                )
+            except _UnchangedError:
+                return None
 
     def read_ranges(
         self, path: str, ranges: Sequence[Range], *, key: str, gap_bytes: int = GAP_BYTES
@@ -126,13 +142,16 @@ class Reader:
         (data,), mark = self._read_ranges(path, [wanted], gap_bytes=0)
         return Part(data, mark)
 
-    def _read_from(self, path: str, wanted: Range, *, whole: bool = False) -> Part:
+    def _read_from(
+        self, path: str, wanted: Range, *, whole: bool = False, unless: str = ""
+    ) -> Part:
         """In one request if it is small. Needs not know the size before."""
         limit = self.settings.request_bytes
         if not len_of(wanted) or wanted.start >= _ENDLESS:
             return Part(b"", self._head(path))
         try:
-            first = self._fetch(path, (wanted.start, min(wanted.stop, wanted.start + limit)))
+            span = wanted.start, min(wanted.stop, wanted.start + limit)
+            first = self._fetch(path, span, unless)
         except _NoRangesError:
             complete = self._fetch(path, None)
             return Part(complete.data[wanted.start : wanted.stop], complete.mark)
@@ -185,16 +204,22 @@ class Reader:
 
     # One request
 
-    def _fetch(self, path: str, wanted: tuple[int, int] | dict[str, int] | None) -> Part:
+    def _fetch(
+        self, path: str, wanted: tuple[int, int] | dict[str, int] | None, unless: str = ""
+    ) -> Part:
         from obstore import get  # noqa: PLC0415 - `import frazil` stays light
 
-        options: Any = None if wanted is None else {"range": wanted}
+        options: Any = {} if wanted is None else {"range": wanted}
+        if unless:
+            options["if_none_match"] = f'"{unless}"'
         try:
             with self.requests.one():
                 found = get(self.client, path, options=options)
                 return Part(memoryview(found.bytes()), mark_of(found.meta))
         except foreign_errors() as error:
             failure = failure_of(error)
+            if failure.unchanged:
+                raise _UnchangedError from error
             if wanted is not None and failure.beyond_end:
                 return Part(b"", None)
             if wanted is not None and failure.without_ranges:

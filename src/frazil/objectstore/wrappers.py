@@ -14,6 +14,7 @@ from frazil.objectstore.protocol import (
     ObjectStore,
     Precondition,
 )
+from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, Range
 
 type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync"]
@@ -21,7 +22,10 @@ type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call that reached the store. `size_bytes`: what it read, or had to write."""
+    """One call that reached the store. `size_bytes`: what it read, or had to write.
+
+    Reading an object again is a "get", of 0 bytes if it was still the same.
+    """
 
     verb: Verb
     key: str
@@ -63,6 +67,15 @@ class Counting:
         finally:
             ranges = () if byte_range is None else (byte_range,)
             self.requests.append(Request("get", key, ranges, size_bytes))
+        return blob
+
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        size_bytes = 0
+        try:
+            blob = reread(self.inner, key, known)
+            size_bytes = 0 if blob is known else len(blob.data)
+        finally:
+            self.requests.append(Request("get", key, (), size_bytes))
         return blob
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
@@ -121,6 +134,9 @@ class Prefixed:
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.inner.get(self._below(key), byte_range)
 
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        return reread(self.inner, self._below(key), known)
+
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         return self.inner.get_ranges(self._below(key), ranges)
 
@@ -167,6 +183,9 @@ class ReadOnly:
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self.inner.get(key, byte_range)
+
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        return reread(self.inner, key, known)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         return self.inner.get_ranges(key, ranges)

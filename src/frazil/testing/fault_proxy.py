@@ -44,6 +44,7 @@ from frazil.testing.loopback import LoopbackServer, QuietHandler
 HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"}
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 SERVER_TIMEOUT_S = 60.0
+_UNCHANGED = HTTPStatus.NOT_MODIFIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,12 @@ class Answer:
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
+
+    @property
+    def etag(self) -> str:
+        return next((value for name, value in self.headers if name.lower() == "etag"), "").strip(
+            '"'
+        )
 
 
 UNHEARD = Answer(HTTPStatus.BAD_GATEWAY)  # told to the client if the server is not there
@@ -116,11 +123,18 @@ class FaultProxy(LoopbackServer):
             else:
                 self._answers[path] = answer, before
 
-    def stale_answer(self, path: str, fresh: Answer) -> Answer:
-        """The latest answer to this read that was not this one; this one if there is none."""
+    def stale_answer(self, path: str, fresh: Answer, known: str) -> Answer:
+        """The latest answer to this read that was not this one; this one if there is none.
+
+        `known`: the ETag of what the client has, which the server need not send.
+        """
         with self._seen_lock:
             last, before = self._answers.get(path, (fresh, fresh))
-            return last if last.body != fresh.body else before
+        is_last = last.etag == known if fresh.status == _UNCHANGED else last.body == fresh.body
+        stale = before if is_last else last
+        return (
+            replace(stale, status=_UNCHANGED, body=b"") if known and stale.etag == known else stale
+        )
 
 
 class _Handler(QuietHandler):
@@ -130,7 +144,7 @@ class _Handler(QuietHandler):
         fault = proxy.choose(self.command, self.path)
         with proxy.under_way():
             answer = self._act(fault, proxy.target, body)
-        if self.command == "GET" and answer and fault is None:
+        if self.command == "GET" and answer and answer.status != _UNCHANGED and fault is None:
             proxy.remember_answer(self.path, answer)
         # Before the client has its answer: whoever looks after a call sees the call.
         proxy.remember(Seen(self.command, self.path, fault, answer.status if answer else None))
@@ -203,7 +217,8 @@ class _Handler(QuietHandler):
         fresh = self._ask(target, body)
         if self.command != "GET":
             return fresh
-        return cast("FaultProxy", self.server).stale_answer(self.path, fresh)
+        known = self.headers.get("If-None-Match", "").strip('"')
+        return cast("FaultProxy", self.server).stale_answer(self.path, fresh, known)
 
     def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> Answer:
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import Absent, Always, Data, Matches, ObjectStore
+from frazil.objectstore.protocol import Absent, Always, Blob, Data, Matches, ObjectStore
+from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
 THREADS = 8
@@ -332,6 +333,50 @@ class ConditionContract:
         assert content(store, "key") == b"second"
 
 
+class RereadingContract:
+    """Asking again for what is known, in stores that can tell and those that cannot."""
+
+    # Fewer where a put takes its time.
+    REPLACED: ClassVar[int] = 100
+
+    def test_what_is_read_again_is_what_is_there(self, store: ObjectStore) -> None:
+        store.put("page", b"first")
+        known = reread(store, "page", None)
+        assert bytes(known.data) == b"first"
+        again = reread(store, "page", known)
+        assert (bytes(again.data), again.version) == (b"first", known.version)
+        store.put("page", b"other")  # as long as the first
+        other = reread(store, "page", again)
+        assert bytes(other.data) == b"other"
+        assert other.version != known.version
+        assert bytes(reread(store, "page", known).data) == b"other"
+        store.delete(["page"])
+        with pytest.raises(ObjectNotFoundError):
+            reread(store, "page", other)
+        store.put("page", b"first")
+        assert bytes(reread(store, "page", other).data) == b"first"
+
+    def test_what_was_written_counts_as_known(self, store: ObjectStore) -> None:
+        version = store.put("page", b"first", when=Absent())
+        known = Blob(b"first", version)
+        assert reread(store, "page", known).version == version
+        store.put("page", b"other", when=Matches(version))
+        assert bytes(reread(store, "page", known).data) == b"other"
+
+    def test_an_empty_object_can_be_read_again(self, store: ObjectStore) -> None:
+        store.put("empty", b"")
+        known = reread(store, "empty", None)
+        assert bytes(reread(store, "empty", known).data) == b""
+
+    def test_no_replacement_goes_unnoticed(self, store: ObjectStore) -> None:
+        known = None
+        for number in range(self.REPLACED):
+            page = b"%8d" % number
+            store.put("page", page)
+            known = reread(store, "page", known)
+            assert bytes(known.data) == page
+
+
 class RaceContract:
     """Conditional writes, many at a time."""
 
@@ -401,6 +446,11 @@ class RaceContract:
 
 
 class ObjectStoreContract(
-    ReadingContract, WritingContract, ListingContract, ConditionContract, RaceContract
+    ReadingContract,
+    WritingContract,
+    ListingContract,
+    ConditionContract,
+    RereadingContract,
+    RaceContract,
 ):
     """The whole contract; subclasses provide a fixture `store`, writable and empty."""

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import Absent, Always, Matches, ObjectStore
+from frazil.objectstore.protocol import Absent, Always, Blob, Matches, ObjectStore
+from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, From, Last, Range, Until, resolve
 
 # Names of directories begin with `d`, so that no key is the parent of another.
@@ -53,6 +54,7 @@ class ObjectStoreMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.store = self.new_store()
         self.model: dict[str, bytes] = {}
+        self.known: dict[str, Blob] = {}  # as last read
         self.stale: dict[str, str] = {}  # versions of contents that the key no longer has
 
     @rule(key=KEYS, data=CONTENTS)
@@ -110,6 +112,8 @@ class ObjectStoreMachine(RuleBasedStateMachine):
         data = self.model[key]
         part = resolve(wanted, len(data))
         assert bytes(self.store.get(key, wanted).data) == data[part.start : part.stop]
+        self.known[key] = reread(self.store, key, self.known.get(key))
+        assert bytes(self.known[key].data) == data
         parts = self.store.get_ranges(key, several)
         assert [bytes(one) for one in parts] == [data[one.start : one.stop] for one in several]
         assert self.store.head(key).size_bytes == len(data)

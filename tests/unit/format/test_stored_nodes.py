@@ -39,7 +39,7 @@ def file_with(nodes: list[Node]) -> bytes:
 
 
 def lazily(data: bytes) -> Snapshot:
-    found = decode_snapshot_lazily(data, many=0)
+    found = decode_snapshot_lazily(data)
     assert isinstance(found.nodes, StoredNodes)
     return found
 
@@ -95,11 +95,6 @@ def test_arrays_of_version_1_have_the_newer_form() -> None:
     data = snapshot_v1(sample_nodes(), [(10, 10), ()])
     for node in sample_nodes():
         assert lazily(data).nodes.lookup(node.path) == node
-
-
-def test_a_few_are_decoded_at_once() -> None:
-    assert type(decode_snapshot_lazily(file_with(hierarchy(40))).nodes) is Nodes
-    assert type(decode_snapshot_lazily(file_with(hierarchy(2000))).nodes) is StoredNodes
 
 
 def test_they_can_be_pickled() -> None:

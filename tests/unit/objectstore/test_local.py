@@ -8,9 +8,12 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from frazil.clock import system_clock
 from frazil.errors import (
     InvalidInputError,
     ObjectNotFoundError,
@@ -18,6 +21,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.objectstore import ABSENT, LocalStore, Matches, ObjectStore
+from frazil.objectstore.local_files import file_mark
 from frazil.objectstore.local_lock import exclusive
 from frazil.ranges import Range
 from frazil.testing.objectstore import ObjectStoreContract, content, keys
@@ -414,3 +418,49 @@ def test_the_content_stands_for_its_version(store: LocalStore) -> None:
     with pytest.raises(PreconditionFailedError):
         store.put("a", b"3", when=Matches("nor is this", b"1"))
     assert content(store, "a") == b"2"
+
+
+def test_a_file_is_recognised_once_the_clock_of_the_disk_has_moved_on(root: Path) -> None:
+    ahead_us = 0
+    store = LocalStore(root, clock=lambda: system_clock() + ahead_us)
+    store.put("page", b"first")
+    new = store.reread("page", None)
+    assert store.reread("page", new) is not new  # another could yet be made in the same tick
+    ahead_us = 3_000_000
+    known = store.reread("page", new)
+    assert known is not new
+    assert store.reread("page", known) is known
+    store.put("page", b"other")
+    other = store.reread("page", known)
+    assert bytes(other.data) == b"other"
+    assert store.reread("page", other) is other
+
+
+def test_a_file_that_was_changed_in_place_is_read_again(root: Path) -> None:
+    """By other programs: frazil never does."""
+    store = LocalStore(root, clock=lambda: system_clock() + 3_000_000)
+    store.put("page", b"first")
+    known = store.reread("page", None)
+    time.sleep(0.05)  # longer than a tick
+    (root / "page").write_bytes(b"other")
+    assert bytes(store.reread("page", known).data) == b"other"
+
+
+@pytest.mark.parametrize(
+    ("made_ns", "settling_ns"),
+    [(1_700_000_000_123_456_789, 100_000_000), (1_700_000_000_000_000_000, 2_000_000_000)],
+)
+def test_clocks_that_count_seconds_take_longer_to_move_on(made_ns: int, settling_ns: int) -> None:
+    def status() -> os.stat_result:
+        fields = {"st_dev": 1, "st_ino": 2, "st_size": 3, "st_mtime_ns": 4, "st_ctime_ns": made_ns}
+        return cast("os.stat_result", SimpleNamespace(**fields))
+
+    settled_us = -(-(made_ns + settling_ns) // 1000)
+    assert file_mark(status(), now_us=settled_us - 1) is None
+    assert file_mark(status(), now_us=settled_us) == (1, 2, 3, 4, made_ns)
+
+
+def test_a_file_from_the_future_is_not_recognised() -> None:
+    """Of a server whose clock is ahead of ours, or of before ours was put back."""
+    found = os.lstat(__file__)
+    assert file_mark(found, now_us=found.st_ctime_ns // 1000 - 3_600_000_000) is None

@@ -12,6 +12,7 @@ from frazil.errors import (
 from frazil.objectstore.remote_http import HttpPlace
 from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.objectstore.remote_source import RemoteSource
+from frazil.objectstore.rereading import reread
 from frazil.objectstore.source import NotModifiedAfter, SameETag
 from frazil.ranges import Range
 from tests.unit.objectstore.recording_server import DATA, SECRET, RecordingServer
@@ -62,3 +63,13 @@ def test_sources_are_read_only_if_they_are_what_is_expected(server: RecordingSer
 def _etag_of(source: RemoteSource, server: RecordingServer) -> str:
     del server
     return source._store.reader().head("a b/c%25", key="").etag
+
+
+def test_etags_of_web_servers_are_not_relied_on(server: RecordingServer) -> None:
+    """Many are made of times in whole seconds."""
+    store = frazil.http_storage(f"{server.url}/data").store
+    server.objects["/data/repo"] = b"first"
+    known = reread(store, "repo", None)
+    assert bytes(reread(store, "repo", known).data) == b"first"
+    assert server.count("GET") == 2
+    assert "if-none-match" not in server.last("GET").headers

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from frazil.clock import system_clock
 from frazil.errors import InvalidInputError, ObjectNotFoundError, ReadOnlyError
 from frazil.objectstore import (
     ABSENT,
@@ -46,6 +47,17 @@ def test_every_request_is_counted_once() -> None:
     assert (store.count("get"), store.count("get", "a/"), store.count("get", "b")) == (2, 2, 0)
     store.clear()
     assert store.reads == ()
+
+
+def test_what_is_still_the_same_is_not_counted_as_read(tmp_path: Path) -> None:
+    local = LocalStore(tmp_path, clock=lambda: system_clock() + 10_000_000)
+    store = Counting(ReadOnly(Prefixed(local, "repos")))
+    local.put("repos/a", b"0123456789")
+    known = store.reread("a", None)
+    assert store.reread("a", known) is known
+    with pytest.raises(ObjectNotFoundError):
+        store.reread("missing", known)
+    assert [one.size_bytes for one in store.reads] == [10, 0, 0]
 
 
 def test_a_request_that_failed_is_counted_too() -> None:
