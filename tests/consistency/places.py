@@ -72,6 +72,7 @@ class Place:
     engine: str = "frazil"
     store: str = "real"
     s3: dict[str, Any] = field(default_factory=dict)
+    caching: dict[str, int] = field(default_factory=dict)  # other than by default
 
     def module(self, engine: str | None = None) -> Any:
         return importlib.import_module(engine or self.engine)
@@ -85,4 +86,7 @@ class Place:
         return module.local_filesystem_storage(str(path))
 
     def open(self, engine: str | None = None) -> Any:
-        return self.module(engine).Repository.open(self.storage(engine))
+        module = self.module(engine)
+        caching = module.CachingConfig(**self.caching)
+        config = module.RepositoryConfig(caching=caching) if self.caching else None
+        return module.Repository.open(self.storage(engine), config=config)
