@@ -175,3 +175,15 @@ def test_quotes_that_mean_a_name_to_spark_are_not_taken_for_text(
 def test_errors_of_the_query_are_sparks_own(spark: SparkSession, weather: Repository) -> None:
     with pytest.raises(AnalysisException, match="altitude"):
         sql(spark, "SELECT altitude FROM w", {"w": {"path": weather, "tag": "v1"}})
+
+
+def test_explain_shows_the_plan_of_the_pruned_query(
+    spark: SparkSession, weather: Repository
+) -> None:
+    query = "SELECT lat FROM weather WHERE lat > 40"
+    for mode in ("", "FORMATTED ", "-- and what it costs\n EXTENDED "):
+        plan = plan_sql(f"EXPLAIN {mode}{query}", {"weather": weather})
+        assert plan.summary == plan_sql(query, {"weather": weather}).summary
+        ((told,),) = plan.run(spark).collect()
+        assert "== Physical Plan ==" in told
+        assert "lat" in told

@@ -101,3 +101,18 @@ def test_what_is_not_there_is_told_and_the_prompt_goes_on(typed: Typing) -> None
         "error: [TABLE_OR_VIEW_NOT_FOUND",
         "error: [EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE",
     ]
+
+
+def test_a_query_is_explained_by_chunks_and_by_spark(typed: Typing) -> None:
+    shown, wrong = typed(
+        "EXPLAIN SELECT t2m FROM repo WHERE time > 2;",
+        "explain /* more */ formatted\nSELECT avg(t2m) FROM repo.`surface/hourly`;",
+        "EXPLAIN;",
+        "EXPLAIN SELECT 1;",
+    )
+    assert shown[0] == "plan"
+    assert shown[1] == "repo: read 1 of 1 chunks (t2m 1 of 1)"
+    assert sum("== Physical Plan ==" in line for line in shown) == 2
+    assert sum("read " in line and "chunks" in line for line in shown) == 2
+    assert "expected one query, found 0" in wrong[0]
+    assert "does not mention the repository" in wrong[1]

@@ -12,10 +12,11 @@ In a query
 
 Every mention of a table becomes a load of its own, with the coordinate bounds and the columns
 that this mention needs; Spark still applies the query as it is written. Other names are Spark's
-own tables and views. The text is changed only where a table is named.
+own tables and views. The text is changed only where a table is named. EXPLAIN may come before it.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,6 +45,11 @@ from frazil.spark.scan import Table, plan_table
 from frazil.spark.selection import Selection, to_selection
 from frazil.spark.where import Coordinate, coordinates_of, find_bounds
 
+BLANK = r"(?:\s|--.*\n|/\*(?s:.*?)\*/)*"  # and comments
+_EXPLAIN = re.compile(
+    rf"{BLANK}EXPLAIN\b(?:{BLANK}(EXTENDED|CODEGEN|COST|FORMATTED)\b)?", re.IGNORECASE
+)
+
 type TableSpec = RepositoryLike | Mapping[str, object]
 
 
@@ -66,6 +72,7 @@ class SqlPlan:
 
     text: str
     references: tuple[PlannedReference, ...]
+    explains: str = ""  # EXPLAIN, or EXPLAIN FORMATTED, ...: then Spark's plan is the result
 
     @property
     def chunks_read(self) -> int:
@@ -84,7 +91,7 @@ class SqlPlan:
         frames: dict[str, Any] = {
             f"frazil_{k}": one.load.load(spark) for k, one in enumerate(self.references)
         }
-        return spark.sql(self.text, **frames)
+        return spark.sql(f"{self.explains} {self.text}".lstrip(), **frames)
 
 
 def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> DataFrame:
@@ -99,6 +106,12 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
 
 def plan_sql(query: str, tables: Mapping[str, TableSpec], *, session_zone: str = "UTC") -> SqlPlan:
     """What `sql` would load and run. Opens the repositories, reads coordinates, needs no Spark."""
+    asked = _EXPLAIN.match(query)
+    if asked is not None:
+        explains = f"EXPLAIN {asked[1] or ''}".rstrip()
+        return replace(
+            plan_sql(query[asked.end() :], tables, session_zone=session_zone), explains=explains
+        )
     parsed = _parse(query)
     specs = {name.casefold(): _table_options(name, spec) for name, spec in tables.items()}
     tokens = tokenize(query, dialect="spark")

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import Any, Self
 
@@ -17,13 +18,13 @@ from frazil.repo.repository import Repository
 from frazil.spark.opened import Opened
 from frazil.spark.read import make_version, open_options, read
 from frazil.spark.session import session
-from frazil.spark.sql import plan_sql
+from frazil.spark.sql import BLANK, plan_sql
 
 HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
 # What is about tables rather than of them: Spark answers it from views.
-_ABOUT = re.compile(r"(\s|--.*\n|/\*(?s:.*?)\*/)*(SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+_ABOUT = re.compile(rf"{BLANK}(?:SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
 _GROUP = re.compile(r"`?(\w+)`?\.`([^`]+)`")  # repo.`a/b`
 
 
@@ -67,6 +68,7 @@ class Queries:
         print(self._plan(query).summary)
 
     def run(self, query: str) -> None:
+        before = list[tuple[str]]()
         if _ABOUT.match(query):
             spark = self._spark()
             self._make_views(spark)
@@ -74,8 +76,9 @@ class Queries:
         else:
             plan = self._plan(query)  # before Spark starts: a typing error should not take long
             frame = plan.run(self._spark())
+            before = [(plan.summary,)] if plan.explains else []
         rows = frame.toLocalIterator(prefetchPartitions=True)
-        print_rows(frame.columns, (tuple(row) for row in rows), self.output)
+        print_rows(frame.columns, chain(before, map(tuple, rows)), self.output)
 
     def _plan(self, query: str) -> Any:
         spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
