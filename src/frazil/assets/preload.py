@@ -1,11 +1,13 @@
 """Manifests fetched before they are asked for, while nobody waits."""
 
+from contextlib import suppress
 from functools import partial
 from weakref import ReferenceType, ref
 
 from frazil.assets.background import BETWEEN_FORKS
 from frazil.assets.files import Files
 from frazil.assets.preload_rules import PreloadPlan, plan_preload
+from frazil.errors import FormatError
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId
 
@@ -37,7 +39,8 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
             _submit(files, plan, wanted_by)
 
     if len(snapshot.nodes) <= _FEW:  # sooner planned than a thread is started
-        begin()
+        with suppress(FormatError):
+            begin()
     else:
         files.caches.background.submit(begin)
 

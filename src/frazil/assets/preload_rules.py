@@ -116,6 +116,10 @@ def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -
 
 def _possible_arrays(nodes: Nodes, rules: PreloadRules) -> Iterator[Node]:
     """Only these are decoded: a hierarchy may have thousands of others."""
+    if len(nodes) <= rules.max_arrays:  # so it does not matter which of them are arrays
+        may_fit = (_may_fit(rules.condition, path) for path in nodes.path_texts())
+        if not any(may_fit):
+            return
     arrays = np.flatnonzero(nodes.table.union("node_data").types == NODE_ARRAY)
     for row in islice(arrays.tolist(), rules.max_arrays):
         if _may_fit(rules.condition, nodes.path_text(row)):

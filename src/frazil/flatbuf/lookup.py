@@ -1,6 +1,6 @@
 """One table of a sorted vector, found without decoding the others; decode.py draws the bytes."""
 
-from collections.abc import Buffer
+from collections.abc import Buffer, Iterator
 
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode_at, source_of
@@ -30,6 +30,10 @@ class SortedTables:
         place = _required(row, field.slot, what)
         self.count = row.length(place, 4, 4, what)
         self._first = place + 4
+
+    def each_key(self) -> Iterator[bytes]:
+        """In the order in which the tables are listed."""
+        return map(self._key, range(self.count))
 
     def find(self, key: bytes) -> Table | None:
         """A table of one row; None if there is none where it should be."""

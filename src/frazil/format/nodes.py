@@ -133,6 +133,10 @@ class Nodes:
             return self._listed[row].path.text
         return self.table.string("path").text(row) or ""
 
+    def path_texts(self) -> Iterator[str]:
+        """Of all nodes, in the order of the rows."""
+        return map(self.path_text, range(len(self)))
+
     def find(self, path: NodePath) -> int:
         """Row of the node, -1 if there is none."""
         return self._find_raw(path.raw)

@@ -4,6 +4,8 @@ Who opens one array then waits for none of the others. Files may hold their node
 another order (nodes.py), so what is not found where it should be is looked for among all.
 """
 
+from collections.abc import Iterator
+
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.lookup import SortedTables
@@ -47,6 +49,12 @@ class StoredNodes(Nodes):
 
     def __len__(self) -> int:
         return self._tables.count
+
+    def path_texts(self) -> Iterator[str]:
+        """In the order of the file, before all are decoded; what is no text is made one."""
+        if self._table is not None:
+            return super().path_texts()
+        return (key.decode(errors="replace") for key in self._tables.each_key())
 
     def lookup(self, path: NodePath) -> Node | None:
         if self._table is None and self._lookups_left:

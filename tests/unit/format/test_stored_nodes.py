@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from frazil.assets.preload_rules import PreloadRules, plan_preload
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.nodes import ArrayData, Node, Nodes
@@ -114,3 +115,24 @@ def test_damage_is_found_when_it_is_met_and_the_error_names_the_snapshot() -> No
         nodes.lookup(last.path)
     with pytest.raises(FormatError, match=str(SECOND)):
         list(nodes)
+
+
+def test_paths_are_listed_before_anything_is_decoded() -> None:
+    nodes = lazily(file_with(hierarchy(5))).nodes
+    before = list(nodes.path_texts())
+    assert nodes._table is None
+    assert before == sorted(node.path.text for node in hierarchy(5))
+    assert len(nodes.table) == len(before)
+    assert list(nodes.path_texts()) == before
+    assert list(Nodes.from_nodes(hierarchy(5)).path_texts()) == before
+
+
+def test_preloading_decodes_nodes_only_if_some_may_be_wanted() -> None:
+    def plan(name: str) -> Snapshot:
+        node = Node(NodeId(b"a-------"), NodePath(f"/{name}"), b"{}", ArrayData((4,), (1,)))
+        snapshot = lazily(file_with([node]))
+        plan_preload(snapshot, PreloadRules())
+        return snapshot
+
+    assert plan("temperature").nodes._table is None
+    assert plan("time").nodes._table is not None
