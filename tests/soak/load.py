@@ -108,15 +108,21 @@ def figures(result: Result, sizes: Growth, seconds: float) -> Iterator[tuple[str
     yield "reads", str(result.count("read"))
     collections = result.count("collect"), result.count("expire")
     yield "collections and expirations", " and ".join(map(str, collections))
-    growth = [each.growth() for each in sizes.values() if len(each.memory) > 3]
+    growth = {name: each.growth() for name, each in sizes.items() if len(each.memory) > 3}
     if growth:
-        memory, files = zip(*growth, strict=True)
-        yield (
-            "memory, MiB grown by the median and the worst process",
-            (f"{np.median(memory):+.1f}, {max(memory):+.1f}"),
-        )
+        memory, files = zip(*growth.values(), strict=True)
+        yield "memory, MiB grown by the median process", f"{np.median(memory):+.1f}"
+        yield "memory, MiB grown by the worst of each role", _worst_of_roles(growth)
         yield "open files, grown by the worst process", f"{max(files):+d}"
     yield "lost, or not to be explained", str(len(result.wrong))
+
+
+def _worst_of_roles(growth: Mapping[str, tuple[float, int]]) -> str:
+    worst = dict[str, float]()
+    for name, (memory, _) in growth.items():
+        role = name.rstrip("0123456789")
+        worst[role] = max(memory, worst.get(role, memory))
+    return ", ".join(f"{role} {memory:+.1f}" for role, memory in worst.items())
 
 
 @contextmanager

@@ -27,7 +27,7 @@ _MOST_BYTES = 1 << 30  # of manifests, and of logs
 _MOST_SNAPSHOT_BYTES = 1 << 28
 _SNAPSHOT_BYTES, _NODE_BYTES = 8192, 500  # about: a process may see very many of a few nodes each
 _MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of
-_REMEMBERED_PLANS = 10_000  # manifests in them
+_REMEMBERED_PLANS, _PLAN = 10_000, 100  # manifests in them; a plan is as much as so many
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,7 +41,9 @@ class Caches:
     logs: WeighedCache[SnapshotId, TransactionLog]
     chunks: WeighedCache[ChunkPart, bytes]
     plans: WeighedCache[SnapshotId, PreloadPlan] = field(
-        default_factory=lambda: WeighedCache(_REMEMBERED_PLANS, lambda plan: len(plan.manifests))
+        default_factory=lambda: WeighedCache(
+            _REMEMBERED_PLANS, lambda plan: _PLAN + len(plan.manifests)
+        )
     )
     loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
     background: Background = field(default_factory=Background)
