@@ -6,7 +6,8 @@
 - `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
 - `num_bytes_attributes`: nothing, as attributes are part of their node
 
-Manifests and logs are bounded in bytes as well: a reference may be forty bytes, or a long location.
+All are bounded in bytes as well: a reference may be forty bytes or a long location, and a process
+may see very many files with hardly anything in them, each of which is some objects of Python.
 """
 
 from dataclasses import dataclass, field
@@ -25,8 +26,10 @@ from frazil.ids import ManifestId, SnapshotId
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs
 _MOST_SNAPSHOT_BYTES = 1 << 28
-_SNAPSHOT_BYTES, _NODE_BYTES = 8192, 500  # about: a process may see very many of a few nodes each
-_MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of
+_MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of, and of heads
+# What an empty one takes, about.
+_SNAPSHOT_BYTES, _NODE_BYTES, _HEAD_BYTES, _NAMES_BYTES = 8000, 500, 500, 2000
+_MANIFEST_BYTES, _LOG_BYTES = 5000, 2000
 _REMEMBERED_PLANS, _PLAN = 10_000, 100  # manifests in them; a plan is as much as so many
 
 
@@ -59,24 +62,26 @@ class Caches:
                 _MOST_SNAPSHOT_BYTES,
                 lambda snapshot: _SNAPSHOT_BYTES + _NODE_BYTES * len(snapshot.nodes),
             ),
-            WeighedCache(settings.cached_nodes, lambda _: 1),
+            WeighedCache(
+                settings.cached_nodes, lambda _: 1, _MOST_NAME_BYTES, lambda _: _HEAD_BYTES
+            ),
             WeighedCache(
                 settings.cached_nodes,
                 lambda names: len(names.ids),
                 _MOST_NAME_BYTES,
-                lambda names: names.paths.strings.heap.nbytes,
+                lambda names: _NAMES_BYTES + names.paths.strings.heap.nbytes,
             ),
             WeighedCache(
                 settings.cached_refs,
                 lambda manifest: manifest.num_refs,
                 _MOST_BYTES,
-                lambda manifest: manifest.num_bytes,
+                lambda manifest: _MANIFEST_BYTES + manifest.num_bytes,
             ),
             WeighedCache(
                 settings.cached_changes,
                 lambda log: log.num_changes,
                 _MOST_BYTES,
-                lambda log: sum(index.nbytes for index in log.updated_chunks.values()),
+                lambda log: _LOG_BYTES + sum(index.nbytes for index in log.updated_chunks.values()),
             ),
             WeighedCache(settings.cached_chunk_bytes, len),
         )

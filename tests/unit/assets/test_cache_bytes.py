@@ -1,9 +1,21 @@
 """Caches are bounded by what is configured, and by what it takes in memory."""
 
-import numpy as np
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
+import zarr
+
+import frazil
 from frazil.assets.cache import WeighedCache
+from frazil.assets.files import Files
+from frazil.assets.layout import snapshot_key
+from frazil.assets.settings import Settings
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.config import RepositoryConfig
+from frazil.format.snapshot import decode_snapshot
+from frazil.ids import SnapshotId
 
 
 def test_the_least_recently_used_go_when_the_bytes_are_too_many() -> None:
@@ -33,3 +45,30 @@ def test_references_know_about_how_much_memory_they_take() -> None:
 
     assert 100_000 < shared.num_bytes < 300_000
     assert own.num_bytes > shared.num_bytes + 10_000 * 80
+
+
+def test_files_with_hardly_anything_in_them_are_bounded_too() -> None:
+    """Of whatever kind: what Python takes for one is counted, about as much as it is."""
+    storage = frazil.in_memory_storage()
+    session = frazil.Repository.create(storage).writable_session("main")
+    array = zarr.create_array(session.store, name="a", shape=(9,), chunks=(3,), dtype="i8")
+    array[:] = 1
+    tip = SnapshotId.parse(session.commit("three chunks"))
+    settings = Settings.of(RepositoryConfig())
+    files = Files(storage.store, replace(settings, cached_changes=1000))
+    (file,) = files.fetch_snapshot(tip).manifest_files
+    loads: dict[str, Callable[[], object]] = {
+        "heads": lambda: files._load_head(tip),
+        "names": lambda: files._load_names(tip),
+        "snapshots": lambda: decode_snapshot(storage.store.get(snapshot_key(tip)).data),
+        "logs": lambda: files._load_log(tip),
+        "manifests": lambda: files._decode_manifest(file.id),
+    }
+    for name, load in loads.items():
+        size = getattr(files.caches, name).size
+        load()  # what is loaded or remembered on first use
+        tracemalloc.start()
+        kept = [load() for _ in range(50)]
+        taken = tracemalloc.get_traced_memory()[0] / 50
+        tracemalloc.stop()
+        assert size(kept[0]) > 0.6 * taken, name
