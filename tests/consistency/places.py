@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from frazil import Storage
+from frazil import Storage, StorageRetriesSettings
+from frazil.format.config import RepoUpdateRetryConfig
 from frazil.objectstore import LocalStore
 from frazil.objectstore.protocol import ALWAYS, Blob, Matches, Precondition
 from frazil.ranges import ByteRange
@@ -73,6 +74,7 @@ class Place:
     store: str = "real"
     s3: dict[str, Any] = field(default_factory=dict)
     caching: dict[str, int] = field(default_factory=dict)  # other than by default
+    retries: dict[str, int] = field(default_factory=dict)  # of updates; frazil's only
 
     def module(self, engine: str | None = None) -> Any:
         return importlib.import_module(engine or self.engine)
@@ -87,6 +89,12 @@ class Place:
 
     def open(self, engine: str | None = None) -> Any:
         module = self.module(engine)
-        caching = module.CachingConfig(**self.caching)
-        config = module.RepositoryConfig(caching=caching) if self.caching else None
+        config = module.RepositoryConfig(
+            caching=module.CachingConfig(**self.caching) if self.caching else None,
+            repo_update_retries=(
+                RepoUpdateRetryConfig(StorageRetriesSettings(**self.retries))
+                if self.retries
+                else None
+            ),
+        )
         return module.Repository.open(self.storage(engine), config=config)

@@ -30,6 +30,8 @@ from tests.servers.s3 import start_seaweedfs
 
 ROLES = {"writer": 4, "rebaser": 4, "reader": 8, "tagger": 1, "collector": 1, "expirer": 1}
 EVERY_S = 2.0
+# Who lost ten races would otherwise wait for up to half a minute, and little would be collected.
+RETRIES = {"max_tries": 100, "initial_backoff_ms": 50, "max_backoff_ms": 1000}
 SMALL = {"num_snapshot_nodes": 100, "num_chunk_refs": 400, "num_transaction_changes": 100}
 WARM = 0.3  # of the time: what is loaded and cached until then is no leak
 MEBI = 2**20
@@ -128,11 +130,12 @@ def _worst_of_roles(growth: Mapping[str, tuple[float, int]]) -> str:
 @contextmanager
 def _place(kind: str, folder: Path, caching: dict[str, int]) -> Iterator[Place]:
     if kind == "local":
-        yield Place(folder, caching=caching)
+        yield Place(folder, caching=caching, retries=RETRIES)
         return
     server = start_seaweedfs(folder / "server")
     try:
-        yield Place(folder, s3=server.arguments(server.new_prefix()), caching=caching)
+        s3 = server.arguments(server.new_prefix())
+        yield Place(folder, s3=s3, caching=caching, retries=RETRIES)
     finally:
         server.process.stop()
 
