@@ -281,8 +281,9 @@ def _bench(most: int | None) -> Iterator[Bench]:
 
 
 def written(rows: Iterable[Row], most: int | None) -> str:
-    moments = "at every moment" if most is None else f"at up to {most} moments"
-    said = f"Each operation was hit {moments}; `make reliability` hits it at every one."
+    said = "Each operation was hit at every moment of it."
+    if most is not None:
+        said = f"Each operation was hit at up to {most} moments; `make reliability` tries all."
     head = [
         said,
         "",
