@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from frazil import Storage, StorageRetriesSettings
-from frazil.format.config import RepoUpdateRetryConfig
+from frazil import Storage
 from frazil.objectstore import LocalStore
 from frazil.objectstore.protocol import ALWAYS, Blob, Matches, Precondition
 from frazil.ranges import ByteRange
@@ -73,8 +72,7 @@ class Place:
     engine: str = "frazil"
     store: str = "real"
     s3: dict[str, Any] = field(default_factory=dict)
-    caching: dict[str, int] = field(default_factory=dict)  # other than by default
-    retries: dict[str, int] = field(default_factory=dict)  # of updates; frazil's only
+    config: Any = None  # of the engine
 
     def module(self, engine: str | None = None) -> Any:
         return importlib.import_module(engine or self.engine)
@@ -88,13 +86,4 @@ class Place:
         return module.local_filesystem_storage(str(path))
 
     def open(self, engine: str | None = None) -> Any:
-        module = self.module(engine)
-        config = module.RepositoryConfig(
-            caching=module.CachingConfig(**self.caching) if self.caching else None,
-            repo_update_retries=(
-                RepoUpdateRetryConfig(StorageRetriesSettings(**self.retries))
-                if self.retries
-                else None
-            ),
-        )
-        return module.Repository.open(self.storage(engine), config=config)
+        return self.module(engine).Repository.open(self.storage(engine), config=self.config)

@@ -3,9 +3,9 @@
     python -m tests.soak.load --seconds 280 --store local --store s3
 
 Every process records what it did and saw; afterwards it must all be explained by one after another
-(tests/consistency). Memory and open files of every process are measured from outside. Caches are
-so small that they are full when measuring begins: what grows then is a leak. `--usual-caches` has
-them as users do, and shows how they fill.
+(tests/consistency). Memory and open files of every process are measured from outside. Caches and
+the ops log are so small that they are full when measuring begins: what grows then is a leak.
+`--usual-caches` has them as users do, and shows how they fill.
 """
 
 import argparse
@@ -17,12 +17,14 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import psutil
 
+from frazil import CachingConfig, RepositoryConfig, StorageRetriesSettings
+from frazil.format.config import RepoUpdateRetryConfig
 from tests.consistency import actors
 from tests.consistency.histories import Result, examined, processes
 from tests.consistency.places import Place
@@ -31,8 +33,13 @@ from tests.servers.s3 import start_seaweedfs
 ROLES = {"writer": 4, "rebaser": 4, "reader": 8, "tagger": 1, "collector": 1, "expirer": 1}
 EVERY_S = 2.0
 # Who lost ten races would otherwise wait for up to half a minute, and little would be collected.
-RETRIES = {"max_tries": 100, "initial_backoff_ms": 50, "max_backoff_ms": 1000}
-SMALL = {"num_snapshot_nodes": 100, "num_chunk_refs": 400, "num_transaction_changes": 100}
+RETRIES = StorageRetriesSettings(max_tries=100, initial_backoff_ms=50, max_backoff_ms=1000)
+USUAL = RepositoryConfig(repo_update_retries=RepoUpdateRetryConfig(RETRIES))
+SMALL = replace(
+    USUAL,
+    caching=CachingConfig(num_snapshot_nodes=100, num_chunk_refs=400, num_transaction_changes=100),
+    num_updates_per_repo_info_file=100,
+)
 WARM = 0.3  # of the time: what is loaded and cached until then is no leak
 MEBI = 2**20
 
@@ -128,14 +135,14 @@ def _worst_of_roles(growth: Mapping[str, tuple[float, int]]) -> str:
 
 
 @contextmanager
-def _place(kind: str, folder: Path, caching: dict[str, int]) -> Iterator[Place]:
+def _place(kind: str, folder: Path, config: RepositoryConfig) -> Iterator[Place]:
     if kind == "local":
-        yield Place(folder, caching=caching, retries=RETRIES)
+        yield Place(folder, config=config)
         return
     server = start_seaweedfs(folder / "server")
     try:
         s3 = server.arguments(server.new_prefix())
-        yield Place(folder, s3=s3, caching=caching, retries=RETRIES)
+        yield Place(folder, s3=s3, config=config)
     finally:
         server.process.stop()
 
@@ -151,7 +158,7 @@ def main() -> None:
     failed = False
     for kind in args.store or ["local", "s3"]:
         folder = Path(tempfile.mkdtemp(prefix="frazil-soak-"))
-        with _place(kind, folder, {} if args.usual_caches else SMALL) as place:
+        with _place(kind, folder, USUAL if args.usual_caches else SMALL) as place:
             result, sizes = run(place, args.seconds)
         lines = [f"{kind}: {sum(ROLES.values())} processes for {args.seconds:.0f} s"]
         lines += [f"  {name}: {text}" for name, text in figures(result, sizes, args.seconds)]

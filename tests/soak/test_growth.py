@@ -16,8 +16,7 @@ def test_nothing_is_kept_of_a_commit_that_caches_do_not_keep() -> None:
     """Objects are counted: a reference that nobody drops is one more for each commit."""
     storage = frazil.in_memory_storage()
     frazil.Repository.create(storage)
-    config = frazil.RepositoryConfig(caching=frazil.CachingConfig(**SMALL))
-    writer, reader = (frazil.Repository.open(storage, config=config) for _ in range(2))
+    writer, reader = (frazil.Repository.open(storage, config=SMALL) for _ in range(2))
     session = writer.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(60,), chunks=(10,), dtype="i8")
     session.commit("array")
