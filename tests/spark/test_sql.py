@@ -177,6 +177,13 @@ def test_errors_of_the_query_are_sparks_own(spark: SparkSession, weather: Reposi
         sql(spark, "SELECT altitude FROM w", {"w": {"path": weather, "tag": "v1"}})
 
 
+def test_many_comments_before_a_query_are_soon_passed_over(weather: Repository) -> None:
+    """By what looks for EXPLAIN: if it tried every way to pair their ends, it would never end."""
+    comments, query = "/* so */" * 200, "SELECT lat FROM weather WHERE lat > 40"
+    assert plan_sql(comments + query, {"weather": weather}).explains == ""
+    assert plan_sql(f"{comments}explain {query}", {"weather": weather}).explains == "EXPLAIN"
+
+
 def test_explain_shows_the_plan_of_the_pruned_query(
     spark: SparkSession, weather: Repository
 ) -> None:

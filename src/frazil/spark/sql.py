@@ -45,7 +45,8 @@ from frazil.spark.scan import Table, plan_table
 from frazil.spark.selection import Selection, to_selection
 from frazil.spark.where import Coordinate, coordinates_of, find_bounds
 
-BLANK = r"(?:\s|--.*\n|/\*(?s:.*?)\*/)*"  # and comments
+# And comments. Once passed over for good (`*+`): there are many ways to read many of them.
+BLANK = r"(?:\s|--.*\n|/\*(?s:.*?)\*/)*+"
 _EXPLAIN = re.compile(
     rf"{BLANK}EXPLAIN\b(?:{BLANK}(EXTENDED|CODEGEN|COST|FORMATTED)\b)?", re.IGNORECASE
 )
