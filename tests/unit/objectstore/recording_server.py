@@ -74,7 +74,7 @@ class _Handler(QuietHandler):
         if self.command == "PUT":
             self._take(server, unquote(parts.path), body)
         else:
-            self._give(server, unquote(parts.path), headers.get("range"))
+            self._give(server, unquote(parts.path), headers)
 
     do_GET = do_HEAD = do_PUT = handle_any  # noqa: N815 - the library's names
 
@@ -91,7 +91,7 @@ class _Handler(QuietHandler):
             headers["x-goog-generation"] = str(now + 1)
         self._answer(HTTPStatus.OK, headers, b"")
 
-    def _give(self, server: RecordingServer, path: str, wanted: str | None) -> None:
+    def _give(self, server: RecordingServer, path: str, asked: dict[str, str]) -> None:
         data = server.objects.get(path)
         if data is None:
             self._answer(HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>")
@@ -99,7 +99,11 @@ class _Handler(QuietHandler):
         headers = {"ETag": _etag(data), "Last-Modified": formatdate(1e9, usegmt=True)}
         if server.counts_generations:
             headers["x-goog-generation"] = str(server.generations[path])
-        found = _RANGE.fullmatch(wanted or "") if server.knows_ranges else None
+        if asked.get("if-none-match") == headers["ETag"]:
+            self._answer(HTTPStatus.NOT_MODIFIED, headers, b"")
+            return
+        wanted = asked.get("range", "")
+        found = _RANGE.fullmatch(wanted) if server.knows_ranges else None
         if found is None:
             self._answer(HTTPStatus.OK, headers, data)
             return

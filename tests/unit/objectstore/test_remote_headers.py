@@ -9,7 +9,7 @@ from frazil.assets.object_stores import remote_settings
 from frazil.errors import (
     PreconditionFailedError,
 )
-from frazil.objectstore import Absent, Matches
+from frazil.objectstore import Absent, Blob, Matches
 from frazil.objectstore.credentials import (
     GcsAnonymousCredentials,
     S3AnonymousCredentials,
@@ -143,6 +143,25 @@ def test_versions_of_google_are_generations(server: RecordingServer) -> None:
             store.put("key", b"three", when=when)
     assert bytes(store.get("key").data) == b"two"
     assert server.last("PUT").headers["x-goog-meta-icechunkwriteid"]
+
+
+def test_google_is_asked_again_by_etag_and_not_by_generation(server: RecordingServer) -> None:
+    place = GcsPlace(
+        bucket="bucket",
+        prefix="p",
+        credentials=GcsAnonymousCredentials(),
+        config=(("google_base_url", server.url),),
+    )
+    store = RemoteStore(place, RemoteSettings(max_tries=1))
+    server.counts_generations = True
+    written = Blob(b"one", store.put("key", b"one", when=Absent()))
+    read = store.reread("key", written)  # whose ETag nobody knows yet
+    assert "if-none-match" not in server.last("GET").headers
+    assert (bytes(read.data), read.version) == (b"one", written.version)
+    assert store.reread("key", read) is read
+    assert server.last("GET").headers["if-none-match"].strip('"') != read.version
+    store.put("key", b"two", when=Matches(read.version))
+    assert bytes(store.reread("key", read).data) == b"two"
 
 
 def _google() -> frazil.GcsBearerCredential:
