@@ -151,7 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=280, help="for each store")
     parser.add_argument("--store", choices=["local", "s3"], action="append")
-    parser.add_argument("--usual-caches", action="store_true")
+    parser.add_argument("--usual-caches", action="store_true", help="as large as by default")
     args = parser.parse_args()
     os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"

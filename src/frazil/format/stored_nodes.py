@@ -1,7 +1,7 @@
 """The nodes of a snapshot file, of which a few are looked up before all are decoded.
 
-Who opens one array then waits for none of the others. Files may hold their nodes in
-another order (nodes.py), so what is not found where it should be is looked for among all.
+Who opens one array then waits for none of the others. Files may hold their nodes in another order
+(nodes.py), so what is not found where it should be is looked for among all.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from frazil.format.schemas import SNAPSHOT, SNAPSHOT_HEAD
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 
-# Each costs about a tenth of what it costs to decode thousands of nodes, half of that for a few.
+# Each costs about a tenth of decoding thousands of nodes all at once, and half of decoding a few.
 _FEW_LOOKUPS, _LOOKUPS_OF_MANY, _MANY_NODES = 2, 4, 1000
 
 

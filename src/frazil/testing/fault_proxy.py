@@ -22,6 +22,7 @@ from http import HTTPStatus
 from typing import assert_never, cast
 from urllib.parse import urlsplit
 
+from frazil.objectstore.remote_reads import bare_etag
 from frazil.testing.faults import (
     AnswerWith,
     Choice,
@@ -65,9 +66,8 @@ class Answer:
 
     @property
     def etag(self) -> str:
-        return next((value for name, value in self.headers if name.lower() == "etag"), "").strip(
-            '"'
-        )
+        found = (value for name, value in self.headers if name.lower() == "etag")
+        return bare_etag(next(found, None))
 
 
 UNHEARD = Answer(HTTPStatus.BAD_GATEWAY)  # told to the client if the server is not there
@@ -132,9 +132,9 @@ class FaultProxy(LoopbackServer):
             last, before = self._answers.get(path, (fresh, fresh))
         is_last = last.etag == known if fresh.status == _UNCHANGED else last.body == fresh.body
         stale = before if is_last else last
-        return (
-            replace(stale, status=_UNCHANGED, body=b"") if known and stale.etag == known else stale
-        )
+        if known and stale.etag == known:
+            return replace(stale, status=_UNCHANGED, body=b"")
+        return stale
 
 
 class _Handler(QuietHandler):
@@ -217,7 +217,7 @@ class _Handler(QuietHandler):
         fresh = self._ask(target, body)
         if self.command != "GET":
             return fresh
-        known = self.headers.get("If-None-Match", "").strip('"')
+        known = bare_etag(self.headers.get("If-None-Match"))
         return cast("FaultProxy", self.server).stale_answer(self.path, fresh, known)
 
     def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> Answer:
