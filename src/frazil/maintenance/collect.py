@@ -9,9 +9,13 @@ snapshot stands on one that is to go), everything is worked out again.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from frazil.errors import SessionStateError
+from frazil.format.nodes import id_column
 from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import GCRan, UpdateKind
+from frazil.ids import SnapshotId
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.expire import require_writable
 from frazil.maintenance.garbage import (
@@ -32,6 +36,8 @@ from frazil.repo.entry import exhausted, require_online, tries
 from frazil.repo.repository import Repository
 
 type Delete = Callable[[Listing], Deleted]
+
+_AT_ONCE = 50_000  # files deleted between two looks at the repo info
 
 PHASE_NAMES = {
     FileKind.SNAPSHOT: "snapshots",
@@ -79,7 +85,7 @@ def collect(
     for _ in tries(repository.files.settings):
         plan = plan_garbage(repository, work, request)
         try:
-            return execute(repository, work, plan, delete or _deleter(repository))
+            return execute(repository, work, plan, delete or _deleter(repository, request))
         except _RestartError:
             continue
     raise exhausted(repository.files.settings)
@@ -105,18 +111,22 @@ def foreseen(plan: GarbagePlan) -> Collected:
 def execute(
     repository: Repository, work: GarbageWork, plan: GarbagePlan, delete: Delete
 ) -> Collected:
-    info = _let_go(repository, plan)
-    kept = _caught_up(plan.kept, work, info)
+    kept = _caught_up(plan.kept, work, _let_go(repository, plan))
     deleted: dict[FileKind, Deleted] = {}
     phases = list(PHASES[::-1] if plan.request.incremental else PHASES)
     # Incrementally, files are found by the snapshots that name them, which therefore go last.
     while phases:
         kind = phases.pop(0)
-        listing = plan.garbage[kind]
-        if kind is FileKind.CHUNK and len(listing):  # deleting the others may have taken long
+        listing, total = plan.garbage[kind], Deleted()
+        deleted[kind] = total
+        for start in range(0, len(listing), _AT_ONCE):
+            # Deleting takes long: what was committed meanwhile stays (docs/design/029).
             kept = _caught_up(kept, work, repository.repo_info())
-        deleted[kind] = delete(listing.take(~kept.of(kind).contains(listing.ids)))
-        if deleted[kind].failed:
+            some = listing.take(slice(start, start + _AT_ONCE))
+            total.add(delete(some.take(~kept.of(kind).contains(some.ids))))
+            if total.failed:
+                break
+        if total.failed:
             break
     return Collected(deleted=deleted, skipped=tuple(phases), memory_bytes=plan.memory_bytes)
 
@@ -146,10 +156,14 @@ def _caught_up(kept: Kept, work: GarbageWork, info: RepoInfo) -> Kept:
     ids = info.snapshots.ids
     if info.spec_version == 1:
         ids = ids_of_rows(info, reachable_rows(info, root_rows(info)))
-    new = ids[~kept.snapshots.contains(ids)]
-    return kept if not len(new) else kept.united(kept_by(work, new))
+    new = ~kept.snapshots.contains(ids)
+    if not new.any():
+        return kept
+    logs = [info.snapshots.pruned_logs(row) for row in np.flatnonzero(new).tolist()]
+    named = id_column([raw for some in logs for raw in some], SnapshotId.size)
+    return kept.united(kept_by(work, ids[new], named))
 
 
-def _deleter(repository: Repository, limits: DeleteLimits | None = None) -> Delete:
-    chosen = limits or DeleteLimits()
-    return lambda listing: delete_files(repository.store, listing, chosen)
+def _deleter(repository: Repository, request: GarbageRequest) -> Delete:
+    limits = DeleteLimits(older_than_us=request.cutoff_us)
+    return lambda listing: delete_files(repository.store, listing, limits)

@@ -53,6 +53,7 @@ def collect_garbage(
     `show` is called with the files that are deleted, or would be.
     """
     look = show or (lambda _: None)
+    limits = replace(limits, older_than_us=request.cutoff_us)
 
     def delete(listing: Listing) -> Deleted:
         look(listing)

@@ -6,7 +6,7 @@ when the store asks to slow down, and then the batch is tried again after a paus
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -15,6 +15,7 @@ import numpy as np
 from frazil.errors import ConflictError, StorageError
 from frazil.maintenance.inventory import FileKind, Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.refreshing import delete_older
 
 BATCH = 1000
 _ERRORS_KEPT = 20
@@ -28,6 +29,7 @@ type Sleep = Callable[[float], None]
 class DeleteLimits:
     concurrent: int = 10  # requests
     consecutive_failures: int = 50  # after so many in a row there is no point in going on
+    older_than_us: int | None = None  # objects that have become younger meanwhile stay
 
 
 @dataclass(slots=True)
@@ -66,7 +68,9 @@ def delete_files(
             stop = min(start + width * BATCH, len(listing))
             some = [order[at : min(at + BATCH, stop)] for at in range(start, stop, BATCH)]
             done = list(
-                threads.map(lambda rows: _delete_batch(store, listing.take(rows), sleep), some)
+                threads.map(
+                    lambda rows: _delete_batch(store, listing.take(rows), limits, sleep), some
+                )
             )
             for each in done:
                 _count(total, each, limits, listing.kind)
@@ -82,19 +86,29 @@ def delete_keys(store: ObjectStore, keys: Sequence[str], *, sleep: Sleep = time.
     """Objects of other names, of which there are few."""
     total = Deleted()
     for start in range(0, len(keys), BATCH):
-        total.add(_try(store, keys[start : start + BATCH], 0, sleep))
+        total.add(_try(store, dict.fromkeys(keys[start : start + BATCH], 0), None, sleep))
     return total
 
 
-def _delete_batch(store: ObjectStore, batch: Listing, sleep: Sleep) -> Deleted:
-    return _try(store, keys_of(batch.kind, batch.ids), batch.total_bytes, sleep)
+def _delete_batch(
+    store: ObjectStore, batch: Listing, limits: DeleteLimits, sleep: Sleep
+) -> Deleted:
+    sizes = dict(zip(keys_of(batch.kind, batch.ids), batch.size_bytes.tolist(), strict=True))
+    return _try(store, sizes, limits.older_than_us, sleep)
 
 
-def _try(store: ObjectStore, keys: Sequence[str], size_bytes: int, sleep: Sleep) -> Deleted:
-    throttled = 0
+def _try(
+    store: ObjectStore, sizes: Mapping[str, int], older_than_us: int | None, sleep: Sleep
+) -> Deleted:
+    """Deletes the objects of these sizes by key."""
+    throttled, keys = 0, tuple(sizes)
     while True:
         try:
-            store.delete(keys)
+            spared: tuple[str, ...] = ()
+            if older_than_us is None:
+                store.delete(keys)
+            else:
+                spared = delete_older(store, keys, older_than_us)
         except StorageError as error:
             if error.kind == "throttled" and throttled < _THROTTLED_TRIES:
                 throttled += 1
@@ -102,7 +116,8 @@ def _try(store: ObjectStore, keys: Sequence[str], size_bytes: int, sleep: Sleep)
                 sleep(jitter * min(_MAX_PAUSE_S, 0.1 * 2**throttled))
                 continue
             return Deleted(failed=len(keys), throttled=throttled, errors=[error.message])
-        return Deleted(len(keys), size_bytes, throttled=throttled)
+        size_bytes = sum(sizes.values()) - sum(sizes[key] for key in spared)
+        return Deleted(len(keys) - len(spared), size_bytes, throttled=throttled)
 
 
 def _count(total: Deleted, new: Deleted, limits: DeleteLimits, kind: FileKind) -> None:

@@ -166,10 +166,11 @@ def plan_garbage(repository: Repository, work: GarbageWork, request: GarbageRequ
     )
 
 
-def kept_by(work: GarbageWork, snapshots: Ids) -> Kept:
-    """What more snapshots lead to than a plan knew: those committed since."""
+def kept_by(work: GarbageWork, snapshots: Ids, logs: Ids) -> Kept:
+    """Files of snapshots that were committed since the plan; `logs` are of ancestors gone."""
     manifests, own = _existing(work, snapshots), IdSet.of(snapshots)
-    return Kept(own, own, IdSet.of(manifests.ids), work.chunks(manifests))
+    named = IdSet.union([own, IdSet.of(logs)])
+    return Kept(own, named, IdSet.of(manifests.ids), work.chunks(manifests))
 
 
 def _choose(repository: Repository, info: RepoInfo, files: Listing, cutoff_us: int) -> _Snapshots:

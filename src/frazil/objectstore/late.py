@@ -74,6 +74,9 @@ class LateStore(ABC):
     def delete(self, keys: Iterable[str]) -> int:
         return self.target.delete(keys)
 
+    def refresh(self, key: str) -> ObjectInfo:
+        return self.target.refresh(key)
+
     def copy(self, source: str, target: str) -> None:
         self.target.copy(source, target)
 

@@ -4,7 +4,8 @@
     put, matches    temp, fsync, lock, compare, rename        the version is a hash of the content
     put, always     temp, link(2), or lock and rename over    durable after `sync`
     keep            link(2)                                   the same
-    delete          lock, unlink
+    refresh         lock, utime
+    delete          lock, unlink; if only what is older: lock, stat, unlink
 
 Files are never changed in place, so a reader needs no lock. Whatever ends a name's life (rename
 over it, unlink) happens under the lock, or a compare-and-swap could bring it back. A writer that
@@ -20,7 +21,7 @@ import stat
 from collections.abc import Buffer, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from itertools import batched
+from itertools import batched, compress
 from typing import assert_never
 
 from frazil.clock import Clock, system_clock
@@ -45,7 +46,7 @@ from frazil.objectstore.local_files import (
 from frazil.objectstore.local_lock import exclusive
 from frazil.objectstore.local_names import LOCK_NAME, encode_key, encode_prefix, temporary_name
 from frazil.objectstore.local_parts import read_local_parts
-from frazil.objectstore.local_removal import unlink_all
+from frazil.objectstore.local_removal import is_younger, unlink_all
 from frazil.objectstore.parts import Parts
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -58,6 +59,7 @@ from frazil.objectstore.protocol import (
     Precondition,
     content_version,
 )
+from frazil.objectstore.refreshing import rewrite
 from frazil.ranges import ByteRange, Range
 
 # Reading a gap of this size costs about as much as another system call.
@@ -197,7 +199,25 @@ class LocalStore:
             raise storage_error("list", prefix, error) from error
 
     def delete(self, keys: Iterable[str]) -> int:
-        return sum(self._remove(some) for some in batched(keys, _LOCKED_TOGETHER))
+        return sum(self._remove(some)[0] for some in batched(keys, _LOCKED_TOGETHER))
+
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        """See AgeCheckingStore."""
+        parts = (self._remove(some, before_us) for some in batched(keys, _LOCKED_TOGETHER))
+        return tuple(key for _, spared in parts for key in spared)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        """See RefreshingStore."""
+        path = self._path(key)
+        self.head(key)  # no lock file where there is no store
+        try:
+            with self._locked():
+                os.utime(path, follow_symlinks=False)
+        except PermissionError:  # the file is someone else's, the directory is ours
+            return rewrite(self, key)
+        except OSError as error:
+            raise read_error(key, error) from error
+        return self.head(key)
 
     def copy(self, source: str, target: str) -> None:
         # Not a hard link: the copy is a new object, and its age says when it was made.
@@ -303,15 +323,20 @@ class LocalStore:
         if self._fsync:
             self._durability.sync_name(path)
 
-    def _remove(self, keys: Sequence[str]) -> int:
+    def _remove(
+        self, keys: Sequence[str], before_us: int | None = None
+    ) -> tuple[int, tuple[str, ...]]:
+        """The number of files removed, and keys of those that are not older, if that matters."""
         paths: list[str] = []
         try:
             paths += map(self._path, keys)
             if not any(map(os.path.lexists, paths)):
-                return 0  # and no lock file where there is no store
+                return 0, ()  # and no lock file where there is no store
             with self._locked():
+                is_young = [before_us is not None and is_younger(path, before_us) for path in paths]
+                doomed = [path for path, young in zip(paths, is_young, strict=True) if not young]
                 try:
-                    return unlink_all(paths)
+                    return unlink_all(doomed), tuple(compress(keys, is_young))
                 finally:  # also when some are gone and another cannot be removed
                     if self._fsync:
                         self._durability.add_vacated({path[: path.rindex("/")] for path in paths})

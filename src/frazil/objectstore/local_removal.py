@@ -6,6 +6,8 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from frazil.objectstore.refreshing import is_older
+
 _MANY = 100  # from here on a second thread is worth it: it frees blocks while the other unlinks
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
@@ -19,6 +21,15 @@ def unlink_all(paths: Sequence[str]) -> int:
         first = aside.submit(_unlink, paths[:middle])
         second = _unlink(paths[middle:])
     return first.result() + second
+
+
+def is_younger(path: str, before_us: int) -> bool:
+    """True if there is such a file and it is not older."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return not is_older(found.st_mtime_ns // 1000, before_us)
 
 
 def _unlink(paths: Sequence[str]) -> int:

@@ -19,6 +19,7 @@ from frazil.objectstore.protocol import (
     ObjectInfo,
     Precondition,
 )
+from frazil.objectstore.refreshing import is_older
 from frazil.ranges import ByteRange, Range, resolve
 
 
@@ -31,7 +32,7 @@ class MemoryStore:
 
     def __init__(self, *, clock: Clock = system_clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._objects: dict[str, tuple[bytes, str, int]] = {}  # content, version, modified at us
         self._versions = itertools.count(1)
         self._home = (os.getpid(), next(_SERIAL))
@@ -92,6 +93,21 @@ class MemoryStore:
             with self._lock:
                 removed += self._objects.pop(key, None) is not None
         return removed
+
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        """See AgeCheckingStore."""
+        with self._lock:
+            found = {key: self._objects[key][2] for key in keys if key in self._objects}
+            spared = {key for key, at_us in found.items() if not is_older(at_us, before_us)}
+            self.delete(key for key in keys if key not in spared)
+        return tuple(key for key in keys if key in spared)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        """See RefreshingStore."""
+        with self._lock:
+            data, version, _ = self._find(key)
+            self._objects[key] = (data, version, self._clock())
+            return self.head(key)
 
     def copy(self, source: str, target: str) -> None:
         self.put(target, self._find(source)[0])

@@ -9,12 +9,13 @@ remote_errors     what obstore raises, as our errors
 """
 
 from collections.abc import Buffer, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import batched
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from frazil.errors import ObjectNotFoundError, ReadOnlyError
+from frazil.errors import ObjectNotFoundError, ReadOnlyError, StorageError
 from frazil.objectstore.keys import require_prefix
 from frazil.objectstore.local_files import flat_bytes
 from frazil.objectstore.protocol import (
@@ -24,6 +25,7 @@ from frazil.objectstore.protocol import (
     ObjectInfo,
     Precondition,
 )
+from frazil.objectstore.refreshing import rewrite
 from frazil.objectstore.remote_errors import translated
 from frazil.objectstore.remote_place import Place, key_after, path_of, start_of_paths
 from frazil.objectstore.remote_reads import Mark, Part, Reader, mark_of
@@ -188,6 +190,17 @@ class RemoteStore:
         client = self._client("write")
         with translated("copy", self.location, source), self._requests.one():
             copy(client, here, there)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        """See RefreshingStore. S3 refuses to copy an object onto itself as it is."""
+        if self._place.habits.copies_onto_itself:
+            before = self.head(key)
+            with suppress(StorageError):  # if the object is gone, the read below says so
+                self.copy(key, key)
+                after = self.head(key)
+                if after.modified_at_us > before.modified_at_us:
+                    return after
+        return rewrite(self, key)
 
     def sync(self) -> None:
         """Nothing to wait for: what such a store has acknowledged is durable."""

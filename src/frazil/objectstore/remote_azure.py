@@ -25,7 +25,9 @@ from frazil.objectstore.remote_settings import RemoteSettings, Role, client_opti
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
-_HABITS = Habits(quotes_etags=True, encodes_names=True, suffix_ranges=False)
+_HABITS = Habits(
+    quotes_etags=True, encodes_names=True, suffix_ranges=False, copies_onto_itself=True
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,8 @@ class Habits:
     lists_in_order: bool = False
     storage_classes: bool = True
     keeps_metadata: bool = True
+    # An object may be copied to its own name, by which it gets another time and nothing else.
+    copies_onto_itself: bool = False
 
 
 class Place(Protocol):

@@ -14,10 +14,11 @@ from frazil.objectstore.protocol import (
     ObjectStore,
     Precondition,
 )
+from frazil.objectstore.refreshing import delete_older, refresh
 from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, Range
 
-type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync"]
+type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync", "refresh"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,14 @@ class Counting:
         self.requests.extend(Request("delete", key) for key in wanted)
         return self.inner.delete(wanted)
 
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        self.requests.extend(Request("delete", key) for key in keys)
+        return delete_older(self.inner, keys, before_us)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        self.requests.append(Request("refresh", key))
+        return refresh(self.inner, key)
+
     def copy(self, source: str, target: str) -> None:
         self.requests.append(Request("copy", source))
         self.inner.copy(source, target)
@@ -152,6 +161,13 @@ class Prefixed:
 
     def delete(self, keys: Iterable[str]) -> int:
         return self.inner.delete(map(self._below, keys))
+
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        spared = delete_older(self.inner, [self._below(key) for key in keys], before_us)
+        return tuple(key[len(self.prefix) + 1 :] for key in spared)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        return self._above(refresh(self.inner, self._below(key)))
 
     def copy(self, source: str, target: str) -> None:
         self.inner.copy(self._below(source), self._below(target))
@@ -202,6 +218,13 @@ class ReadOnly:
 
     def delete(self, keys: Iterable[str]) -> int:
         self._refuse("delete", ", ".join(keys))
+
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        del before_us
+        self._refuse("delete", ", ".join(keys))
+
+    def refresh(self, key: str) -> ObjectInfo:
+        self._refuse("refresh", key)
 
     def copy(self, source: str, target: str) -> None:
         self._refuse("copy", f"{source} to {target}")
