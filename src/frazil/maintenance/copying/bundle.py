@@ -18,6 +18,7 @@ from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
 type FilePath = str | os.PathLike[str]
@@ -70,8 +71,12 @@ def plan_import(
     """
     archive = ArchiveStore(path)
     repository = Repository.open(archive)
+    branches = archive.about().get("branches")
+    invents_main = isinstance(branches, dict) and MAIN not in branches
     try:
-        return plan_clone(repository, target, joining=True, progress=progress)
+        return plan_clone(
+            repository, target, joining=True, invents_main=invents_main, progress=progress
+        )
     except ObjectNotFoundError as error:
         basis = archive.about().get("basis") or []
         if not basis:
@@ -83,6 +88,6 @@ def plan_import(
 
 
 def _tips(plan: ClonePlan, *, tags: bool) -> list[tuple[str, SnapshotId]]:
-    info = plan.origin.info
+    info = plan.origin.entry.joined or plan.origin.info  # without a main that was not chosen
     refs = info.tags if tags else info.branches
     return [(name, info.snapshots.id(row)) for name, row in sorted(refs.items())]

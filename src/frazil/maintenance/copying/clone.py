@@ -3,9 +3,10 @@
     plan      refs -> snapshots -> manifests -> chunks, less what the target has in full size
     execute   chunks, manifests, logs, snapshots; sizes compared; the entry point last
 
-Names of objects are never reused, so what is there under a name is not copied again, whoever put
-it there. Before the entry point is written there is no repository at the target, or the earlier
-one: an interrupted copy is taken up by the next.
+Names of objects are never used twice, so what is there under a name is not copied again. Before
+the entry point is written there is no repository at the target, or the earlier one: an interrupted
+copy is taken up by the next. Files that it left at a repository are garbage until then: they are
+refreshed, and looked at again before and after the entry point changes (frazil.assets.reuse).
 """
 
 from collections.abc import Sequence
@@ -21,27 +22,46 @@ from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.files import (
     NeededFiles,
-    missing_files,
+    compare_files,
+    lost_files,
     needed_files,
     with_stored_logs,
 )
-from frazil.maintenance.copying.joining import join
-from frazil.maintenance.copying.origin import Entry, Origin, Versions, read_origin
+from frazil.maintenance.copying.joining import settled_snapshots
+from frazil.maintenance.copying.origin import (
+    Entry,
+    JoinedRefs,
+    Origin,
+    Versions,
+    publish_entry,
+    read_origin,
+)
 from frazil.maintenance.copying.refs import with_rows
 from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
-from frazil.maintenance.copying.transfer import Transferred, compare_contents, transfer
+from frazil.maintenance.copying.transfer import (
+    Transferred,
+    compare_contents,
+    refresh_listed,
+    transfer,
+)
 from frazil.maintenance.id_sets import IdSet
-from frazil.maintenance.inventory import Listing, StoredInventory, keys_of
+from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, keys_of
 from frazil.maintenance.progress import Progress
-from frazil.maintenance.reachable import reachable_rows
+from frazil.maintenance.reachable import ids_of_rows, reachable_rows
 from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 from frazil.repo.repository import Repository
 
+_TRIES = 3  # to have an object at the target
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClonePlan:
-    """What is to be copied: `missing`, by kind, and `others`. `needed` is all that a copy has."""
+    """Files to be copied: `missing`, by kind, and `others`. `needed` is all that a copy has.
+
+    `reused` are files at the target that nothing there refers to yet. `settled` are snapshots that
+    its refs lead to, with all that they consist of.
+    """
 
     repository: Repository
     target: ObjectStore
@@ -49,7 +69,9 @@ class ClonePlan:
     needed: NeededFiles
     missing: tuple[Listing, ...]
     others: tuple[ObjectInfo, ...]
-    found: Versions | None  # None: the target has commits of its own, and is to be joined
+    reused: tuple[Listing, ...]
+    settled: IdSet
+    found: Versions
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -65,8 +87,8 @@ class ClonePlan:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a repository at the target."""
-        return self.found is None or bool(self.found)
+        """True if there is a repository at the target."""
+        return bool(self.found)
 
     @property
     def objects(self) -> int:
@@ -100,15 +122,17 @@ def plan_clone(
     refs: Sequence[str] | None = None,
     basis: Sequence[SnapshotId] = (),
     joining: bool = False,
+    invents_main: bool = False,
     entry: Entry | None = None,
     progress: Progress | None = None,
 ) -> ClonePlan:
     """Reads both sides, and writes nothing.
 
-    What the snapshots `basis` are made of is left out: whoever gets the copy has it. With `joining`
-    the target may have commits of its own; else that is a ConflictError. `entry` is another entry
-    point for the same snapshots.
-    Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError.
+    Files of the snapshots `basis` are left out: the receiver has them. With `joining` the target
+    may be of a later version, and keeps its settings; its branch main stays if the one of the
+    source was only invented (see choose_refs). `entry` is another entry point for the same
+    snapshots.
+    Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError, ConflictError.
     """
     if not target.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
@@ -117,24 +141,54 @@ def plan_clone(
     origin = read_origin(repository, refs, files)
     if entry is not None:
         origin = replace(origin, entry=entry)
-    found = None if joining and Repository.exists(target) else origin.entry.find(target)
-    if found == {}:
+    if joining and Repository.exists(target):
+        origin = replace(origin, entry=JoinedRefs(origin.info, invents_main))
+    found = origin.entry.find(target)
+    if not found:
         require_no_strangers(target)
-    needed = needed_files(files, origin.info, progress=progress)
+    settled = settled_snapshots(target) if found else IdSet.empty()
+    needed, unsettled = _needed(files, origin.info, settled, progress)
     if basis:
         needed = needed.without(_basis(files, origin, basis, progress))
-        origin = replace(origin, kept=())  # who has the rest has an ops log of its own
+        origin = replace(origin, kept=())  # the receiver has an ops log of its own
     source_files, target_files = StoredInventory(repository.store), StoredInventory(target)
     needed = with_stored_logs(needed, source_files, target_files)
+    unsettled = unsettled if found else NeededFiles.none()  # no repository, no garbage collection
+    compared = list(compare_files(needed, unsettled, source_files, target_files))
     return ClonePlan(
         repository=repository,
         target=target,
         origin=origin,
         needed=needed,
-        missing=tuple(missing_files(needed, source_files, target_files)),
-        others=() if found is None else _missing_others(repository.store, target, origin.kept),
+        missing=tuple(each.missing for each in compared),
+        reused=tuple(each.reused for each in compared),
+        others=() if found else _missing_others(repository.store, target, origin.kept),
+        settled=settled,
         found=found,
     )
+
+
+def _needed(
+    files: Files, info: RepoInfo, settled: IdSet, progress: Progress | None
+) -> tuple[NeededFiles, NeededFiles]:
+    """Files of all snapshots, and those of snapshots that are not settled, less what others have.
+
+    Each manifest is read once.
+    """
+    rows = np.arange(len(info.snapshots))
+    old = settled.contains(ids_of_rows(info, rows))
+    if not old.any():
+        needed = needed_files(files, info, progress=progress)
+        return needed, needed
+    kept = needed_files(files, info, rows=rows[old].tolist(), progress=progress)
+    new = needed_files(
+        files,
+        info,
+        rows=rows[~old].tolist(),
+        known=kept.ids[FileKind.MANIFEST],
+        progress=progress,
+    )
+    return kept.union(new), new.without(kept)
 
 
 def clone(
@@ -146,6 +200,7 @@ def clone(
     done = transfer(
         plan.repository.store, target, plan.missing, plan.others, pool=pool, progress=progress
     )
+    take_up(plan, progress=progress)
     require_arrived(plan)
     if check_contents:
         every = [_listing_of(plan, place) for place in range(len(plan.missing))]
@@ -153,13 +208,20 @@ def clone(
     return replace(result_of(plan, done, updated=publish(plan)), seconds=perf_counter() - started)
 
 
+def take_up(plan: ClonePlan, *, progress: Progress | None = None) -> None:
+    """Refreshes what an earlier try left, and copies again what is gone."""
+    pool, source = plan.repository.files.pool, plan.repository.store
+    lost = refresh_listed(plan.target, plan.reused, pool=pool, progress=progress)
+    transfer(source, plan.target, lost, pool=pool)
+
+
 def publish(plan: ClonePlan) -> bool:
-    """Makes all that was copied visible; whether there was anything new to see."""
-    if plan.found is None:
-        updated = join(Repository.open(plan.target, clock=plan.repository.clock), plan.origin.info)
-    else:
-        updated = plan.origin.entry.publish(plan.target, plan.found)
+    """Makes all that was copied visible; True if there was anything new to see."""
+    clock = plan.repository.clock
+    updated = publish_entry(plan.origin.entry, plan.target, plan.found, plan.settled, clock)
     plan.target.sync()
+    if any(map(len, plan.reused)):  # a collection that was under way may have had them on its list
+        require_arrived(plan)
     return updated
 
 
@@ -209,15 +271,22 @@ def _missing_others(
 
 
 def require_arrived(plan: ClonePlan) -> None:
-    """By one more listing: less work for the store than a question for each object."""
-    if not plan.objects:
+    """By one more listing: less work for the store than a question for each object.
+
+    Copies once more what is not there. Raises StorageError if that does not help.
+    """
+    expected = [*plan.missing, *plan.reused]
+    if not any(map(len, expected)):
         return
-    inventory = StoredInventory(plan.target)
-    copied = NeededFiles({part.kind: IdSet.of(part.ids) for part in plan.missing})
-    for part in missing_files(copied, StoredInventory(plan.repository.store), inventory):
-        if len(part):
-            key = keys_of(part.kind, part.ids[:1])[0]
-            raise StorageError(f"{key!r} did not arrive at the target in full")
+    for attempt in range(_TRIES):
+        lost = lost_files(expected, StoredInventory(plan.target))
+        if not lost:
+            return
+        if attempt < _TRIES - 1:
+            pool = plan.repository.files.pool
+            transfer(plan.repository.store, plan.target, lost, pool=pool)
+    key = keys_of(lost[0].kind, lost[0].ids[:1])[0]
+    raise StorageError(f"{key!r} did not arrive at the target in full")
 
 
 def _listing_of(plan: ClonePlan, place: int) -> Listing:

@@ -1,4 +1,4 @@
-"""A repository made of another by writing its metadata anew: with fewer nodes, or other references.
+"""A repository made of another by rewriting its metadata: with fewer nodes, or other references.
 
     plan      snapshots surveyed, manifests read for the chunks they will refer to
     execute   chunks copied, manifests, snapshots and logs written, the entry point last
@@ -23,9 +23,10 @@ from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.copying.clone import CloneResult
-from frazil.maintenance.copying.files import NeededFiles, missing_files
+from frazil.maintenance.copying.files import NeededFiles, compare_files, lost_files
+from frazil.maintenance.copying.joining import settled_snapshots
 from frazil.maintenance.copying.names import Names
-from frazil.maintenance.copying.origin import Entry, RepoFile, Versions
+from frazil.maintenance.copying.origin import Entry, RepoFile, Versions, publish_entry
 from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.copying.rewriting import (
     NewManifest,
@@ -35,11 +36,12 @@ from frazil.maintenance.copying.rewriting import (
     rewrite_manifest,
     rewrite_snapshot,
 )
-from frazil.maintenance.copying.transfer import transfer
+from frazil.maintenance.copying.transfer import refresh_listed, transfer
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory
 from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.progress import Progress
+from frazil.maintenance.reachable import chunks_of, manifests_of
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 
@@ -58,9 +60,11 @@ class DerivedPlan:
     survey: Survey
     spec_version: int
     chunks: Listing  # to be copied
+    reused: Listing  # chunks that an earlier try left at the target
     needed_chunks: int
     entry: Entry
     found: Versions
+    settled: IdSet  # snapshots that the refs at the target lead to
 
     @property
     def objects(self) -> int:
@@ -99,6 +103,11 @@ def plan_derived(
     needed = NeededFiles({kind: IdSet.empty() for kind in FileKind} | {FileKind.CHUNK: chunks})
     inventories = StoredInventory(repository.store), StoredInventory(target)
     entry = RepoFile(made, encode_repo_info(made)) if entry_of is None else entry_of(made)
+    found = entry.find(target)
+    joins = bool(found) and entry.joined is not None
+    settled = settled_snapshots(target) if joins else IdSet.empty()
+    unsettled = needed.without(_chunks_of(target, settled)) if joins else NeededFiles.none()
+    compared = next(iter(compare_files(needed, unsettled, *inventories)))
     return DerivedPlan(
         repository=repository,
         target=target,
@@ -107,11 +116,20 @@ def plan_derived(
         rules=rules,
         survey=survey,
         spec_version=made.spec_version,
-        chunks=next(iter(missing_files(needed, *inventories))),
+        chunks=compared.missing,
+        reused=compared.reused,
         needed_chunks=len(chunks),
         entry=entry,
-        found=entry.find(target),
+        found=found,
+        settled=settled,
     )
+
+
+def _chunks_of(target: ObjectStore, snapshots: IdSet) -> NeededFiles:
+    """Chunks that snapshots at the target lead to."""
+    files = Repository.open(target).files
+    chunks = chunks_of(files, manifests_of(files, snapshots.ids()))
+    return NeededFiles({**NeededFiles.none().ids, FileKind.CHUNK: chunks})
 
 
 def derive(
@@ -120,19 +138,20 @@ def derive(
     check: Callable[[DerivedPlan], None] | None = None,
     progress: Progress | None = None,
 ) -> CloneResult:
-    """`check` looks at what is there before anybody can see it."""
+    """`check` looks at what is there before anyone can see it."""
     started = perf_counter()
     source = plan.repository.files
     done = transfer(
         plan.repository.store, plan.target, [plan.chunks], pool=source.pool, progress=progress
     )
+    refresh_listed(plan.target, [plan.reused], pool=source.pool, progress=progress)
     target = target_files(plan)
     manifests = write_manifests(source, target, plan, progress=progress)
     write_history(source, target, plan, manifests, progress=progress)
     plan.target.sync()
     if check is not None:
         check(plan)
-    updated = plan.entry.publish(plan.target, plan.found)
+    updated = publish_derived(plan)
     return CloneResult(
         snapshots=len(plan.made.snapshots),
         objects=plan.objects,
@@ -141,6 +160,22 @@ def derive(
         updated=updated,
         seconds=perf_counter() - started,
     )
+
+
+def publish_derived(plan: DerivedPlan) -> bool:
+    """Makes it visible; chunks that an earlier try left are looked at before and after."""
+    _require_reused(plan)
+    clock = plan.repository.clock
+    updated = publish_entry(plan.entry, plan.target, plan.found, plan.settled, clock)
+    plan.target.sync()
+    _require_reused(plan)
+    return updated
+
+
+def _require_reused(plan: DerivedPlan) -> None:
+    if len(plan.reused):
+        lost = lost_files([plan.reused], StoredInventory(plan.target))
+        transfer(plan.repository.store, plan.target, lost, pool=plan.repository.files.pool)
 
 
 def target_files(plan: DerivedPlan) -> Files:

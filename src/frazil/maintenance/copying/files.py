@@ -14,7 +14,7 @@ from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
 from frazil.maintenance.progress import Progress
-from frazil.maintenance.reachable import chunks_of, manifests_of
+from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of
 
 # Whatever a file refers to is copied before it.
 ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPSHOT)
@@ -37,16 +37,37 @@ class NeededFiles:
             }
         )
 
+    def union(self, others: "NeededFiles") -> "NeededFiles":
+        return NeededFiles(
+            {kind: IdSet.union([ids, others.ids[kind]]) for kind, ids in self.ids.items()}
+        )
 
-def needed_files(files: Files, info: RepoInfo, *, progress: Progress | None = None) -> NeededFiles:
-    """Everything that the snapshots of `info` are made of."""
-    snapshots = info.snapshots.ids
+    @classmethod
+    def none(cls) -> "NeededFiles":
+        return cls({kind: IdSet.empty() for kind in ORDER})
+
+
+def needed_files(
+    files: Files,
+    info: RepoInfo,
+    *,
+    rows: Sequence[int] | None = None,
+    known: IdSet | None = None,
+    progress: Progress | None = None,
+) -> NeededFiles:
+    """Everything that snapshots of `info` are made of: of all, or of those in `rows`.
+
+    The chunks of manifests that are `known` are left out.
+    """
+    chosen = range(len(info.snapshots)) if rows is None else rows
+    snapshots = ids_of_rows(info, chosen)
     manifests = manifests_of(files, snapshots, progress=progress)
+    new = manifests if known is None else manifests.take(~known.contains(manifests.ids))
     return NeededFiles(
         {
-            FileKind.CHUNK: chunks_of(files, manifests, progress=progress),
+            FileKind.CHUNK: chunks_of(files, new, progress=progress),
             FileKind.MANIFEST: IdSet.of(manifests.ids),
-            FileKind.TRANSACTION: IdSet.of(id_column(log_ids(info), 12)),
+            FileKind.TRANSACTION: IdSet.of(id_column(log_ids(info, chosen), 12)),
             FileKind.SNAPSHOT: IdSet.of(snapshots),
         }
     )
@@ -59,16 +80,45 @@ def with_stored_logs(needed: NeededFiles, *inventories: Inventory) -> NeededFile
     return NeededFiles({**needed.ids, kind: IdSet.of(np.concatenate(found))})
 
 
-def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
-    """Those to be copied, kind by kind in ORDER: not at the target, or not in full size.
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """Files of one kind: those to be copied, and of some others those that are at the target."""
 
-    Raises ObjectNotFoundError if one is in neither place.
+    missing: Listing
+    reused: Listing
+
+
+def compare_files(
+    needed: NeededFiles, unsettled: NeededFiles, source: Inventory, target: Inventory
+) -> Iterator[Compared]:
+    """Kind by kind in ORDER. To be copied is what is not at the target, or not in full size.
+
+    `unsettled` are files that nothing at the target refers to: if they are there, they were left
+    by an earlier try. Raises ObjectNotFoundError if a file is in neither place.
     """
     for kind in ORDER:
         ids = needed.ids[kind]
         there, wanted = _among(ids, target, kind), _among(ids, source, kind)
         _require_all(ids, [there, wanted], kind)
-        yield wanted.take(~_are_there(wanted, there))
+        missing = wanted.take(~_are_there(wanted, there))
+        left = unsettled.ids[kind].contains(there.ids) & ~IdSet.of(missing.ids).contains(there.ids)
+        yield Compared(missing, there.take(left))
+
+
+def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
+    """Those to be copied, kind by kind in ORDER. Raises ObjectNotFoundError."""
+    for each in compare_files(needed, NeededFiles.none(), source, target):
+        yield each.missing
+
+
+def lost_files(expected: Sequence[Listing], target: Inventory) -> list[Listing]:
+    """Those that are not at the target in the size that they are expected to have."""
+    lost = []
+    for part in expected:
+        if len(part):
+            there = _among(IdSet.of(part.ids), target, part.kind)
+            lost.append(part.take(~_are_there(part, there)))
+    return [part for part in lost if len(part)]
 
 
 def _among(ids: IdSet, inventory: Inventory, kind: FileKind) -> Listing:

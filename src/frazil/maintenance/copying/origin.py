@@ -1,15 +1,15 @@
 """What a copy begins with and ends with: the refs of its source, which lead to everything else.
 
-    version 2   one file, `repo`, copied as it is or made anew for fewer refs
+    version 2   one file, `repo`, copied as it is or made again for fewer refs
     version 1   a file for each branch and tag, and `config.yaml`
 
-They are read before anything is copied, and written after all of it, each where the target is still
-as it was found.
+They are read before anything is copied. A new copy gets them after all of it; to one that is there
+they are joined (joining.py), by updates of its entry point.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from frazil.assets.files import Files
@@ -20,25 +20,28 @@ from frazil.assets.layout import (
     REPO_INFO,
     V1_MAIN_BRANCH,
     branch_key,
-    ref_of_key,
-    snapshot_key,
     tag_key,
     tombstone_key,
 )
+from frazil.clock import Clock
 from frazil.errors import (
     ConflictError,
+    InternalError,
     InvalidInputError,
     ObjectNotFoundError,
     PreconditionFailedError,
 )
+from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.generation import CURRENT, Generation
-from frazil.format.ref_file import decode_ref, encode_ref
+from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.ids import SnapshotId
+from frazil.maintenance.copying.joining import join, require_joinable
 from frazil.maintenance.copying.refs import choose_refs, tips_of
+from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.migrate.heads import prefetched
 from frazil.maintenance.migrate.listing import in_order, with_history
-from frazil.objectstore.protocol import Absent, Matches, ObjectStore, Precondition
+from frazil.objectstore.protocol import Absent, ObjectStore
+from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
 type Versions = Mapping[str, str]
@@ -48,13 +51,31 @@ type Versions = Mapping[str, str]
 class Entry(Protocol):
     """How a version of the format keeps its refs."""
 
+    @property
+    def joined(self) -> RepoInfo | None:
+        """Refs that are joined to a repository that is there; None if it is replaced."""
+        ...
+
     def find(self, target: ObjectStore) -> Versions:
-        """What is there. Raises ConflictError if it is more than an earlier copy."""
+        """The repository at the target, if any. Raises ConflictError if it cannot be joined."""
         ...
 
     def publish(self, target: ObjectStore, found: Versions) -> bool:
-        """Makes the copy a repository, or brings it up to date; False if it is. May conflict."""
+        """Makes the copy a repository, or replaces one; False if there is nothing to do."""
         ...
+
+
+def publish_entry(
+    entry: Entry, target: ObjectStore, found: Versions, settled: IdSet, clock: Clock
+) -> bool:
+    """Makes what was copied visible; True if there was anything new. Raises ConflictError.
+
+    `settled` are snapshots of the target that the copy relies on: see `join`.
+    """
+    refs = entry.joined
+    if found and refs is not None:
+        return join(Repository.open(target, clock=clock), refs, settled)
+    return entry.publish(target, found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,6 +109,11 @@ class RepoFile:
 
     info: RepoInfo
     data: bytes
+    invents_main: bool = field(default=False, kw_only=True)  # main was not chosen; see choose_refs
+
+    @property
+    def joined(self) -> RepoInfo | None:
+        return _joined(self.info, invents_main=self.invents_main)
 
     def find(self, target: ObjectStore) -> Versions:
         require_absent(target, V1_MAIN_BRANCH, version=1)
@@ -95,19 +121,14 @@ class RepoFile:
             blob = target.get(REPO_INFO)
         except ObjectNotFoundError:
             return {}
-        there = decode_repo_info(blob.data)
-        for name, row in {**there.branches, **there.tags}.items():
-            tip = there.snapshots.id(row)
-            _require(self.info.snapshots.find(tip) >= 0, name, tip)
+        refs = _joined(self.info, invents_main=self.invents_main)
+        require_joinable(decode_repo_info(blob.data), refs)
         return {REPO_INFO: blob.version}
 
     def publish(self, target: ObjectStore, found: Versions) -> bool:
-        if REPO_INFO in found and _says_the_same(
-            decode_repo_info(target.get(REPO_INFO).data), self.info
-        ):
-            return False
+        del found
         with moved_is_conflict():
-            target.put(REPO_INFO, self.data, when=_unchanged(found, REPO_INFO))
+            target.put(REPO_INFO, self.data, when=Absent())
         return True
 
 
@@ -118,37 +139,37 @@ class RefFiles:
     source: ObjectStore
     info: RepoInfo
     config: bytes | None
+    invents_main: bool = field(default=False, kw_only=True)
+
+    @property
+    def joined(self) -> RepoInfo | None:
+        config = None if self.config is None else decode_config_yaml(self.config)
+        return replace(_joined(self.info, invents_main=self.invents_main), config=config)
 
     def find(self, target: ObjectStore) -> Versions:
         require_absent(target, REPO_INFO, version=2)
-        found = {}
-        for listed in target.list(REFS):
-            match ref_of_key(listed.key):
-                case _, name, False:
-                    blob = target.get(listed.key)
-                    tip = decode_ref(blob.data)
-                    # Snapshots that no ref of the source leads to any more are listed nowhere.
-                    known = self.info.snapshots.find(tip) >= 0
-                    _require(known or exists(self.source, snapshot_key(tip)), name, tip)
-                    found[listed.key] = blob.version
-                case _, _, True:
-                    found[listed.key] = ""  # that it is there is all it says
-        return found
+        try:
+            blob = target.get(V1_MAIN_BRANCH)
+        except ObjectNotFoundError:
+            return {}
+        refs = _joined(self.info, invents_main=self.invents_main)
+        require_joinable(Repository.open(target).repo_info(), refs)
+        return {V1_MAIN_BRANCH: blob.version}
 
     def publish(self, target: ObjectStore, found: Versions) -> bool:
-        made = self._files(target)
+        del found
+        files = self._files(target)
+        main = files.pop(V1_MAIN_BRANCH)
+        # Without a branch main, refs that are there were left by an interrupted copy.
+        target.delete([one.key for one in target.list(REFS) if one.key not in files])
         if self.config is not None:
             target.put(CONFIG_YAML, self.config)
-            target.sync()
-        changed = False
+        for key, data in files.items():
+            target.put(key, data)
+        target.sync()
         with moved_is_conflict():
-            for key, data in made.items():
-                if key not in found or (data and bytes(target.get(key).data) != data):
-                    target.put(key, data, when=_unchanged(found, key))
-                    changed = True
-        gone = [key for key in found if key not in made]
-        target.delete(gone)
-        return changed or bool(gone)
+            target.put(V1_MAIN_BRANCH, main, when=Absent())
+        return True
 
     def _files(self, target: ObjectStore) -> dict[str, bytes]:
         """In the order in which they are written."""
@@ -165,6 +186,26 @@ class RefFiles:
         return {**made, **branches, **main}
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class JoinedRefs:
+    """Branches and tags for a repository of either version, which keeps its settings."""
+
+    info: RepoInfo
+    invents_main: bool
+
+    @property
+    def joined(self) -> RepoInfo | None:
+        return replace(_joined(self.info, invents_main=self.invents_main), config=None)
+
+    def find(self, target: ObjectStore) -> Versions:
+        refs = _joined(self.info, invents_main=self.invents_main)
+        require_joinable(Repository.open(target).repo_info(), refs)
+        return {"": ""}
+
+    def publish(self, target: ObjectStore, found: Versions) -> bool:
+        raise InternalError(f"refs alone make no repository: {found!r} at {target!r}")
+
+
 def _read_repo_file(repository: Repository, refs: Sequence[str] | None) -> Origin:
     store = repository.store
     data = bytes(store.get(REPO_INFO).data)
@@ -173,7 +214,11 @@ def _read_repo_file(repository: Repository, refs: Sequence[str] | None) -> Origi
     return Origin(
         info=chosen,
         kept=() if refs is not None else tuple(one.key for one in store.list(OVERWRITTEN)),
-        entry=RepoFile(chosen, data if refs is None else encode_repo_info(chosen)),
+        entry=RepoFile(
+            chosen,
+            data if refs is None else encode_repo_info(chosen),
+            invents_main=_invents_main(refs),
+        ),
     )
 
 
@@ -184,7 +229,12 @@ def _read_ref_files(repository: Repository, refs: Sequence[str] | None, files: F
         config: bytes | None = bytes(repository.store.get(CONFIG_YAML).data)
     except ObjectNotFoundError:
         config = None
-    return Origin(info=info, kept=(), entry=RefFiles(repository.store, info, config))
+    entry = RefFiles(repository.store, info, config, invents_main=_invents_main(refs))
+    return Origin(info=info, kept=(), entry=entry)
+
+
+def _invents_main(refs: Sequence[str] | None) -> bool:
+    return refs is not None and MAIN not in refs
 
 
 def exists(store: ObjectStore, key: str) -> bool:
@@ -200,32 +250,11 @@ def require_absent(target: ObjectStore, key: str, *, version: int) -> None:
         raise ConflictError(f"there is a repository of version {version} at the target")
 
 
-def _says_the_same(there: RepoInfo, ours: RepoInfo) -> bool:
-    """Whether two repo infos differ at most in their ops log, and ours is not the longer one."""
-    newest = [next(iter(info.updates), None) for info in (there, ours)]
-    return (
-        there.snapshots.ids.tobytes() == ours.snapshots.ids.tobytes()
-        and there.snapshots.parents.tobytes() == ours.snapshots.parents.tobytes()
-        and there.branches == ours.branches
-        and there.tags == ours.tags
-        and there.deleted_tags == ours.deleted_tags
-        and there.metadata == ours.metadata
-        and there.config == ours.config
-        and there.status == ours.status
-        and (newest[0] == newest[1] or len(ours.updates) == 1)
-    )
-
-
-def _unchanged(found: Versions, key: str) -> Precondition:
-    return Matches(found[key]) if key in found else Absent()
-
-
-def _require(known: bool, name: str, tip: SnapshotId) -> None:  # noqa: FBT001 -- a condition
-    if not known:
-        raise ConflictError(
-            f"{name!r} at the target is at {tip}, which the source does not have: it is another"
-            " repository, or was changed since it was copied"
-        )
+def _joined(info: RepoInfo, *, invents_main: bool) -> RepoInfo:
+    if not invents_main:
+        return info
+    branches = {name: row for name, row in info.branches.items() if name != MAIN}
+    return replace(info, branches=branches)
 
 
 @contextmanager

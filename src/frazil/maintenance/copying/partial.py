@@ -10,12 +10,13 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import encode_config
 from frazil.format.payloads import RefKind
+from frazil.format.repo_info import encode_repo_info
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import INITIAL_SNAPSHOT, format_ids
 from frazil.maintenance.copying.containers import container_of
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames
-from frazil.maintenance.copying.origin import require_current
+from frazil.maintenance.copying.origin import RepoFile, require_current
 from frazil.maintenance.copying.refs import choose_refs
 from frazil.maintenance.copying.rewriting import Rules, below
 from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
@@ -23,6 +24,7 @@ from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
+from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
 
@@ -66,6 +68,9 @@ def plan_partial(
         info,
         rules,
         finished=lambda made: replace(made, spec_version=2, config=stored),
+        entry_of=lambda made: RepoFile(
+            made, encode_repo_info(made), invents_main=refs is not None and MAIN not in refs
+        ),
         progress=progress,
     )
     _require_nodes(repository, plan, paths)

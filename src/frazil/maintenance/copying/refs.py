@@ -1,6 +1,6 @@
 """A repository with some of its branches and tags, and the snapshots that they lead to."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,7 @@ def choose_refs(info: RepoInfo, refs: Sequence[str] | None, *, clock: Clock) -> 
     """The repository with these branches and tags alone, and the snapshots they lead to.
 
     All, if nothing is said. Every repository has a branch main: if it is not among them, it is
-    where the first of them is. The ops log starts anew, and so do earlier versions of it.
+    where the first of them is. The ops log starts again, without earlier versions of it.
     """
     if refs is None:
         return info
@@ -66,8 +66,8 @@ def tips_of(info: RepoInfo, refs: Mapping[str, int]) -> dict[str, SnapshotId]:
     return {name: info.snapshots.id(row) for name, row in refs.items()}
 
 
-def log_ids(info: RepoInfo) -> list[bytes]:
-    """Of all snapshots, and those that outlived theirs."""
-    rows: Iterable[int] = range(len(info.snapshots))
-    pruned = {raw for row in rows for raw in info.snapshots.pruned_logs(row)}
-    return [*(raw.tobytes() for raw in info.snapshots.ids), *sorted(pruned)]
+def log_ids(info: RepoInfo, rows: Sequence[int] | None = None) -> list[bytes]:
+    """Transaction logs of snapshots, all by default, and those that outlived theirs."""
+    chosen = range(len(info.snapshots)) if rows is None else rows
+    pruned = {raw for row in chosen for raw in info.snapshots.pruned_logs(row)}
+    return [*(info.snapshots.id(row).raw for row in chosen), *sorted(pruned)]

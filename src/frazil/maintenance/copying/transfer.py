@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from frazil.assets.pool import Pool
+from frazil.assets.reuse import ReusedObject, refresh_objects
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.maintenance.inventory import Listing, keys_of
 from frazil.maintenance.progress import Progress
@@ -55,6 +58,29 @@ def transfer(
         _tell(progress, done.objects, total)
     target.sync()
     return done
+
+
+def refresh_listed(
+    target: ObjectStore,
+    listings: Sequence[Listing],
+    *,
+    pool: Pool,
+    progress: Progress | None = None,
+) -> list[Listing]:
+    """Makes files that are there as young as new ones; those that are gone are returned."""
+    total, done = sum(map(len, listings)), 0
+    lost: list[Listing] = []
+    for listing in listings:
+        for start in range(0, len(listing), _BATCH):
+            some = listing.take(slice(start, start + _BATCH))
+            sizes = zip(keys_of(some.kind, some.ids), some.size_bytes.tolist(), strict=True)
+            objects = [ReusedObject(key, size) for key, size in sizes]
+            gone = {one.key for one in refresh_objects(target, objects, pool)}
+            if gone:
+                lost.append(some.take(np.array([one.key in gone for one in objects])))
+            done += len(some)
+            _tell(progress, done, total, doing="refreshing")
+    return lost
 
 
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> int:

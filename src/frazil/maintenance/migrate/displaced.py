@@ -76,6 +76,11 @@ def _is_strange(key: str) -> bool:
 class ReplacedRepoFile(RepoFile):
     """The entry point of version 2 in the place of an early one."""
 
+    @property
+    @override
+    def joined(self) -> None:
+        return None
+
     @override
     def find(self, target: ObjectStore) -> Versions:
         return {REPO_INFO: target.get(REPO_INFO).version}

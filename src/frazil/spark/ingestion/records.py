@@ -1,4 +1,4 @@
-"""What an ingest has stored so far, written down: a rerun finds it, and stores only the rest.
+"""Records of what an ingest has stored so far: a rerun finds it, and stores only the rest.
 
     name       that of a chunk; it follows from the ingest and from the piece of work: which
                sources it reads, in which version, and what becomes of them. Nothing is listed
@@ -6,24 +6,24 @@
     written    by executors, when what it tells of is durable
     deleted    by the driver, after the commit
 
-No manifest refers to a record: to garbage collection, anybody's, it is garbage as are the chunks
-that it tells of until they are committed. So a record may outlive them: whoever finds one looks
-whether they are there. Records older than a day are not used, since collecting garbage of that age
-is safe as long as no job takes so long.
+No manifest refers to a record: to garbage collection, anyone's, it is garbage as are the chunks
+that it tells of until they are committed. So a record may outlive them, and they may go at any
+moment: references that are found are to copies of them, made for the run that asks
+(frazil.assets.reuse). Records older than a day are not used.
 """
 
 import hashlib
 import json
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from frazil.assets.layout import chunk_key
+from frazil.assets.pool import Pool
+from frazil.assets.reuse import copy_chunks
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import RefKind
@@ -69,7 +69,7 @@ class Records:
         self.store.put(chunk_key(name), sink.getvalue())
 
     def find_refs(self, name: ChunkId, ndim: int) -> ChunkRefs | None:
-        """References to chunks that are all there."""
+        """References to copies of the chunks; None if they are not all there any more."""
         table = self.find(name)
         if table is None or table.schema.names != list(COLUMNS) or table.num_rows != 1:
             return None
@@ -78,7 +78,7 @@ class Records:
             refs = decode_refs(row, ndim)
         except ValueError:
             return None
-        return refs if self._are_there(refs) else None
+        return copy_chunks(self.store, refs, Pool(_AT_ONCE))
 
     def put_refs(self, name: ChunkId, refs: ChunkRefs) -> None:
         self.put(name, pa.Table.from_pylist([encode_refs(refs)], schema=_REFS))
@@ -87,22 +87,6 @@ class Records:
         """What is left of them is garbage, and no reason to fail."""
         with suppress(StorageError):
             self.store.delete(chunk_key(name) for name in names)
-
-    def _are_there(self, refs: ChunkRefs) -> bool:
-        rows = np.flatnonzero(refs.kind == RefKind.NATIVE)
-        ends = refs.offset[rows] + refs.length[rows]
-        wanted = [
-            (ChunkId(refs.chunk_id[row].tobytes()), int(end))
-            for row, end in zip(rows.tolist(), ends.tolist(), strict=True)
-        ]
-        with ThreadPoolExecutor(_AT_ONCE) as threads:
-            return all(threads.map(lambda one: self._is_there(*one), wanted))
-
-    def _is_there(self, chunk: ChunkId, end: int) -> bool:
-        try:
-            return self.store.head(chunk_key(chunk)).size_bytes >= end
-        except ObjectNotFoundError:
-            return False
 
 
 def stores_chunks(refs: ChunkRefs) -> bool:

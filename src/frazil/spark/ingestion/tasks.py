@@ -69,13 +69,15 @@ def run_partition(job: IngestJob, partition: int) -> list[TaskResult]:
     job.writer.sync()
     if job.records is not None:
         for result in results:
-            if result.record is not None and not result.reused:
+            if (
+                result.record is not None
+            ):  # of copies, too: the next run need not have the originals
                 job.records.put_refs(result.record, result.refs)
     return results
 
 
 def run_task(job: IngestJob, task: Task, files: Opened) -> TaskResult:
-    """What an earlier run stored is not stored again."""
+    """Stores chunks, or copies those that an earlier run stored."""
     array = job.plan.layout.arrays[task.array]
     record = None if job.records is None else job.records.name(*_identity(job, task))
     size = region_bytes(array, task)

@@ -22,10 +22,11 @@ from frazil.maintenance.copying.clone import (
     publish,
     require_arrived,
     result_of,
+    take_up,
 )
 from frazil.maintenance.copying.derived import DerivedPlan, target_files, write_history
 from frazil.maintenance.copying.rewriting import NewManifest, Rules, Survey, rewrite_manifest
-from frazil.maintenance.copying.transfer import Transferred, copy_object
+from frazil.maintenance.copying.transfer import Transferred, copy_object, refresh_listed
 from frazil.maintenance.inventory import Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
@@ -118,6 +119,7 @@ def clone_on_spark(spark: SparkSession, plan: ClonePlan, counter: Counter) -> Cl
     done = transfer_on_spark(spark, source, plan.target, plan.missing, counter)
     for one in plan.others:
         done += Transferred(1, copy_object(source, plan.target, one.key, one.size_bytes))
+    take_up(plan)
     require_arrived(plan)
     return result_of(plan, done, updated=publish(plan))
 
@@ -126,6 +128,7 @@ def rewrite_on_spark(spark: SparkSession, plan: DerivedPlan, counter: Counter) -
     """All of a derived copy but its entry point."""
     source = plan.repository.store
     done = transfer_on_spark(spark, source, plan.target, [plan.chunks], counter)
+    refresh_listed(plan.target, [plan.reused], pool=plan.repository.files.pool)
     made = _manifests_on_spark(spark, plan)
     write_history(plan.repository.files, target_files(plan), plan, made)
     plan.target.sync()

@@ -11,7 +11,7 @@ from time import perf_counter
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.maintenance.copying.clone import ClonePlan
-from frazil.maintenance.copying.derived import DerivedPlan
+from frazil.maintenance.copying.derived import DerivedPlan, publish_derived
 from frazil.maintenance.migrate.check import require_same
 from frazil.maintenance.migrate.migration import (
     MigrationPlan,
@@ -111,4 +111,4 @@ def _execute(spark: SparkSession, plan: MigrationPlan, counter: Counter) -> None
             keep_journal(plan)
             rewrite_on_spark(spark, steps, counter)
             require_same(steps)
-            steps.entry.publish(plan.target, steps.found)
+            publish_derived(steps)
