@@ -80,7 +80,7 @@ def test_a_deep_clone_is_the_same_repository_and_grows_with_it(
     assert damaged.read_bytes() == (tmp_path / "source" / "chunks" / damaged.name).read_bytes()
 
     change(made, 9.0)
-    with pytest.raises(ConflictError, match="another repository"):
+    with pytest.raises(ConflictError, match="commits of its own"):
         clone(spark, source, tmp_path / "target")
     np.testing.assert_array_equal(t2m(opened(tmp_path / "target"))[:12], 9.0)
 
@@ -156,7 +156,7 @@ def test_a_clone_of_version_1_is_of_version_1_and_grows_with_it(
     assert opened(tmp_path / "target").list_branches() == {"main"}
     np.testing.assert_array_equal(t2m(opened(tmp_path / "target")), t2m(source))
     change(made, 9.0)
-    with pytest.raises(ConflictError, match="another repository"):
+    with pytest.raises(ConflictError, match="commits of its own"):
         clone(spark, source, tmp_path / "target")
 
 

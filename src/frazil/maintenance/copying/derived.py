@@ -27,6 +27,7 @@ from frazil.maintenance.copying.files import NeededFiles, compare_files, lost_fi
 from frazil.maintenance.copying.joining import settled_snapshots
 from frazil.maintenance.copying.names import Names
 from frazil.maintenance.copying.origin import Entry, RepoFile, Versions, publish_entry
+from frazil.maintenance.copying.partial_logs import partial_logs
 from frazil.maintenance.copying.refs import log_ids
 from frazil.maintenance.copying.rewriting import (
     NewManifest,
@@ -208,11 +209,6 @@ def write_history(
     """Snapshots and logs; a snapshot without a log, as a first one may be, stays without."""
     names, info = plan.rules.names, plan.info
 
-    def write_log(raw: bytes) -> None:
-        old = SnapshotId(raw)
-        with suppress(ObjectNotFoundError):
-            target.put_log(rewrite_log(source.fetch_log(old), names.snapshot(old), plan.survey))
-
     def write_snapshot(row: int) -> None:
         snapshot = source.fetch_snapshot(info.snapshots.id(row))
         new = rewrite_snapshot(snapshot, manifests, plan.rules)
@@ -221,11 +217,35 @@ def write_history(
         parent = names.snapshot(info.snapshots.id(above)) if is_linked else None
         target.put_snapshot(replace(new, parent_id=parent))
 
-    for _, logs in _batched(log_ids(info)):
-        source.pool.map(write_log, logs)
+    _write_logs(source, target, plan)
     for start, rows in _batched(range(len(info.snapshots))):
         source.pool.map(write_snapshot, rows)
         _tell(progress, "writing snapshots", start + len(rows), len(info.snapshots))
+
+
+def _write_logs(source: Files, target: Files, plan: DerivedPlan) -> None:
+    names, info, wants = plan.rules.names, plan.info, plan.rules.wants
+
+    def write_log(raw: bytes) -> None:
+        old = SnapshotId(raw)
+        with suppress(ObjectNotFoundError):
+            target.put_log(rewrite_log(source.fetch_log(old), names.snapshot(old), plan.survey))
+
+    if wants is None:
+        for _, logs in _batched(log_ids(info)):
+            source.pool.map(write_log, logs)
+        return
+    rows = range(len(info.snapshots))
+    owners = {raw: row for row in reversed(rows) for raw in log_ids(info, [row])}
+
+    def write_logs(row: int) -> None:
+        """Those that lead to a snapshot; a log that several name is written for the first."""
+        for log in partial_logs(source, info, row, wants):
+            if owners[log.id.raw] == row:
+                target.put_log(replace(log, id=names.snapshot(log.id)))
+
+    for _, some in _batched(rows):
+        source.pool.map(write_logs, some)
 
 
 def renamed(info: RepoInfo, names: Names) -> RepoInfo:

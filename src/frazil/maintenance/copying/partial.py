@@ -55,7 +55,7 @@ def plan_partial(
     )
     rules = Rules(
         names=DerivedNames(purpose, first=INITIAL_SNAPSHOT, root=INITIAL_SNAPSHOT),
-        wants=below(paths or [ROOT]),
+        wants=below(paths) if paths else None,
         refs=elsewhere(place.url_prefix) if place is not None else lambda refs: refs,
     )
     require_current(repository.generation)

@@ -1,9 +1,9 @@
-"""Snapshots, manifests and logs written anew, with other nodes, references or bytes.
+"""Snapshots, manifests and logs rewritten, with other nodes, references or bytes.
 
     survey      snapshots -> which arrays there are, how large, and in which manifests
     manifests   each once; says where its references are in the grid of each array
     snapshots   with the nodes that are wanted, and the new manifests
-    logs        of these nodes
+    logs        of these nodes; of some paths only: partial_logs.py
 
 History, messages, times and metadata stay; chunk objects are not touched.
 """
@@ -26,14 +26,15 @@ from frazil.paths import NodePath
 
 type Extents = tuple[tuple[int, int], ...]
 type Grid = tuple[int, ...]
+type Wants = Callable[[NodePath], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What becomes of the parts of a repository."""
+    """How the parts of a repository change."""
 
     names: Names
-    wants: Callable[[NodePath], bool] = lambda path: True  # noqa: ARG005 -- all paths
+    wants: Wants | None = None  # None: all paths
     refs: Callable[[ChunkRefs], ChunkRefs] = lambda refs: refs
 
 
@@ -122,11 +123,12 @@ def rewrite_log(log: TransactionLog, new: SnapshotId, survey: Survey) -> Transac
 
 
 def wanted_nodes(nodes: Nodes, rules: Rules) -> Iterable[Node]:
-    return [node for node in nodes if rules.wants(node.path)]
+    wants = rules.wants
+    return nodes if wants is None else [node for node in nodes if wants(node.path)]
 
 
-def below(paths: Sequence[NodePath]) -> Callable[[NodePath], bool]:
-    """Whether a node is at one of the paths, under it, or a group on the way to it."""
+def below(paths: Sequence[NodePath]) -> Wants:
+    """True for a node at one of the paths, under it, or a group on the way to it."""
     exact = {path.text for path in paths}
     inside = tuple(path.descendant_prefix for path in paths)
     above = {parent.text for path in paths for parent in path.ancestors}

@@ -7,8 +7,11 @@ from time import perf_counter
 
 from pyspark.sql import SparkSession
 
+from frazil.clock import system_clock
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.maintenance.copying.containers import container_of
+from frazil.maintenance.copying.joining import settled_snapshots
+from frazil.maintenance.copying.origin import publish_entry
 from frazil.maintenance.copying.target import require_no_strangers
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.jobs.commits import CommitNote
@@ -105,7 +108,7 @@ def clone(
             place = container or container_of(repository.store)
             tell(JobProgress("Writing manifests", 0, 0))
             made = ShallowClone(spark, repository, store, place, note).make(
-                {**origin.branches, **origin.tags}, tags=origin.tags.keys()
+                origin.branches, origin.tags
             )
             snapshots, counts = made.snapshots, (made.manifests, made.manifests, made.size_bytes)
     return CloneResult(
@@ -129,12 +132,22 @@ def _deep(
     found = origin.find_clone(target)
     if not found:
         require_no_strangers(target)
+    settled = settled_snapshots(target)
     counter = create_counter(spark)
     with watched(counter, "Cloning", 0, tell):
-        keys = object_keys(spark, source, origin)
-        table = collect(copied(keys, CopyObjects(source, target, counter)))
-    origin.entry.publish(target, found)
-    rows = table.to_pylist()
+        keys = object_keys(spark, source, origin, settled if found else None)
+        rows = collect(copied(keys, CopyObjects(source, target, counter))).to_pylist()
+        reused = sum(row["reused"] for row in rows)
+
+        def look_again() -> None:
+            """Copies what a collection of garbage has deleted since it was refreshed."""
+            if reused:
+                left = keys.filter(~keys["settled"])
+                collect(copied(left, CopyObjects(source, target, counter, refresh=False)))
+
+        look_again()
+        publish_entry(origin.entry, target, found, settled, system_clock)
+        look_again()
     return (
         sum(row["objects"] for row in rows) + 1,
         sum(row["copied"] for row in rows),

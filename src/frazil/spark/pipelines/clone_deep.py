@@ -5,6 +5,7 @@
     driver      the entry point, last: before it there is no repository at the target
 
 Objects never change under their name, so what is at the target in full size is not copied again.
+If nothing there refers to it yet it is refreshed: see frazil.assets.reuse.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,11 +20,15 @@ from frazil.assets.layout import (
     manifest_key,
     snapshot_key,
 )
+from frazil.assets.pool import Pool
+from frazil.assets.reuse import ReusedObject, refresh_objects
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.manifest import decode_manifest
+from frazil.format.nodes import id_column
 from frazil.format.payloads import RefKind
 from frazil.format.snapshot import decode_snapshot
 from frazil.ids import SnapshotId, format_ids
+from frazil.maintenance.id_sets import IdSet
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.failures import carrying_errors
 from frazil.spark.ingestion.jobs import parallelism
@@ -33,8 +38,10 @@ from frazil.spark.pipelines.running import map_arrow, map_tasks
 from frazil.spark.progress import Counter
 from frazil.spark.workers import tame_gc
 
-KEYS = pa.schema([("key", pa.string())])
-COUNTS = pa.schema([("objects", pa.int64()), ("copied", pa.int64()), ("bytes", pa.int64())])
+KEYS = pa.schema([("key", pa.string()), ("settled", pa.bool_())])  # settled: referred to there
+COUNTS = pa.schema(
+    [("objects", pa.int64()), ("copied", pa.int64()), ("bytes", pa.int64()), ("reused", pa.int64())]
+)
 _BATCH = 4096  # keys
 
 
@@ -44,14 +51,17 @@ class ListManifests:
 
     store: ObjectStore
     snapshots: tuple[str, ...]
+    settled: tuple[bool, ...]
 
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
-        found = set[str]()
+        found: dict[str, bool] = {}
         for task in tasks:
             key = snapshot_key(SnapshotId.parse(self.snapshots[task]))
             snapshot = decode_snapshot(self.store.get(key).data)
-            found.update(manifest_key(file.id) for file in snapshot.manifest_files)
-        yield from _batches(sorted(found))
+            for file in snapshot.manifest_files:
+                name = manifest_key(file.id)
+                found[name] = found.get(name, False) or self.settled[task]
+        yield from _batches(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +74,12 @@ class ListChunks:
         tame_gc()
         with carrying_errors():
             for batch in batches:
-                for key in batch.column("key").to_pylist():
+                for key, settled in _rows(batch):
                     manifest = decode_manifest(self.store.get(key).data)
                     for refs in manifest.arrays.values():
                         native = refs.chunk_id[refs.kind == RefKind.NATIVE]
                         ids = np.unique(np.ascontiguousarray(native), axis=0)
-                        yield from _batches([CHUNKS + name for name in format_ids(ids)])
+                        yield from _batches([(CHUNKS + name, settled) for name in format_ids(ids)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +89,34 @@ class CopyObjects:
     source: ObjectStore
     target: ObjectStore
     counter: Counter
+    refresh: bool = True  # what is there and not settled
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tame_gc()
-        objects, copied, size_bytes = 0, 0, 0
+        objects, copied, size_bytes, reused = 0, 0, 0, 0
         with carrying_errors():
             for batch in batches:
-                for key in batch.column("key").to_pylist():
-                    size = copy_object(self.source, self.target, key)
+                for key, settled in _rows(batch):
+                    renew = self.refresh and not settled
+                    size = copy_object(self.source, self.target, key, renew=renew)
                     objects += 1
                     copied += size is not None
+                    reused += size is None and not settled
                     size_bytes += size or 0
                     self.counter.add(size or 0)
             self.target.sync()
-        counts = {"objects": objects, "copied": copied, "bytes": size_bytes}
+        counts = {"objects": objects, "copied": copied, "bytes": size_bytes, "reused": reused}
         yield pa.RecordBatch.from_pylist([counts], COUNTS)
 
 
-def copy_object(source: ObjectStore, target: ObjectStore, key: str) -> int | None:
+def copy_object(
+    source: ObjectStore, target: ObjectStore, key: str, *, renew: bool = False
+) -> int | None:
     """Bytes copied; None if the object is there already. Checks what arrived."""
     expected = source.head(key).size_bytes
-    if _size(target, key) == expected:
+    if _size(target, key) == expected and (
+        not renew or not refresh_objects(target, [ReusedObject(key, expected)], Pool(1))
+    ):
         return None
     data = source.get(key).data
     target.put(key, data)
@@ -109,16 +126,33 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str) -> int | Non
     return expected
 
 
-def object_keys(spark: SparkSession, store: ObjectStore, origin: Origin) -> DataFrame:
-    """All keys but those of the entry point, each once."""
+def object_keys(
+    spark: SparkSession, store: ObjectStore, origin: Origin, settled: IdSet | None
+) -> DataFrame:
+    """All keys but those of the entry point, each once.
+
+    `settled` are snapshots that refs at the target lead to; None if there is no repository, so that
+    nothing there can be taken for garbage.
+    """
+    raw = id_column([one.raw for one in origin.snapshots], SnapshotId.size)
+    is_settled = [True] * len(raw) if settled is None else settled.contains(raw).tolist()
     ids = tuple(map(str, origin.snapshots))
     partitions = parallelism(spark) * TASKS_PER_CORE
-    manifests = map_tasks(spark, len(ids), partitions, ListManifests(store, ids), KEYS)
-    manifests = manifests.distinct()
-    chunks = map_arrow(manifests, ListChunks(store), KEYS).distinct()
-    known = (*map(snapshot_key, origin.snapshots), *origin.keys)
-    listed = map_tasks(spark, len(known), partitions, _Listed(known), KEYS)
+    look = ListManifests(store, ids, tuple(is_settled))
+    manifests = _distinct(map_tasks(spark, len(ids), partitions, look, KEYS))
+    chunks = _distinct(map_arrow(manifests, ListChunks(store), KEYS))
+    known = [*zip(map(snapshot_key, origin.snapshots), is_settled, strict=True)]
+    by_id = dict(zip(origin.snapshots, is_settled, strict=True))
+    known += [(key, by_id[owner]) for key, owner in origin.logs.items()]
+    if settled is None:  # else the ops log that is there goes on
+        known += [(key, True) for key in origin.kept]
+    listed = map_tasks(spark, len(known), partitions, _Listed(tuple(known)), KEYS)
     return listed.union(manifests).union(chunks).repartition(partitions)
+
+
+def _distinct(keys: DataFrame) -> DataFrame:
+    """Each key once; settled if one of its rows is."""
+    return keys.groupBy("key").agg({"settled": "max"}).withColumnRenamed("max(settled)", "settled")
 
 
 def copied(keys: DataFrame, copy: CopyObjects) -> DataFrame:
@@ -127,10 +161,10 @@ def copied(keys: DataFrame, copy: CopyObjects) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    keys: tuple[str, ...]
+    rows: tuple[tuple[str, bool], ...]
 
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
-        return _batches([self.keys[task] for task in tasks])
+        return _batches([self.rows[task] for task in tasks])
 
 
 def _size(store: ObjectStore, key: str) -> int | None:
@@ -140,6 +174,12 @@ def _size(store: ObjectStore, key: str) -> int | None:
         return None
 
 
-def _batches(keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(keys), _BATCH):
-        yield pa.RecordBatch.from_arrays([pa.array(keys[start : start + _BATCH])], schema=KEYS)
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, bool]]:
+    columns = (batch.column(name).to_pylist() for name in KEYS.names)
+    return zip(*columns, strict=True)
+
+
+def _batches(rows: Sequence[tuple[str, bool]]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(rows), _BATCH):
+        keys, settled = zip(*rows[start : start + _BATCH], strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(keys), pa.array(settled)], schema=KEYS)

@@ -22,7 +22,8 @@ class Origin:
     branches: Mapping[str, SnapshotId]
     tags: Mapping[str, SnapshotId]
     snapshots: tuple[SnapshotId, ...]
-    keys: tuple[str, ...]  # of transaction logs, and earlier versions of the entry point
+    logs: Mapping[str, SnapshotId]  # by key, a snapshot that the transaction log belongs to
+    kept: tuple[str, ...]  # keys of earlier versions of the entry point
     entry: Entry
 
     def find_clone(self, target: ObjectStore) -> Versions:
@@ -35,11 +36,17 @@ def read_origin(repository: Repository, refs: Sequence[str] | None) -> Origin:
     info = found.info
     # The first snapshot of version 1 has no log, nor has that of a repository migrated from it.
     there = {one.key for one in repository.store.list(TRANSACTIONS)}
-    logs = [transaction_key(SnapshotId(raw)) for raw in log_ids(info)]
+    ids = [info.snapshots.id(row) for row in range(len(info.snapshots))]
+    logs = {
+        transaction_key(SnapshotId(raw)): ids[row]
+        for row in reversed(range(len(ids)))
+        for raw in log_ids(info, [row])
+    }
     return Origin(
         branches=tips_of(info, info.branches),
         tags=tips_of(info, info.tags),
-        snapshots=tuple(info.snapshots.id(row) for row in range(len(info.snapshots))),
-        keys=(*(key for key in logs if key in there), *found.kept),
+        snapshots=tuple(ids),
+        logs={key: owner for key, owner in logs.items() if key in there},
+        kept=found.kept,
         entry=found.entry,
     )

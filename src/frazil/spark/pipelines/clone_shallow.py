@@ -9,7 +9,7 @@ configuration. They are found for as long as the source keeps them. No reference
 driver.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -55,10 +55,12 @@ class ShallowClone:
     container: VirtualChunkContainer
     note: CommitNote
 
-    def make(self, tips: Mapping[str, SnapshotId], tags: Collection[str]) -> ShallowCounts:
+    def make(
+        self, branches: Mapping[str, SnapshotId], tags: Mapping[str, SnapshotId]
+    ) -> ShallowCounts:
         """Of refs at the same snapshot it is made once."""
         clone = self._create()
-        versions = list(dict.fromkeys(tips.values()))
+        versions = list(dict.fromkeys([*branches.values(), *tags.values()]))
         bases = [self.source.readonly_session(Exactly(version)) for version in versions]
         sessions = [_with_nodes(base, clone.writable_session(MAIN)) for base in bases]
         arrays = [
@@ -74,7 +76,11 @@ class ShallowClone:
             )
             for version, session in zip(versions, sessions, strict=True)
         }
-        _publish(clone, {name: made[tip] for name, tip in tips.items()}, tags)
+        _publish(
+            clone,
+            {name: made[tip] for name, tip in branches.items()},
+            {name: made[tip] for name, tip in tags.items()},
+        )
         sizes = [row["size"] for row in written.to_pylist() if row["id"]]
         return ShallowCounts(len(versions), len(sizes), sum(sizes))
 
@@ -126,10 +132,12 @@ def _with_nodes(base: Session, session: Session) -> Session:
     return session
 
 
-def _publish(clone: Repository, tips: Mapping[str, SnapshotId], tags: Collection[str]) -> None:
-    for name, tip in tips.items():
-        if name in tags:
-            clone.create_tag(name, tip)
-        elif name != MAIN:
+def _publish(
+    clone: Repository, branches: Mapping[str, SnapshotId], tags: Mapping[str, SnapshotId]
+) -> None:
+    for name, tip in tags.items():
+        clone.create_tag(name, tip)
+    for name, tip in branches.items():
+        if name != MAIN:
             clone.create_branch(name, tip)
-    clone.reset_branch(MAIN, tips[MAIN])
+    clone.reset_branch(MAIN, branches[MAIN])
