@@ -332,7 +332,13 @@ def test_a_record_says_what_was_put(records: Records) -> None:
     records.put_refs(name, refs)
     found = records.find_refs(name, 2)
     assert found is not None
-    assert [found.payload(row) for row in (0, 1)] == [refs.payload(row) for row in (0, 1)]
+    assert found.payload(1) == refs.payload(1)
+    copy, original = found.payload(0), refs.payload(0)
+    assert isinstance(copy, Native)
+    assert isinstance(original, Native)
+    assert (copy.offset, copy.length) == (original.offset, original.length)
+    assert copy.chunk_id != original.chunk_id  # which a collection may be about to delete
+    assert bytes(records.store.get(chunk_key(copy.chunk_id)).data) == bytes(600)
     np.testing.assert_array_equal(found.index, refs.index)
     assert records.name("task", 2) != name
     assert Records(records.store, "another").name("task", 1) != name
