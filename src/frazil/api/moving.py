@@ -59,7 +59,8 @@ class MovedRepository(AdministeredRepository):
         """Copies the repository, or what is new of it since it was last copied there.
 
         Args:
-            storage: where to. A repository that is there must be an earlier copy.
+            storage: where to. To a repository that is there, new refs are added, its branches
+                move forward, and what only it has stays.
             refs: branches and tags with their history; by default all of them.
             paths: groups and arrays; by default all of them. Such a copy has the same history, in
                 snapshots of its own, and is of version 2.
@@ -71,7 +72,8 @@ class MovedRepository(AdministeredRepository):
             progress: called with what is being done, how much of it is done, and how much there is.
 
         Raises:
-            ConflictError: the target has commits of its own.
+            ConflictError: a branch of both has commits of its own at the target, or was reset at
+                the source; or a tag is elsewhere. Nothing is changed then.
             RefNotFoundError, NodeNotFoundError: there is no such branch, tag or node.
             StorageError: an object is missing, or did not arrive in full.
         """

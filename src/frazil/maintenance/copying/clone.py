@@ -17,7 +17,7 @@ import numpy as np
 
 from frazil.assets.files import Files
 from frazil.assets.settings import Settings
-from frazil.errors import ReadOnlyError, StorageError
+from frazil.errors import ObjectNotFoundError, ReadOnlyError, StorageError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.files import (
@@ -217,10 +217,18 @@ def take_up(plan: ClonePlan, *, progress: Progress | None = None) -> None:
 
 def publish(plan: ClonePlan) -> bool:
     """Makes all that was copied visible; True if there was anything new to see."""
+    reused = any(map(len, plan.reused))
     clock = plan.repository.clock
-    updated = publish_entry(plan.origin.entry, plan.target, plan.found, plan.settled, clock)
+    for attempt in range(_TRIES):
+        try:
+            updated = publish_entry(plan.origin.entry, plan.target, plan.found, plan.settled, clock)
+            break
+        except ObjectNotFoundError:
+            if not reused or attempt == _TRIES - 1:
+                raise
+            require_arrived(plan)  # a collection that was under way had it on its list
     plan.target.sync()
-    if any(map(len, plan.reused)):  # a collection that was under way may have had them on its list
+    if reused:
         require_arrived(plan)
     return updated
 

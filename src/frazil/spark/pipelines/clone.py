@@ -88,7 +88,7 @@ def clone(
 
     Raises:
         RefNotFoundError: there is no such branch or tag.
-        ConflictError: the target has commits of its own.
+        ConflictError: a branch of the target has commits of its own, or was reset at the source.
         StorageError: an object is missing, or did not arrive in full.
     """
     started = perf_counter()
