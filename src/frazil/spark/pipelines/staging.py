@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from frazil.errors import RefNotFoundError
+from frazil.assets.layout import branch_key
+from frazil.assets.reuse import ReusedObject, refresh_objects
+from frazil.errors import ObjectNotFoundError, RefNotFoundError
 from frazil.ids import SnapshotId
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
@@ -57,7 +59,26 @@ def find_finished(staging: Staging, plan: str) -> SnapshotId | None:
     record = next(staging.repository.ancestry(Branch(staging.name)))
     note = record.metadata.get(METADATA_KEY)
     same = isinstance(note, dict) and note.get(PLAN) == plan
-    return tip if same and record.parent_id == staging.base else None
+    if not same or record.parent_id != staging.base:
+        return None
+    return tip if _claim(staging) else None
+
+
+def _claim(staging: Staging) -> bool:
+    """True if the branch of the earlier run is there, and no leftover to be removed any more.
+
+    Version 2 needs no claim: the branch that gets the result is moved in the same
+    compare-and-swap that finds the snapshot still listed.
+    """
+    repository = staging.repository
+    if repository.spec_version > 1:
+        return True
+    key = branch_key(staging.name)
+    try:
+        ref = ReusedObject(key, repository.store.head(key).size_bytes)
+    except ObjectNotFoundError:
+        return False
+    return not refresh_objects(repository.store, [ref], repository.files.pool)
 
 
 @contextmanager
