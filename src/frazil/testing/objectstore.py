@@ -18,6 +18,7 @@ import pytest
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
 from frazil.objectstore.protocol import Absent, Always, Blob, Data, Matches, ObjectStore
+from frazil.objectstore.refreshing import AgeCheckingStore, delete_older, refresh
 from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
@@ -377,6 +378,31 @@ class RereadingContract:
             assert bytes(known.data) == page
 
 
+class RefreshingContract:
+    """Objects made as young as new ones, and deleted only while they are old."""
+
+    def test_a_refreshed_object_is_the_same_and_not_older(self, store: ObjectStore) -> None:
+        store.put("a/b", b"content")
+        before = store.head("a/b")
+        refreshed = refresh(store, "a/b")
+        assert content(store, "a/b") == b"content"
+        assert refreshed == store.head("a/b")
+        assert refreshed.size_bytes == before.size_bytes
+        assert refreshed.modified_at_us >= before.modified_at_us
+        with pytest.raises(ObjectNotFoundError):
+            refresh(store, "a/c")
+        assert keys(store) == ["a/b"]
+
+    def test_younger_objects_are_spared_if_the_store_can_tell(self, store: ObjectStore) -> None:
+        for key in ("x/young", "x/old"):
+            store.put(key, b"")
+        latest_us = max(info.modified_at_us for info in store.list("x/"))
+        spared = delete_older(store, ["x/young", "x/none"], before_us=0)
+        assert spared == (("x/young",) if isinstance(store, AgeCheckingStore) else ())
+        assert delete_older(store, ["x/old"], before_us=latest_us + 1_000_000) == ()
+        assert keys(store, "x/") == list(spared)
+
+
 class RaceContract:
     """Conditional writes, many at a time."""
 
@@ -451,6 +477,7 @@ class ObjectStoreContract(
     ListingContract,
     ConditionContract,
     RereadingContract,
+    RefreshingContract,
     RaceContract,
 ):
     """The whole contract; subclasses provide a fixture `store`, writable and empty."""

@@ -23,8 +23,9 @@ from frazil.errors import (
 from frazil.objectstore import ABSENT, LocalStore, Matches, ObjectStore
 from frazil.objectstore.local_files import file_mark
 from frazil.objectstore.local_lock import exclusive
+from frazil.objectstore.refreshing import is_older
 from frazil.ranges import Range
-from frazil.testing.objectstore import ObjectStoreContract, content, keys
+from frazil.testing.objectstore import ObjectStoreContract, at_once, content, keys
 
 
 @pytest.fixture
@@ -464,3 +465,35 @@ def test_a_file_from_the_future_is_not_recognised() -> None:
     """Of a server whose clock is ahead of ours, or of before ours was put back."""
     found = os.lstat(__file__)
     assert file_mark(found, now_us=found.st_ctime_ns // 1000 - 3_600_000_000) is None
+
+
+def test_a_file_that_is_refreshed_while_it_is_deleted_stays_or_is_reported_gone(
+    tmp_path: Path,
+) -> None:
+    """A collector compares the age and unlinks in one step: no refresh is lost in between."""
+    store = LocalStore(tmp_path, fsync=False)
+    now_us = system_clock()
+    for number in range(40):
+        key = f"chunks/{number}"
+        store.put(key, b"x")
+        os.utime(tmp_path / key, (now_us / 1e6 - 100,) * 2)
+
+        def act(thread: int, key: str = key) -> bool:
+            if thread:
+                return store.delete_older([key], now_us - 50_000_000) == (key,)
+            try:
+                store.refresh(key)
+            except ObjectNotFoundError:
+                return False
+            return True
+
+        refreshed, spared = at_once(act, 2)
+        assert refreshed == spared == (keys(store, key) == [key])
+
+
+def test_a_whole_second_counts_as_its_end() -> None:
+    """Filesystems and stores that know no fractions have cut them off."""
+    assert not is_older(5_000_000, 5_500_000)
+    assert is_older(5_000_000, 6_000_000)
+    assert is_older(5_000_001, 5_500_000)
+    assert not is_older(5_000_001, 5_000_001)

@@ -12,7 +12,6 @@ with all its chunks, and one that moved out is deleted.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -85,8 +84,8 @@ def rewrite_partial_log(
             lists[kept].add(raw)
         if is_now and (index := all_chunks(raw)) is not None and len(index):
             updated[raw] = index
-    return replace(
-        log,
+    return TransactionLog(
+        id=log.id,
         **{name: id_column(sorted(ids), NodeId.size) for name, ids in lists.items()},
         updated_chunks={NodeId(raw): updated[raw] for raw in sorted(updated)},
         moved=tuple(move for move in log.moved if move.node_id.raw in stays),
