@@ -180,6 +180,40 @@ def test_chunks_that_were_collected_as_garbage_are_stored_again(
 @pytest.mark.spark
 @pytest.mark.usefixtures("small_tasks")
 @pytest.mark.parametrize("engine", [frazil, icechunk], ids=["frazil", "icechunk"])
+def test_what_is_reused_stays_if_garbage_is_collected_before_the_commit(
+    spark: SparkSession,
+    folder: Path,
+    repo: frazil.Repository,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: Any,
+) -> None:
+    """With the latest cutoff that is allowed: the start of the run. In between at every request:
+    tests/spark/test_reuse_here.py."""
+    fail_before_the_commit(spark, folder, repo, monkeypatch)
+    place = folder.parent / "repo"
+    for one in (place / "chunks").iterdir():
+        os.utime(one, (time.time() - 3600,) * 2)
+    started = datetime.now(UTC) - timedelta(seconds=1)  # clocks of filesystems are coarse
+    module = sys.modules["frazil.spark.ingest"]
+    commit, deleted = module.commit_once, list[int]()
+
+    def collect_first(*args: Any, **options: Any) -> Any:
+        there = engine.Repository.open(engine.local_filesystem_storage(str(place)))
+        deleted.append(there.garbage_collect(started).chunks_deleted)
+        return commit(*args, **options)
+
+    monkeypatch.setattr(module, "commit_once", collect_first)
+    result = ingest(spark, folder, repo, **OPTIONS)
+
+    assert result.reused_chunks == DAYS
+    assert len(deleted) == 1
+    assert objects(repo) >= referred(repo)
+    xr.testing.assert_identical(stored(repo), concatenated(sorted(folder.glob("*.nc"))))
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("engine", [frazil, icechunk], ids=["frazil", "icechunk"])
 def test_to_garbage_collection_records_are_garbage(
     spark: SparkSession,
     folder: Path,

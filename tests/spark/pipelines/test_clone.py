@@ -1,5 +1,6 @@
 """Clones on real Spark, compared with their sources by content and history, and by icechunk."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,16 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, ObjectNotFoundError, RefNotFoundError
+from frazil.maintenance.copying.clone import plan_clone
+from frazil.maintenance.copying.containers import container_of
+from frazil.maintenance.copying.transfer import transfer
 from frazil.objectstore.credentials import LocalFileSystemAccess
+from frazil.objectstore.local import LocalStore
+from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.pipelines import clone_shallow
 from frazil.spark.pipelines.clone import clone
+from frazil.spark.pipelines.clone_origin import read_origin
+from frazil.spark.pipelines.clone_shallow import ShallowClone
 from tests.spark.repositories import fill_weather, make_weather
 
 pytestmark = pytest.mark.spark
@@ -269,3 +277,62 @@ def test_a_shallow_clone_refers_to_the_chunks_of_its_source(
     np.testing.assert_array_equal(t2m(by_icechunk, tag="v1"), t2m(source, tag="v1"))
     with pytest.raises(frazil.InvalidInputError):
         clone(spark, source, tmp_path / "target", deep=False)
+
+
+def test_branches_and_tags_of_one_name_are_two_refs_in_a_shallow_clone(tmp_path: Path) -> None:
+    """Groups only: there is nothing for executors to do."""
+    source = Repository.create(local_filesystem_storage(tmp_path / "source"))
+    for name in ("one", "two"):
+        with source.transaction("main", message=name) as store:
+            zarr.create_group(store, path=name)
+        if name == "one":
+            for tag in ("main", "dev"):
+                source.create_tag(tag, source.lookup_branch("main"))
+    source.create_branch("dev", source.lookup_branch("main"))
+    origin = read_origin(source.engine, None)
+    target, note = LocalStore(tmp_path / "view"), CommitNote(operation="clone", application="here")
+    no_spark: Any = None
+    place = container_of(source.engine.store)
+    ShallowClone(no_spark, source.engine, target, place, note).make(origin.branches, origin.tags)
+    view = opened(tmp_path / "view")
+    assert (view.list_branches(), view.list_tags()) == ({"main", "dev"}, {"main", "dev"})
+    for version in ({"branch": "main"}, {"branch": "dev"}, {"tag": "main"}, {"tag": "dev"}):
+        groups = [
+            sorted(zarr.open_group(repo.readonly_session(**version).store, mode="r").group_keys())
+            for repo in (source, view)
+        ]
+        assert groups[0] == groups[1]
+
+
+def test_files_of_an_interrupted_clone_are_refreshed_and_refs_of_the_target_stay(
+    spark: SparkSession, source: Repository, tmp_path: Path
+) -> None:
+    clone(spark, source, tmp_path / "target")
+    made = opened(tmp_path / "target")
+    made.create_tag("mine", made.lookup_branch("main"))
+    made.create_tag("main", made.lookup_branch("main"))
+    old = {path: path.stat().st_mtime_ns for path in (tmp_path / "target").rglob("*")}
+    change(source, 2.0)
+    plan = plan_clone(source.engine, made.engine.store)
+    transfer(source.engine.store, made.engine.store, plan.missing, pool=source.engine.files.pool)
+    left = [one for one in (tmp_path / "target").rglob("*") if one.is_file() and one not in old]
+    left = [one for one in left if one.parent.name != "overwritten"]
+    for one in left:
+        os.utime(one, (1_700_000_000,) * 2)
+
+    result = clone(spark, source, tmp_path / "target")
+
+    assert result.copied == 0
+    assert len(left) == plan.objects > 0
+    assert all(one.stat().st_mtime > 1_700_000_000 + 86_400 for one in left)
+    touched = {
+        path.name
+        for path, at in old.items()
+        if path.parent.name in ("chunks", "manifests", "snapshots", "transactions")
+        and path.stat().st_mtime_ns != at
+    }
+    assert touched == set()
+    made = opened(tmp_path / "target")
+    assert made.list_tags() == {"v1", "mine", "main"}
+    np.testing.assert_array_equal(t2m(made), t2m(source))
+    assert made.verify().ok
