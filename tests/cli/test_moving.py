@@ -36,7 +36,7 @@ def test_a_clone_is_made_and_brought_up_to_date(repo: Path, tmp_path: Path) -> N
     succeeds("clone", repo, part, "--path", "g0", "--ref", "main")
     assert opened(part).list_branches() == {"main"}
     commit(opened(target), "main", 11)
-    assert "changed since" in fails("clone", repo, target, code=3)[0]
+    assert "commits of its own" in fails("clone", repo, target, code=3)[0]
     assert frazil("clone", repo, target, "--spark", "--path", "g0").code == 2
 
 
