@@ -129,7 +129,7 @@ def ids(repo: Repository, snapshot: str) -> dict[str, tuple[str, bool]]:
 
 def told(diff: Any) -> dict[str, Any]:
     names = ("new_groups", "new_arrays", "deleted_groups", "deleted_arrays")
-    found = {name: set(getattr(diff, name)) for name in names}
+    found: dict[str, Any] = {name: set(getattr(diff, name)) for name in names}
     found["moved"] = set(map(tuple, diff.moved_nodes))
     found["chunks"] = {
         path: {tuple(index) for index in chunks} for path, chunks in diff.updated_chunks.items()

@@ -296,7 +296,10 @@ def test_branches_and_tags_of_one_name_are_two_refs_in_a_shallow_clone(tmp_path:
     ShallowClone(no_spark, source.engine, target, place, note).make(origin.branches, origin.tags)
     view = opened(tmp_path / "view")
     assert (view.list_branches(), view.list_tags()) == ({"main", "dev"}, {"main", "dev"})
-    for version in ({"branch": "main"}, {"branch": "dev"}, {"tag": "main"}, {"tag": "dev"}):
+    versions: list[dict[str, Any]] = [
+        {kind: n} for kind in ("branch", "tag") for n in ("main", "dev")
+    ]
+    for version in versions:
         groups = [
             sorted(zarr.open_group(repo.readonly_session(**version).store, mode="r").group_keys())
             for repo in (source, view)

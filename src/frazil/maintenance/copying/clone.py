@@ -144,7 +144,9 @@ def plan_clone(
     if joining and Repository.exists(target):
         origin = replace(origin, entry=JoinedRefs(origin.info, invents_main))
     found = origin.entry.find(target)
-    if not found:
+    if found:
+        origin = replace(origin, kept=())  # its own ops log goes on
+    else:
         require_no_strangers(target)
     settled = settled_snapshots(target) if found else IdSet.empty()
     needed, unsettled = _needed(files, origin.info, settled, progress)
@@ -162,7 +164,7 @@ def plan_clone(
         needed=needed,
         missing=tuple(each.missing for each in compared),
         reused=tuple(each.reused for each in compared),
-        others=() if found else _missing_others(repository.store, target, origin.kept),
+        others=_missing_others(repository.store, target, origin.kept),
         settled=settled,
         found=found,
     )
