@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from frazil.assets.entry_file import nothing
 from frazil.assets.files import Files
 from frazil.assets.layout import backup_name
 from frazil.assets.settings import Settings
@@ -33,10 +34,6 @@ from frazil.repo.own_update import was_stored
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
-
-
-def nothing() -> None:
-    """There is nothing to wait for."""
 
 
 _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
@@ -178,12 +175,8 @@ class RepoInfoEntry:
         self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
     ) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
-        self.files.back_up(old, backup)
-        ready()
-        # What `new` refers to, backup included, must not be what a power failure can still take.
-        self.files.store.sync()
         try:
-            self.files.replace_repo_info(old, new)
+            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
         except PreconditionFailedError:
             return False
         return True

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import create_entry, move_ref, nothing, replace_entry
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
     CONFIG_YAML,
@@ -56,8 +57,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.objectstore.protocol import Absent, Matches, Precondition
-from frazil.repo.entry import Change, exhausted, nothing, tries
+from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.initial import initial_snapshot
 from frazil.repo.own_update import was_committed
 from frazil.repo.refs import MAIN
@@ -109,13 +109,13 @@ class RefFilesEntry:
         self.files.put_snapshot(initial_snapshot(self.clock()))
         self.files.store.sync()
         try:
-            self._put_ref(branch_key(MAIN), INITIAL_SNAPSHOT, Absent())
+            self._create_ref(branch_key(MAIN), INITIAL_SNAPSHOT)
         except PreconditionFailedError as error:
             raise ConflictError(
                 "somebody else created a repository here", kind="branch-update-conflict"
             ) from error
         if config is not None:
-            self.files.store.put(CONFIG_YAML, encode_config_yaml(config))
+            self._replace_config(config)
             self.files.store.sync()
 
     def fetch(self) -> RepoInfo:
@@ -247,18 +247,18 @@ class RefFilesEntry:
         """Raises PreconditionFailedError if somebody else was faster."""
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
-                unchanged = Matches(old.branches[name].version)
-                self._put_ref(branch_key(name), _target(new, name), unchanged)
+                data = encode_ref(_target(new, name))
+                move_ref(self.files.store, branch_key(name), old.branches[name].version, data)
             case BranchCreated(name):
-                self._put_ref(branch_key(name), _target(new, name), Absent())
+                self._create_ref(branch_key(name), _target(new, name))
             case BranchDeleted(name):
                 self.files.store.delete([branch_key(name)])
                 self.files.store.sync()
             case TagCreated(name):
                 require_name(name)
-                self._put_ref(tag_key(name), new.snapshots.id(new.tags[name]), Absent())
+                self._create_ref(tag_key(name), new.snapshots.id(new.tags[name]))
             case TagDeleted(name):
-                self.files.store.put(tombstone_key(name), b"", when=Absent())
+                create_entry(self.files.store, tombstone_key(name), b"")
             case ConfigChanged():
                 self._replace_config(new.config)
             case NewDetachedSnapshot():
@@ -266,22 +266,22 @@ class RefFilesEntry:
             case _:
                 raise unsupported()
 
-    def _put_ref(self, key: str, snapshot: SnapshotId, when: Precondition) -> None:
-        self.files.store.put(key, encode_ref(snapshot), when=when)
+    def _create_ref(self, key: str, snapshot: SnapshotId) -> None:
+        create_entry(self.files.store, key, encode_ref(snapshot))
 
     def _replace_config(self, config: Json | None) -> None:
-        """The old one is kept, as other clients do."""
-        store = self.files.store
-        when: Precondition = Absent()
+        """Keeps the old one, as other clients do.
+
+        It is no part of what the new one is made of: a configuration is stored as a whole.
+        """
+        store, data = self.files.store, encode_config_yaml(config)
         try:
             old = store.get(CONFIG_YAML)
         except ObjectNotFoundError:
-            pass
+            create_entry(store, CONFIG_YAML, data)
         else:
-            when = Matches(old.version)
-            store.put(OVERWRITTEN + backup_name(self.clock(), of=CONFIG_YAML), old.data)
-            store.sync()
-        store.put(CONFIG_YAML, encode_config_yaml(config), when=when)
+            backup = OVERWRITTEN + backup_name(self.clock(), of=CONFIG_YAML)
+            replace_entry(store, CONFIG_YAML, old, data, backup=backup)
 
     def _require_not_migrated(self) -> None:
         try:
