@@ -147,19 +147,18 @@ COMMITTED = [
 
 @cache
 def requests_of_repair(damage: Damage) -> int:
-    store = OvertakenStore(once(damage.spec_version))
-    damage.plant(store)
-    store.arm(-1, None)
+    store = OvertakenStore(copied(once(damage.spec_version)))
+    damage.plant(store.inner)
     repair(store)
     return store.requests
 
 
 @given(st.sampled_from(COMMITTED), st.floats(0, 1))
-@settings(max_examples=scaled(30))
+@settings(max_examples=scaled(8))
 def test_a_commit_at_any_moment_of_a_repair_is_kept(damage: Damage, moment: float) -> None:
     """The damage is repaired all the same, as far as it is still there."""
-    store = OvertakenStore(once(damage.spec_version))
-    damage.plant(store)
+    store = OvertakenStore(copied(once(damage.spec_version)))
+    damage.plant(store.inner)
     made: list[SnapshotId] = []
 
     def commit() -> None:
@@ -172,6 +171,19 @@ def test_a_commit_at_any_moment_of_a_repair_is_kept(damage: Damage, moment: floa
     assert verify(store).errors == []
     tip = next(iter(Repository.open(store).ancestry(Branch("main"))))
     assert ([tip.id], tip.message) == (made, "theirs")
+
+
+@pytest.mark.parametrize("damage", COMMITTED, ids=lambda one: one.name)
+def test_a_commit_since_the_plan_of_a_repair_is_kept(damage: Damage) -> None:
+    store = copied(once(2))
+    damage.plant(store)
+    plan = plan_repair(store, verify(store))
+    assert [step.key for step in plan.steps] == [REPO_INFO]
+    session = Repository.open(store).writable_session("main")
+    made = session.commit("theirs", allow_empty=True)
+    with pytest.raises(PreconditionFailedError):
+        execute_steps(store, plan.steps, system_clock)
+    assert Repository.open(store).lookup_branch("main") == made
 
 
 def test_a_repo_info_that_others_restored_since_the_plan_stays() -> None:

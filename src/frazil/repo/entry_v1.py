@@ -155,6 +155,7 @@ class RefFilesEntry:
             except PreconditionFailedError:
                 if not self._was_done(old, kind):
                     continue
+            self._require_not_lost(kind)
             return new
         raise exhausted(self.files.settings)
 
@@ -282,6 +283,20 @@ class RefFilesEntry:
         else:
             backup = OVERWRITTEN + backup_name(self.clock(), of=CONFIG_YAML)
             replace_entry(store, CONFIG_YAML, old, data, backup=backup)
+
+    def _require_not_lost(self, kind: UpdateKind) -> None:
+        """Raises ConflictError if the repository was migrated, perhaps without what was written.
+
+        A migration looks at the refs after it has written `repo`, and this is the other way round:
+        so one of the two notices.
+        """
+        try:
+            self._require_not_migrated()
+        except ConflictError:
+            migrated = self.files.fetch_repo_info().info
+            if isinstance(kind, NewCommit) and migrated.snapshots.find(kind.new) >= 0:
+                return
+            raise
 
     def _require_not_migrated(self) -> None:
         try:
