@@ -13,7 +13,7 @@ it, as in version 2, where the deletion is worked out anew on what the commit le
 after is refused, and does not bring the branch back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -181,18 +181,20 @@ class RefFilesEntry:
 
     def _fetch_stored(self) -> _Stored:
         names = {MAIN}
-        tags, deleted = set[str](), set[str]()
+        tags, deleted = dict[str, int](), set[str]()
         for found in self.files.store.list(REFS):
             match ref_of_key(found.key):
                 case "branch", name, False:
                     names.add(name)
-                case "tag", name, is_deleted:
-                    (deleted if is_deleted else tags).add(name)
+                case "tag", name, False:
+                    tags[name] = found.modified_at_us
+                case "tag", name, True:
+                    deleted.add(name)
         refs = self.files.pool.map(self._find_branch, sorted(names))
         branches = {n: ref for n, ref in zip(sorted(names), refs, strict=True) if ref is not None}
         if MAIN not in branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
-        targets = self._fetch_tags(sorted(tags - deleted))
+        targets = self._fetch_tags({n: tags[n] for n in sorted(tags.keys() - deleted)})
         known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
         chain = SnapshotChain(self.files.fetch_head, known)
 
@@ -231,11 +233,13 @@ class RefFilesEntry:
         with naming(key):
             return _StoredRef(decode_ref(blob.data), blob.version)
 
-    def _fetch_tags(self, names: list[str]) -> dict[str, SnapshotId]:
+    def _fetch_tags(self, listed: Mapping[str, int]) -> dict[str, SnapshotId]:
+        """`listed` are times of their files by name."""
         known = self.files.v1_tags
-        new = [name for name in names if name not in known]
-        known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
-        return {name: known[name] for name in names}
+        new = [tag for tag in listed.items() if tag not in known]
+        targets = self.files.pool.map(self._fetch_tag, [name for name, _ in new])
+        known.update(zip(new, targets, strict=True))
+        return {name: known[name, at_us] for name, at_us in listed.items()}
 
     def _fetch_tag(self, name: str) -> SnapshotId:
         key = tag_key(name)
