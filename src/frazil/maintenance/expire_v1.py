@@ -7,7 +7,7 @@ and garbage once it is of no other either. The content of no snapshot changes.
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from frazil.assets.files import Files
@@ -20,6 +20,7 @@ from frazil.format.updates import UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.expire import ExpireRequest, require_writable
 from frazil.repo import history, refs
+from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
@@ -30,6 +31,7 @@ class Cut:
 
     snapshot: SnapshotId
     parent: SnapshotId
+    keys: CommitKeys = field(default_factory=CommitKeys)  # of the commits in between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,11 @@ def plan_expire_v1(info: RepoInfo, request: ExpireRequest) -> ExpirePlanV1:
         for child, parent, between in _gaps(info, tip, is_expired, request):
             released.update(history.snapshot_id(info, row) for row in between)
             target = history.snapshot_id(info, child)
-            cuts[target] = Cut(snapshot=target, parent=history.snapshot_id(info, parent))
+            cuts[target] = Cut(
+                snapshot=target,
+                parent=history.snapshot_id(info, parent),
+                keys=_keys_between(info, child, parent),
+            )
     return ExpirePlanV1(
         released=frozenset(released),
         cuts=tuple(cuts.values()),
@@ -142,12 +148,20 @@ def _gaps(
     return gaps
 
 
+def _keys_between(info: RepoInfo, child: int, parent: int) -> CommitKeys:
+    rows = list(islice(info.snapshots.ancestors(child), 1, None))
+    between = rows[: rows.index(parent)]
+    return keys_of(info.snapshots.metadata(row) for row in reversed(between))
+
+
 def _apply(files: Files, cut: Cut) -> None:
     """Idempotent, so that a run that was interrupted may be repeated."""
     key = snapshot_key(cut.snapshot)
     if decode_header(files.store.get(key).data).spec_version != 1:
         raise FormatError("expected a snapshot file of version 1", where=key)
-    edited = replace(files.fetch_snapshot(cut.snapshot), parent_id=cut.parent)
+    snapshot = files.fetch_snapshot(cut.snapshot)
+    metadata = with_keys(snapshot.metadata, cut.keys)
+    edited = replace(snapshot, parent_id=cut.parent, metadata=metadata)
     data = encode_snapshot(edited, level=files.settings.compression_level, spec_version=1)
     files.store.put(key, data)
     files.caches.snapshots.remember(cut.snapshot, edited)
