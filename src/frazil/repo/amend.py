@@ -19,7 +19,7 @@ from frazil.repo.commit import (
 )
 from frazil.repo.commit_keys import keys_of, with_keys
 from frazil.repo.entry import EntryPoint, require_online
-from frazil.repo.logs import united
+from frazil.repo.logs import collapsed, united
 
 
 def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
@@ -44,7 +44,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             kind="rearrange-session-only",
         )
     with files.outgoing() as outgoing:
-        outgoing.do(lambda: files.put_log(united(new_id, [previous, log])))
+        outgoing.do(lambda: files.put_log(collapsed(united(new_id, [previous, log]))))
         snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
