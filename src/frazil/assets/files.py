@@ -152,6 +152,11 @@ class Files:
         known = self.caches.snapshots.find(snapshot)
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
 
+    def forget_heads(self) -> None:
+        """Of snapshots of version 1: expiry gives them other parents, in their files."""
+        self.caches.snapshots.clear()
+        self.caches.heads.clear()
+
     def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
         """Of a snapshot, without the rest of it unless that is at hand."""
         known = self.caches.snapshots.find(snapshot)

@@ -81,7 +81,7 @@ def plan_expire_v1(info: RepoInfo, request: ExpireRequest) -> ExpirePlanV1:
 
 def expire_v1(repository: Repository, request: ExpireRequest) -> ExpirePlanV1:
     require_writable(repository, doing="expiring snapshots")
-    plan = plan_expire_v1(repository.repo_info(), request)
+    plan = plan_expire_v1(repository.maintained_info(), request)
     for cut in plan.cuts:
         _apply(repository.files, cut)
     repository.store.sync()

@@ -196,7 +196,7 @@ class RefFilesEntry:
             raise RepositoryNotFoundError("the repository doesn't exist")
         targets = self._fetch_tags({n: tags[n] for n in sorted(tags.keys() - deleted)})
         known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
-        chain = SnapshotChain(self.files.fetch_head, known)
+        chain = SnapshotChain(self.files.fetch_head, known, forget=self.files.forget_heads)
 
         def look(name: str) -> int:
             require_name(name)
