@@ -23,7 +23,7 @@ HEAD = """\
 
 `frazil` is installed with the package. This page is a transcript: `make cli-docs` runs the commands in an empty folder and writes down what they print, and a test runs them again.
 
-REPO is a folder or a URL everywhere: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `https://host/path`. COMMIT is a branch, a tag, the id of a snapshot, or any of these with
+REPO is a folder or a URL everywhere: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `https://host/path`. COMMIT is a branch, a tag, the id of a snapshot (`branch:NAME` or `tag:NAME` where both have the name), or any of these with
 `~1`. `frazil COMMAND --help` has the options and examples; `eval "$(frazil completion bash)"` makes the shell complete them (zsh and fish likewise).
 
 ## Commands

@@ -1,7 +1,8 @@
 """Version 1 to version 2, by frazil and by icechunk, on copies of the same repository."""
 
 import shutil
-from itertools import cycle
+from functools import partial
+from itertools import count, cycle
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +11,10 @@ import pytest
 import zarr
 from hypothesis import given, settings
 
+from frazil.errors import ConflictError
+from frazil.maintenance.migrate.upgrade import plan_upgrade, upgrade
+from frazil.objectstore.local import LocalStore
+from frazil.repo.repository import Repository
 from tests.compat.driver import (
     OURS,
     REFERENCE,
@@ -27,6 +32,7 @@ from tests.compat.histories import histories
 from tests.compat.steps import History
 from tests.compat.test_v1_reference import in_ascii
 from tests.conformance.test_v1_repositories import ORDERS, described, unpacked
+from tests.overtaking import OvertakenStore
 
 BOTH = (OURS, REFERENCE)
 
@@ -215,3 +221,32 @@ def test_commits_to_version_1_meanwhile_are_not_thrown_away(tmp_path: Path) -> N
         (tmp_path / path).write_bytes(data)
     assert repo.confirm_migration().files > 0
     assert not any(one.startswith("refs/") for one in files(tmp_path))
+
+
+def test_a_commit_of_the_reference_at_any_moment_of_an_upgrade_is_not_lost(tmp_path: Path) -> None:
+    """It is in version 2, or noticed before the files of version 1 are deleted.
+
+    The reference does not look whether the repository was migrated, so that it never raises.
+    """
+    made(source := tmp_path / "source")
+    outcomes = set[str]()
+    for moment in count():
+        shutil.copytree(source, root := tmp_path / str(moment))
+        store = OvertakenStore(LocalStore(str(root)))
+        store.arm(moment, partial(commit, REFERENCE.open(root), "main", 77))
+        upgrade(plan_upgrade(Repository.open(store)))
+        if not store.was_overtaken:
+            break
+        outcomes.add(outcome_of(root))
+    assert outcomes == {"migrated", "noticed"}
+
+
+def outcome_of(root: Path) -> str:
+    repo = OURS.open(root)
+    if any(each.message == "commit 77" for each in repo.ancestry(branch="main")):
+        return "migrated"
+    try:
+        repo.confirm_migration()
+    except ConflictError:
+        return "noticed"
+    return "lost"

@@ -4,7 +4,7 @@ import pickle
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import cycle, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -413,3 +413,41 @@ def test_tags_whose_names_the_reference_hides_on_disk_are_listed(tmp_path: Path)
     repo.create_tag("ñ~", tip(repo))
     assert "ñ~" not in repo.list_tags()
     assert OURS.open(tmp_path).list_tags() == {"v1", "ñ~"}
+
+
+@pytest.mark.parametrize("other", [OURS, REFERENCE], ids=lambda engine: engine.name)
+@pytest.mark.parametrize("cached", [0, 1, 4])
+def test_a_repository_that_is_open_while_another_client_expires_and_collects_goes_on(
+    tmp_path: Path, other: Engine, cached: int
+) -> None:
+    """However much of the history it has in memory."""
+    ours = OURS.module.Repository.create(OURS.storage(tmp_path), spec_version=1)
+    for number in range(6):
+        session = ours.writable_session("main")
+        zarr.create_group(session.store, path=f"g{number}")
+        session.commit(f"c{number}")
+    opened = [OURS.open(tmp_path) for _ in range(5)]
+    theirs = other.open(tmp_path)
+    history = list(theirs.ancestry(branch="main"))
+    for repo in opened:
+        for each in history[:cached]:
+            repo.readonly_session(snapshot_id=each.id)
+    theirs.expire_snapshots(history[1].written_at)
+    later = datetime.now(UTC) + timedelta(seconds=5)
+    theirs.garbage_collect(later)
+    expected = [each.message for each in OURS.open(tmp_path).ancestry(branch="main")]
+    assert len(expected) == 3
+    seen = [each.message for each in opened[0].ancestry(branch="main")]
+    assert list(dict.fromkeys([*seen[:cached], *expected])) == seen  # what it knew, then the rest
+    assert [each.message for each in opened[0].ancestry(branch="main")] == expected  # from then on
+    opened[1].expire_snapshots(history[1].written_at)
+    assert opened[2].garbage_collect(later).snapshots_deleted == 0
+    assert opened[3].stats().snapshots == 3
+    session = opened[4].writable_session("main")
+    zarr.create_group(session.store, path="more")
+    session.commit("more")
+    for engine in (OURS, REFERENCE):
+        found = [each.message for each in engine.open(tmp_path).ancestry(branch="main")]
+        assert found == ["more", *expected]
+    for repo in opened[1:4]:
+        assert [each.message for each in repo.ancestry(branch="main")] == ["more", *expected]

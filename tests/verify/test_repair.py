@@ -1,22 +1,33 @@
 """What can be put right without guessing is, and what was there before is kept."""
 
+from collections.abc import Buffer
 from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from frazil.assets.layout import OVERWRITTEN, REPO_INFO, TRANSACTIONS
-from frazil.errors import ReadOnlyError
-from frazil.ids import INITIAL_SNAPSHOT
-from frazil.maintenance.repair.run import repair
+from frazil.clock import system_clock
+from frazil.errors import (
+    ConflictError,
+    PreconditionFailedError,
+    ReadOnlyError,
+)
+from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
+from frazil.maintenance.repair.run import plan_repair, repair
+from frazil.maintenance.repair.steps import execute_steps
 from frazil.maintenance.verify.kinds import KINDS
 from frazil.maintenance.verify.listing import DAMAGED
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
 from frazil.objectstore.wrappers import ReadOnly
-from frazil.paths import ROOT
+from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
+from tests.examples_count import scaled
+from tests.overtaking import OvertakenStore
 from tests.verify.damage import Damage, copied, healthy, keys, removed, tip_key, truncated
 from tests.verify.damages import DAMAGES
 
@@ -124,6 +135,93 @@ def test_evidence_is_no_problem_of_its_own() -> None:
     kept = repair(store).kept
     assert all(key.startswith(DAMAGED) and key.startswith(OVERWRITTEN) for key in kept)
     assert verify(store).problems == ()
+
+
+# Problems of the entry point with which a commit is still possible
+COMMITTED = [
+    damage
+    for damage in REPAIRED
+    if damage.kind in {"refs-unsorted", "deleted-tags-unsorted", "flags-unsorted"}
+]
+
+
+@cache
+def requests_of_repair(damage: Damage) -> int:
+    store = OvertakenStore(copied(once(damage.spec_version)))
+    damage.plant(store.inner)
+    repair(store)
+    return store.requests
+
+
+@given(st.sampled_from(COMMITTED), st.floats(0, 1))
+@settings(max_examples=scaled(8))
+def test_a_commit_at_any_moment_of_a_repair_is_kept(damage: Damage, moment: float) -> None:
+    """The damage is repaired all the same, as far as it is still there."""
+    store = OvertakenStore(copied(once(damage.spec_version)))
+    damage.plant(store.inner)
+    made: list[SnapshotId] = []
+
+    def commit() -> None:
+        session = Repository.open(store).writable_session("main")
+        session.set_node(NodePath("/theirs"), b'{"zarr_format": 3, "node_type": "group"}')
+        made.append(session.commit("theirs"))
+
+    store.arm(int(moment * (requests_of_repair(damage) - 1)), commit)
+    repair(store)
+    assert verify(store).errors == []
+    tip = next(iter(Repository.open(store).ancestry(Branch("main"))))
+    assert ([tip.id], tip.message) == (made, "theirs")
+
+
+@pytest.mark.parametrize("damage", COMMITTED, ids=lambda one: one.name)
+def test_a_commit_since_the_plan_of_a_repair_is_kept(damage: Damage) -> None:
+    store = copied(once(2))
+    damage.plant(store)
+    plan = plan_repair(store, verify(store))
+    assert [step.key for step in plan.steps] == [REPO_INFO]
+    session = Repository.open(store).writable_session("main")
+    made = session.commit("theirs", allow_empty=True)
+    with pytest.raises(PreconditionFailedError):
+        execute_steps(store, plan.steps, system_clock)
+    assert Repository.open(store).lookup_branch("main") == made
+
+
+def test_a_repo_info_that_others_restored_since_the_plan_stays() -> None:
+    store = copied(once(2))
+    truncated(store, REPO_INFO, 60)
+    plan = plan_repair(store, verify(store))
+    repair(store)
+    tag = Repository.open(store)
+    tag.create_tag("theirs", INITIAL_SNAPSHOT)
+    with pytest.raises(PreconditionFailedError):
+        execute_steps(store, plan.steps, system_clock)
+    assert "theirs" in Repository.open(store).tags()
+
+
+def test_a_report_that_is_no_longer_true_leads_to_no_step() -> None:
+    store = copied(once(2))
+    truncated(store, REPO_INFO, 60)
+    report = verify(store)
+    repair(store)
+    assert plan_repair(store, report).steps == ()
+
+
+def test_a_repair_that_others_always_overtake_gives_up() -> None:
+    damage = next(one for one in COMMITTED if one.name == "branches in reverse")
+    store = copied(once(2))
+    damage.plant(store)
+    disorder = bytes(store.get(REPO_INFO).data)
+    put = store.put
+
+    def overtake(key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        if key == REPO_INFO:
+            put(REPO_INFO, disorder)
+        return put(key, data, when=when)
+
+    store.put = overtake  # type: ignore[method-assign]  # others write before each of our writes
+    with pytest.raises(ConflictError):
+        repair(store)
+    assert bytes(store.get(REPO_INFO).data) == disorder
 
 
 def test_nothing_is_repaired_where_nothing_may_be_written() -> None:

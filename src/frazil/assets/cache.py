@@ -52,6 +52,11 @@ class WeighedCache[K, V]:
             while self._weight > self.capacity or self._bytes > self.most_bytes:
                 self._forget(self._values.popitem(last=False)[1])
 
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._weight = self._bytes = 0
+
     def _forget(self, entry: tuple[V, int, int]) -> None:
         self._weight -= entry[1]
         self._bytes -= entry[2]

@@ -50,7 +50,8 @@ class Caches:
     )
     loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
     background: Background = field(default_factory=Background)
-    v1_tags: dict[str, SnapshotId] = field(default_factory=dict)  # seen so far; they never move
+    # By name and time of the file: tags never move, but their repository may be created again.
+    v1_tags: dict[tuple[str, int], SnapshotId] = field(default_factory=dict)
     newest: Newest = field(default_factory=Newest)
 
     @classmethod

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from frazil.assets.background import BETWEEN_FORKS
 from frazil.assets.caches import Caches
 from frazil.assets.chunks import ChunkFiles
+from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import (
     OVERWRITTEN,
     REPO_INFO,
@@ -45,8 +46,7 @@ from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.objectstore.keeping import KeepingStore
-from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
+from frazil.objectstore.protocol import Blob, Data, ObjectStore
 from frazil.objectstore.rereading import reread
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
@@ -120,21 +120,21 @@ class Files:
             return decode_log_page(data, max_size=self._allowed(data))
 
     def create_repo_info(self, info: RepoInfo) -> None:
-        self.store.put(REPO_INFO, self._encode_repo_info(info), when=Absent())
+        create_entry(self.store, REPO_INFO, self._encode_repo_info(info))
 
-    def replace_repo_info(self, old: StoredRepoInfo, new: RepoInfo) -> None:
-        """Raises PreconditionFailedError if the stored one is no longer `old`."""
+    def replace_repo_info(
+        self, old: StoredRepoInfo, new: RepoInfo, *, backup: str, ready: Callable[[], None]
+    ) -> None:
+        """Keeps `old` by the name `backup` first; see replace_entry for `ready`.
+
+        Raises PreconditionFailedError if the stored one is no longer `old`.
+        """
         data, new = encode_grown(new, level=self.settings.bulk_level)
-        unchanged = Matches(old.blob.version, old.blob.data)
-        version = self.store.put(REPO_INFO, data, when=unchanged)
+        version = replace_entry(
+            self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
+        )
         # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
-
-    def back_up(self, old: StoredRepoInfo, name: str) -> None:
-        """If `old` is no longer what is stored, what is may be backed up instead."""
-        store, key = self.store, OVERWRITTEN + name
-        if not (isinstance(store, KeepingStore) and store.keep(REPO_INFO, key)):
-            store.put(key, old.blob.data)
 
     def drop_backup(self, name: str) -> None:
         self.store.delete([OVERWRITTEN + name])
@@ -151,6 +151,11 @@ class Files:
         """Of a snapshot of version 1, without its nodes."""
         known = self.caches.snapshots.find(snapshot)
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
+
+    def forget_heads(self) -> None:
+        """Of snapshots of version 1: expiry gives them other parents, in their files."""
+        self.caches.snapshots.clear()
+        self.caches.heads.clear()
 
     def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
         """Of a snapshot, without the rest of it unless that is at hand."""

@@ -20,7 +20,7 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly, Tag, Version
+from frazil.repo.version import Branch, Exactly, Tag, Version, find_ref
 
 _ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+]+)://")
@@ -78,6 +78,7 @@ def resolve(repository: Repository, text: str) -> SnapshotId:
     """The snapshot that `text` names: a branch, a tag, an id, or any of these with `~N`.
 
     `main~2` is the grandparent of main's tip. Names win over ids, and a whole name over `~N`.
+    `branch:v1` and `tag:v1` say which is meant, where there are both.
     """
     found = _find_exact(repository, text)
     if found is not None:
@@ -92,9 +93,9 @@ def resolve(repository: Repository, text: str) -> SnapshotId:
 
 
 def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
-    for refs in (repository.branches(), repository.tags()):
-        if text in refs:
-            return refs[text]
+    found = find_ref(repository.branches(), repository.tags(), text)
+    if found is not None:
+        return found
     try:
         return repository.lookup_snapshot(SnapshotId.parse(text)).id
     except (InvalidInputError, SnapshotNotFoundError):

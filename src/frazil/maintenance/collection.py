@@ -30,7 +30,7 @@ def expire_snapshots(
     """Ids of the snapshots that are, or would be, expired."""
     if repository.spec_version == 1:
         if dry_run:
-            return plan_expire_v1(repository.repo_info(), request).snapshots
+            return plan_expire_v1(repository.maintained_info(), request).snapshots
         return expire_v1(repository, request).snapshots
     if dry_run:
         return plan_expire(repository.repo_info(), request).snapshots

@@ -5,19 +5,22 @@ under its own name, with the root for a parent. What is between is no longer par
 and garbage once it is of no other either. The content of no snapshot changes.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from frazil.assets.files import Files
 from frazil.assets.layout import snapshot_key
-from frazil.errors import FormatError
+from frazil.errors import FormatError, RefNotFoundError
 from frazil.format.envelope import decode_header
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import encode_snapshot
+from frazil.format.updates import UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.expire import ExpireRequest, require_writable
-from frazil.repo import history
+from frazil.repo import history, refs
+from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
@@ -28,13 +31,14 @@ class Cut:
 
     snapshot: SnapshotId
     parent: SnapshotId
+    keys: CommitKeys = field(default_factory=CommitKeys)  # of the commits in between
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpirePlanV1:
     released: frozenset[SnapshotId]
     cuts: tuple[Cut, ...]
-    branches: tuple[str, ...]  # to be deleted
+    branches: Mapping[str, SnapshotId]  # to be deleted, if they are still there
     tags: tuple[str, ...]
 
     @property
@@ -46,7 +50,7 @@ def plan_expire_v1(info: RepoInfo, request: ExpireRequest) -> ExpirePlanV1:
     """Reads the history of every ref."""
     is_expired = _expiry(info, request)
     released, cuts = set[SnapshotId](), dict[SnapshotId, Cut]()
-    branches, tags = list[str](), list[str]()
+    branches, tags = dict[str, SnapshotId](), list[str]()
     spared = set(request.protects(info.branches, info.tags)) | {(MAIN, False)}
     ordered = [(name, True) for name in sorted(info.tags, key=str.encode)]
     ordered += [(name, False) for name in sorted(info.branches, key=str.encode)]
@@ -55,30 +59,50 @@ def plan_expire_v1(info: RepoInfo, request: ExpireRequest) -> ExpirePlanV1:
         if is_expired(tip):
             may_go = request.delete_tags if is_tag else request.delete_branches
             if may_go and (name, is_tag) not in spared:
-                (tags if is_tag else branches).append(name)
+                if is_tag:
+                    tags.append(name)
+                else:
+                    branches[name] = history.snapshot_id(info, tip)
         for child, parent, between in _gaps(info, tip, is_expired, request):
             released.update(history.snapshot_id(info, row) for row in between)
             target = history.snapshot_id(info, child)
-            cuts[target] = Cut(snapshot=target, parent=history.snapshot_id(info, parent))
+            cuts[target] = Cut(
+                snapshot=target,
+                parent=history.snapshot_id(info, parent),
+                keys=_keys_between(info, child, parent),
+            )
     return ExpirePlanV1(
         released=frozenset(released),
         cuts=tuple(cuts.values()),
-        branches=tuple(branches),
+        branches=branches,
         tags=tuple(tags),
     )
 
 
 def expire_v1(repository: Repository, request: ExpireRequest) -> ExpirePlanV1:
     require_writable(repository, doing="expiring snapshots")
-    plan = plan_expire_v1(repository.repo_info(), request)
+    plan = plan_expire_v1(repository.maintained_info(), request)
     for cut in plan.cuts:
         _apply(repository.files, cut)
     repository.store.sync()
     for name in plan.tags:
         repository.delete_tag(name)
-    for name in plan.branches:
-        repository.delete_branch(name)
+    for name, tip in plan.branches.items():
+        _delete_branch(repository, name, tip)
     return plan
+
+
+def _delete_branch(repository: Repository, name: str, tip: SnapshotId) -> None:
+    """Unless it has moved since the plan: then its tip is young, and it stays."""
+
+    def delete_at(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        found = history.snapshot_id(info, history.branch_row(info, name))
+        if found != tip:
+            raise RefNotFoundError(f"branch `{name}` is at {found}, no longer at {tip}")
+        return refs.delete_branch(info, name)
+
+    with suppress(RefNotFoundError):
+        repository.entry.update(delete_at, doing="expiring snapshots")
 
 
 def _expiry(info: RepoInfo, request: ExpireRequest) -> Callable[[int], bool]:
@@ -124,12 +148,20 @@ def _gaps(
     return gaps
 
 
+def _keys_between(info: RepoInfo, child: int, parent: int) -> CommitKeys:
+    rows = list(islice(info.snapshots.ancestors(child), 1, None))
+    between = rows[: rows.index(parent)]
+    return keys_of(info.snapshots.metadata(row) for row in reversed(between))
+
+
 def _apply(files: Files, cut: Cut) -> None:
     """Idempotent, so that a run that was interrupted may be repeated."""
     key = snapshot_key(cut.snapshot)
     if decode_header(files.store.get(key).data).spec_version != 1:
         raise FormatError("expected a snapshot file of version 1", where=key)
-    edited = replace(files.fetch_snapshot(cut.snapshot), parent_id=cut.parent)
+    snapshot = files.fetch_snapshot(cut.snapshot)
+    metadata = with_keys(snapshot.metadata, cut.keys)
+    edited = replace(snapshot, parent_id=cut.parent, metadata=metadata)
     data = encode_snapshot(edited, level=files.settings.compression_level, spec_version=1)
     files.store.put(key, data)
     files.caches.snapshots.remember(cut.snapshot, edited)

@@ -149,7 +149,7 @@ def require_safe(request: GarbageRequest, now_us: int) -> None:
 def plan_garbage(repository: Repository, work: GarbageWork, request: GarbageRequest) -> GarbagePlan:
     """Reads; changes nothing."""
     require_safe(request, repository.clock())
-    info = repository.repo_info()
+    info = repository.maintained_info()
     for name in request.ignored_branches:
         info = info.without_branch(name)
     files = list_files(work.inventory, FileKind.SNAPSHOT)

@@ -1,7 +1,8 @@
 """A repo info with fewer snapshots: what stays, whose child it is now, what history it takes over.
 
 A snapshot whose parent goes becomes the child of an older one. The transaction logs of those in
-between are named by it from then on (spec 2.1), so that diffs and rebases still know them.
+between are named by it from then on (spec 2.1), so that diffs and rebases still know them. Their
+idempotency keys are added to its metadata in the list.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,9 +13,14 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, VectorColumn
+from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.table import Table, TableVectorColumn
+from frazil.format.metadata import encode_metadata
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.ids import SnapshotId
+from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
+from frazil.repo.merge_base import NOTES
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
 
@@ -25,6 +31,7 @@ class Adoption:
 
     parent: int
     logs: Ids  # all that it names from now on, oldest first
+    keys: CommitKeys  # of the commits in between
 
 
 def adoptions(
@@ -38,10 +45,12 @@ def adoptions(
     parents = info.snapshots.parents.tolist()
     named = [row for row in np.flatnonzero(keep).tolist() if parents[row] >= 0]
     orphans = {row: parent_of(row) for row in named if not keep[parents[row]]}
-    return {
-        row: Adoption(parent=parent, logs=_logs(info, parents, row, parent))
-        for row, parent in orphans.items()
-    }
+    adopted, noted = {}, _rows_with_notes(info) if orphans else set[int]()
+    for row, parent in orphans.items():
+        path = _path(parents, row, parent)
+        between = (info.snapshots.metadata(each) for each in path[:0:-1] if each in noted)
+        adopted[row] = Adoption(parent=parent, logs=_logs(info, path), keys=keys_of(between))
+    return adopted
 
 
 def root_of(info: RepoInfo) -> Callable[[int], int]:
@@ -98,6 +107,10 @@ def retained(
             for row in rows.tolist()
         ]
         table = table.replace(pruned_ancestor_tx_logs=_log_column(logs))
+        for row, adoption in adopted.items():
+            if adoption.keys:
+                said = with_keys(info.snapshots.metadata(row), adoption.keys)
+                table = with_metadata(table, int(place[row]), said)
     table = table.replace(parent_offset=ScalarColumn.of(moved, "i4"))
     kept = replace(
         info,
@@ -113,15 +126,34 @@ def retained(
     return replace(kept, tags={name: int(place[row]) for name, row in kept.tags.items()})
 
 
-def _logs(info: RepoInfo, parents: Sequence[int], row: int, stop: int) -> Ids:
+def with_metadata(snapshots: Table, row: int, metadata: Mapping[str, Json]) -> Table:
+    """The list of snapshots with other metadata of one."""
+    items = TableVectorColumn.of(encode_metadata(metadata))
+    own = snapshots.take(slice(row, row + 1)).replace(metadata=items)
+    before, after = snapshots.take(slice(0, row)), snapshots.take(slice(row + 1, None))
+    return Table.concat([before, own, after])
+
+
+def _rows_with_notes(info: RepoInfo) -> set[int]:
+    """Snapshots whose metadata may have idempotency keys: decoding that of all takes long."""
+    items = info.snapshots.table.tables("metadata")
+    names = items.rows.string("name").to_list()
+    noted = [at for at, name in enumerate(names) if name == NOTES.encode()]
+    return set((np.searchsorted(items.splits, noted, side="right") - 1).tolist())
+
+
+def _path(parents: Sequence[int], row: int, stop: int) -> list[int]:
+    """A snapshot and its ancestors younger than `stop`, from it on."""
     path, each = list[int](), row
     for _ in range(len(parents) + 1):
         if each in (stop, -1):
-            break
+            return path
         path.append(each)
         each = parents[each]
-    else:
-        raise FormatError("the parents of a snapshot form a cycle", where="repo")
+    raise FormatError("the parents of a snapshot form a cycle", where="repo")
+
+
+def _logs(info: RepoInfo, path: list[int]) -> Ids:
     ids: Ids = info.snapshots.ids[path]
     named = info.snapshots.table.vector("pruned_ancestor_tx_logs")
     if not named.splits[-1]:

@@ -138,7 +138,7 @@ def plan_stats(
     repository: Repository, *, budget: Budget | None = None, progress: Progress | None = None
 ) -> Ownership:
     """Which manifests there are to look at, and who has them."""
-    info = repository.repo_info()
+    info = repository.maintained_info()
     names, sets, masks = _ref_sets(info)
     rows = reachable_rows(info, root_rows(info))
     codes = [masks[int(row)] for row in rows]
@@ -217,7 +217,7 @@ def chunk_totals(
     progress: Progress | None = None,
 ) -> Bytes:
     """Bytes of each kind, without asking whose they are: eight bytes of memory for each piece."""
-    info, files = repository.repo_info(), files or repository.files
+    info, files = repository.maintained_info(), files or repository.files
     snapshots = ids_of_rows(info, reachable_rows(info, root_rows(info)))
     manifests = manifests_of(files, snapshots, budget=budget, progress=progress)
     sums = {kind: DistinctSum() for kind in KINDS}

@@ -1,5 +1,7 @@
 """Snapshots that are not the next commit of a branch: the last one made anew, or one detached."""
 
+from dataclasses import replace
+
 from frazil.assets.files import Files
 from frazil.errors import SessionStateError
 from frazil.format.repo_info import RepoInfo
@@ -15,8 +17,9 @@ from frazil.repo.commit import (
     write_files,
     write_snapshot,
 )
+from frazil.repo.commit_keys import keys_of, with_keys
 from frazil.repo.entry import EntryPoint, require_online
-from frazil.repo.logs import united
+from frazil.repo.logs import collapsed, united
 
 
 def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
@@ -30,6 +33,9 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_moves_allowed(info, request, doing="amending with moves")
     _require_not_first(info, request.base.id)
     new_id = SnapshotId.random()
+    replaced = history.record_at(info, history.require_row(info, request.base.id))
+    keys = keys_of([replaced.metadata])  # its work is part of the new one
+    request = replace(request, metadata=with_keys(request.metadata, keys))
     log = transaction_log(new_id, request.changes)
     previous = files.fetch_log(request.base.id)
     if previous.moved and not request.rearranges:
@@ -38,7 +44,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             kind="rearrange-session-only",
         )
     with files.outgoing() as outgoing:
-        outgoing.do(lambda: files.put_log(united(new_id, [previous, log])))
+        outgoing.do(lambda: files.put_log(collapsed(united(new_id, [previous, log]))))
         snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from frazil.assets.entry_file import nothing
 from frazil.assets.files import Files
 from frazil.assets.layout import backup_name
 from frazil.assets.settings import Settings
@@ -29,14 +30,10 @@ from frazil.format.repo_info import Availability, RepoInfo
 from frazil.format.updates import UpdateKind
 from frazil.repo import ops_log
 from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
-from frazil.repo.own_update import was_stored
+from frazil.repo.own_update import RefusedUpdate, was_stored
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
-
-
-def nothing() -> None:
-    """There is nothing to wait for."""
 
 
 _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
@@ -146,12 +143,12 @@ class RepoInfoEntry:
         ready: Callable[[], None] = nothing,
     ) -> RepoInfo:
         settings = self.files.settings
-        refused: tuple[RepoInfo, str] | None = None
+        refused: RefusedUpdate | None = None
         for _ in tries(settings):
             with _not_found():
                 old = self.files.fetch_to_replace()
-            if refused is not None and self._was_done(old.info, refused[1]):
-                return refused[0]
+            if refused is not None and self._was_done(old.info, refused):
+                return refused.info
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
             new, kind = change(old.info)
@@ -162,28 +159,27 @@ class RepoInfoEntry:
             )
             if self._swap(old, new, backup, ready):
                 return new
-            refused = new, backup
-        if refused is not None and self._was_done(self.fetch(), refused[1]):
-            return refused[0]
+            refused = RefusedUpdate(new, kind, backup)
+        if refused is not None and self._was_done(self.fetch(), refused):
+            return refused.info
         raise exhausted(settings)
 
-    def _was_done(self, info: RepoInfo, backup: str) -> bool:
-        """Whether a refused update is part of `info` all the same; if not, its backup goes."""
-        if was_stored(info, backup=backup):
-            return True
-        self.files.drop_backup(backup)
-        return False
+    def _was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
+        """True if a refused update is part of `info` all the same; if not, its backup goes.
+
+        Where the ops log does not tell, the backup stays: the log may need it.
+        """
+        done = was_stored(info, refused=refused, fetch_page=self.files.fetch_log_page)
+        if done is False:
+            self.files.drop_backup(refused.backup)
+        return bool(done)
 
     def _swap(
         self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
     ) -> bool:
         """Whether `new` replaced `old`; False if `old` was no longer there."""
-        self.files.back_up(old, backup)
-        ready()
-        # What `new` refers to, backup included, must not be what a power failure can still take.
-        self.files.store.sync()
         try:
-            self.files.replace_repo_info(old, new)
+            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
         except PreconditionFailedError:
             return False
         return True

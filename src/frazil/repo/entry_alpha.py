@@ -11,6 +11,7 @@ are not written (deleted tags, a configuration) is read and not changed.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import create_entry, nothing
 from frazil.assets.files import naming
 from frazil.assets.layout import CONFIG_YAML
 from frazil.assets.old_files import OldFiles
@@ -41,8 +42,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.objectstore.protocol import Absent
-from frazil.repo.entry import Change, exhausted, nothing, tries
+from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.entry_v1 import require_name
 from frazil.repo.refs import MAIN
 from frazil.repo.snapshot_chain import SnapshotChain
@@ -185,7 +185,7 @@ class SequenceEntry:
     def _put_ref(self, key: str, snapshot: SnapshotId) -> None:
         is_documented = self.files.generation is Generation.ALPHA1
         data = encode_alpha1_ref(snapshot, self.clock()) if is_documented else encode_ref(snapshot)
-        self.files.store.put(key, data, when=Absent())
+        create_entry(self.files.store, key, data)
 
 
 def _not_there(generation: Generation) -> FormatError:

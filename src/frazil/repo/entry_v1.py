@@ -13,10 +13,11 @@ it, as in version 2, where the deletion is worked out anew on what the commit le
 after is refused, and does not bring the branch back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import create_entry, move_ref, nothing, replace_entry
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
     CONFIG_YAML,
@@ -56,8 +57,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.objectstore.protocol import Absent, Matches, Precondition
-from frazil.repo.entry import Change, exhausted, nothing, tries
+from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.initial import initial_snapshot
 from frazil.repo.own_update import was_committed
 from frazil.repo.refs import MAIN
@@ -109,13 +109,13 @@ class RefFilesEntry:
         self.files.put_snapshot(initial_snapshot(self.clock()))
         self.files.store.sync()
         try:
-            self._put_ref(branch_key(MAIN), INITIAL_SNAPSHOT, Absent())
+            self._create_ref(branch_key(MAIN), INITIAL_SNAPSHOT)
         except PreconditionFailedError as error:
             raise ConflictError(
                 "somebody else created a repository here", kind="branch-update-conflict"
             ) from error
         if config is not None:
-            self.files.store.put(CONFIG_YAML, encode_config_yaml(config))
+            self._replace_config(config)
             self.files.store.sync()
 
     def fetch(self) -> RepoInfo:
@@ -155,6 +155,7 @@ class RefFilesEntry:
             except PreconditionFailedError:
                 if not self._was_done(old, kind):
                     continue
+            self._require_not_lost(kind)
             return new
         raise exhausted(self.files.settings)
 
@@ -180,20 +181,22 @@ class RefFilesEntry:
 
     def _fetch_stored(self) -> _Stored:
         names = {MAIN}
-        tags, deleted = set[str](), set[str]()
+        tags, deleted = dict[str, int](), set[str]()
         for found in self.files.store.list(REFS):
             match ref_of_key(found.key):
                 case "branch", name, False:
                     names.add(name)
-                case "tag", name, is_deleted:
-                    (deleted if is_deleted else tags).add(name)
+                case "tag", name, False:
+                    tags[name] = found.modified_at_us
+                case "tag", name, True:
+                    deleted.add(name)
         refs = self.files.pool.map(self._find_branch, sorted(names))
         branches = {n: ref for n, ref in zip(sorted(names), refs, strict=True) if ref is not None}
         if MAIN not in branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
-        targets = self._fetch_tags(sorted(tags - deleted))
+        targets = self._fetch_tags({n: tags[n] for n in sorted(tags.keys() - deleted)})
         known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
-        chain = SnapshotChain(self.files.fetch_head, known)
+        chain = SnapshotChain(self.files.fetch_head, known, forget=self.files.forget_heads)
 
         def look(name: str) -> int:
             require_name(name)
@@ -230,11 +233,13 @@ class RefFilesEntry:
         with naming(key):
             return _StoredRef(decode_ref(blob.data), blob.version)
 
-    def _fetch_tags(self, names: list[str]) -> dict[str, SnapshotId]:
+    def _fetch_tags(self, listed: Mapping[str, int]) -> dict[str, SnapshotId]:
+        """`listed` are times of their files by name."""
         known = self.files.v1_tags
-        new = [name for name in names if name not in known]
-        known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
-        return {name: known[name] for name in names}
+        new = [tag for tag in listed.items() if tag not in known]
+        targets = self.files.pool.map(self._fetch_tag, [name for name, _ in new])
+        known.update(zip(new, targets, strict=True))
+        return {name: known[name, at_us] for name, at_us in listed.items()}
 
     def _fetch_tag(self, name: str) -> SnapshotId:
         key = tag_key(name)
@@ -247,18 +252,18 @@ class RefFilesEntry:
         """Raises PreconditionFailedError if somebody else was faster."""
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
-                unchanged = Matches(old.branches[name].version)
-                self._put_ref(branch_key(name), _target(new, name), unchanged)
+                data = encode_ref(_target(new, name))
+                move_ref(self.files.store, branch_key(name), old.branches[name].version, data)
             case BranchCreated(name):
-                self._put_ref(branch_key(name), _target(new, name), Absent())
+                self._create_ref(branch_key(name), _target(new, name))
             case BranchDeleted(name):
                 self.files.store.delete([branch_key(name)])
                 self.files.store.sync()
             case TagCreated(name):
                 require_name(name)
-                self._put_ref(tag_key(name), new.snapshots.id(new.tags[name]), Absent())
+                self._create_ref(tag_key(name), new.snapshots.id(new.tags[name]))
             case TagDeleted(name):
-                self.files.store.put(tombstone_key(name), b"", when=Absent())
+                create_entry(self.files.store, tombstone_key(name), b"")
             case ConfigChanged():
                 self._replace_config(new.config)
             case NewDetachedSnapshot():
@@ -266,22 +271,36 @@ class RefFilesEntry:
             case _:
                 raise unsupported()
 
-    def _put_ref(self, key: str, snapshot: SnapshotId, when: Precondition) -> None:
-        self.files.store.put(key, encode_ref(snapshot), when=when)
+    def _create_ref(self, key: str, snapshot: SnapshotId) -> None:
+        create_entry(self.files.store, key, encode_ref(snapshot))
 
     def _replace_config(self, config: Json | None) -> None:
-        """The old one is kept, as other clients do."""
-        store = self.files.store
-        when: Precondition = Absent()
+        """Keeps the old one, as other clients do.
+
+        It is no part of what the new one is made of: a configuration is stored as a whole.
+        """
+        store, data = self.files.store, encode_config_yaml(config)
         try:
             old = store.get(CONFIG_YAML)
         except ObjectNotFoundError:
-            pass
+            create_entry(store, CONFIG_YAML, data)
         else:
-            when = Matches(old.version)
-            store.put(OVERWRITTEN + backup_name(self.clock(), of=CONFIG_YAML), old.data)
-            store.sync()
-        store.put(CONFIG_YAML, encode_config_yaml(config), when=when)
+            backup = OVERWRITTEN + backup_name(self.clock(), of=CONFIG_YAML)
+            replace_entry(store, CONFIG_YAML, old, data, backup=backup)
+
+    def _require_not_lost(self, kind: UpdateKind) -> None:
+        """Raises ConflictError if the repository was migrated, perhaps without what was written.
+
+        A migration looks at the refs after it has written `repo`, and this is the other way round:
+        so one of the two notices.
+        """
+        try:
+            self._require_not_migrated()
+        except ConflictError:
+            migrated = self.files.fetch_repo_info().info
+            if isinstance(kind, NewCommit) and migrated.snapshots.find(kind.new) >= 0:
+                return
+            raise
 
     def _require_not_migrated(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import nothing
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import CONFIG_YAML, REPO_INFO
 from frazil.assets.old_layout import read_only
@@ -15,7 +16,7 @@ from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entry import Change, nothing
+from frazil.repo.entry import Change
 
 
 def is_early(store: ObjectStore, limits: Limits = DEFAULT_LIMITS) -> bool:

@@ -102,9 +102,10 @@ class ForkedSession(Session):
 
     def _pickled_origin(self) -> bytes:
         if self._origin is None:
-            files = self.files
-            origin = (files.store, files.settings, self.clock, self.snapshot_id, self.inherited)
-            self._origin = pickle.dumps(origin)
+            files, at = self.files, (self.snapshot_id, self.base.flushed_at_us)
+            self._origin = pickle.dumps(
+                (files.store, files.settings, self.clock, at, self.inherited)
+            )
         return self._origin
 
     def _pickled_own(self) -> bytes:
@@ -242,12 +243,21 @@ def _reopen(origin: bytes, own: bytes) -> ForkedSession:
 def _opened(origin: bytes, process: int) -> ForkedSession:
     """What copies of a fork have in common, opened once in each process.
 
-    A worker gets a copy with every task; without this it would read the snapshot as often.
+    A worker gets a copy with every task; without this it would read the snapshot as often. `origin`
+    has the time of the snapshot in it: another repository may have been created in the same place,
+    with a first snapshot of the same id.
     """
     del process  # a forked child must not use its parent's threads, so it is part of the key
-    store, settings, clock, snapshot, layers = pickle.loads(origin)  # noqa: S301 -- from a pickle
+    store, settings, clock, at, layers = pickle.loads(origin)  # noqa: S301 -- from a pickle
     files = files_of(store, settings)
-    return _forked(files, clock, files.fetch_snapshot(snapshot), layers)
+    snapshot = files.fetch_snapshot(at[0])
+    if snapshot.flushed_at_us != at[1]:
+        raise SessionStateError(
+            "the fork was made in a repository that is no longer there: another one was created in"
+            " its place",
+            kind="merge-failed",
+        )
+    return _forked(files, clock, snapshot, layers)
 
 
 def _forked(

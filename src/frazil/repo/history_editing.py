@@ -23,6 +23,7 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import refs_reader
+from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord
@@ -79,8 +80,16 @@ def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edi
     record, parent = _with_parent(info, snapshot)
     tip = history.snapshot_id(info, history.branch_row(info, edit.branch))
     source, notes = (parent, snapshot), {"picked": str(snapshot)}
-    message = record.message
-    return _apply(repository, source, edit, tip=tip, message=message, notes=notes, commit=snapshot)
+    return _apply(
+        repository,
+        source,
+        edit,
+        tip=tip,
+        message=record.message,
+        notes=notes,
+        commit=snapshot,
+        keys=keys_of([record.metadata]),
+    )
 
 
 def merge(repository: Repository, source: str, edit: Edit) -> Edited:
@@ -97,6 +106,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
         repository.reset_branch(edit.branch, other, expected=tip)
         return Edited(snapshot=other, applied=applied, fast_forward=True)
     base = merge_base(info, *rows)
+    new = sorted(reachable(info, rows[1]) - reachable(info, rows[0]), key=info.snapshots.flushed_at)
     if base is None:
         raise SessionStateError(f"branches `{edit.branch}` and `{source}` have no common history")
     return _apply(
@@ -106,6 +116,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
         tip=tip,
         message=f"Merge branch {source!r} into {edit.branch!r}",
         notes={MERGED: [str(other)], "branch": source},
+        keys=keys_of(info.snapshots.metadata(row) for row in new),
         even_if_empty=True,
     )
 
@@ -119,6 +130,7 @@ def _apply(
     message: str,
     notes: Mapping[str, Json],
     commit: SnapshotId | None = None,  # whose changes, or their undoing, these are to be
+    keys: CommitKeys | None = None,  # of the commits whose work is brought to the branch
     even_if_empty: bool = False,
 ) -> Edited:
     """Applies what changed from the first source to the second to the tip of the branch.
@@ -126,6 +138,7 @@ def _apply(
     Raises ConflictError if the branch is no longer at `tip`, for which this was decided.
     """
     metadata = with_notes(require_json(edit.metadata), notes)
+    metadata = metadata if keys is None else with_keys(metadata, keys)
     session = repository.writable_session(edit.branch)
     if session.snapshot_id != tip:
         raise ConflictError(

@@ -34,7 +34,7 @@ def collapsed(log: TransactionLog) -> TransactionLog:
         id=log.id,
         **lists,
         updated_chunks={
-            node: index for node, index in log.updated_chunks.items() if node not in new & gone
+            node: index for node, index in log.updated_chunks.items() if node not in gone
         },
         moved=tuple(move for move in log.moved if move.node_id not in both),
     )

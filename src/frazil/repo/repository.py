@@ -19,6 +19,7 @@ from frazil.assets.virtual.home import trusting
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
+    ObjectNotFoundError,
     ReadOnlyError,
 )
 from frazil.flatbuf.flexbuffers import Json
@@ -320,6 +321,26 @@ class Repository:
 
     def repo_info(self) -> RepoInfo:
         return self._entry.fetch()
+
+    def maintained_info(self) -> RepoInfo:
+        """The repo info for maintenance, with all of its history as it is stored now.
+
+        In version 1 that is in snapshot files, of which some may be cached as they were before
+        another client expired their parents. Expired snapshots may be collected meanwhile: then it
+        is read once more.
+        """
+        if self.spec_version != 1:
+            return self.repo_info()
+        try:
+            return self._walked_info()
+        except ObjectNotFoundError:
+            return self._walked_info()
+
+    def _walked_info(self) -> RepoInfo:
+        self._files.forget_heads()
+        info = self.repo_info()
+        len(info.snapshots)  # makes every ancestor known
+        return info
 
     def info_of_version_2(self) -> RepoInfo:
         """For what version 1 does not have. Raises FormatError there."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import FormatError
+from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table
@@ -28,19 +28,30 @@ class SnapshotChain(SnapshotInfos):
 
     A snapshot that no branch or tag leads to is known as soon as somebody has its id: `find`
     raises ObjectNotFoundError if there is no such file.
+
+    `load` may cache. Another client may have expired snapshots since, which gave others a new
+    parent: where a parent is gone, `forget` empties the cache and the history is read again.
     """
 
-    __slots__ = ("_heads", "_ids", "_load", "_rows")
+    __slots__ = ("_forget", "_heads", "_ids", "_load", "_rows")
 
     _ids: list[SnapshotId]
     _rows: dict[SnapshotId, int]
     _heads: dict[SnapshotId, SnapshotHead]  # not stored yet, or read before
     _load: Load
+    _forget: Callable[[], None] | None
 
-    def __init__(self, load: Load, ids: Iterable[SnapshotId] = ()) -> None:
+    def __init__(
+        self,
+        load: Load,
+        ids: Iterable[SnapshotId] = (),
+        *,
+        forget: Callable[[], None] | None = None,
+    ) -> None:
         known = list(dict.fromkeys(ids))
         for name, value in (
             ("_load", load),
+            ("_forget", forget),
             ("_ids", known),
             ("_rows", {snapshot: row for row, snapshot in enumerate(known)}),
             ("_heads", {}),
@@ -89,13 +100,32 @@ class SnapshotChain(SnapshotInfos):
         return self.row_of(wanted)
 
     def ancestors(self, row: int) -> Iterator[int]:
-        seen = set[int]()
+        start, seen, is_fresh = row, set[int](), self._forget is None
         while row >= 0:
             if row in seen:
                 raise FormatError("the parents of a snapshot form a cycle")
+            try:
+                self.head(row)
+            except ObjectNotFoundError:
+                if is_fresh:
+                    raise
+                is_fresh, row = True, self._resume(start, seen)
+                continue
             seen.add(row)
             yield row
             row = self.parent(row)
+
+    def _resume(self, start: int, seen: set[int]) -> int:
+        """The first ancestor of `start`, read again, that was not seen; -1 if there is none."""
+        if self._forget is not None:
+            self._forget()
+        fresh = SnapshotChain(self._load, [self._ids[start]])
+        for row in fresh.ancestors(0):
+            head = fresh.head(row)
+            self._heads[head.id] = head
+            if (own := self.row_of(head.id)) not in seen:
+                return own
+        return -1
 
     def inserted(
         self,
@@ -109,7 +139,7 @@ class SnapshotChain(SnapshotInfos):
     ) -> tuple["SnapshotChain", int]:
         if pruned_logs:
             raise FormatError("version 1 lists no pruned logs", kind="unsupported-spec-version")
-        chain = SnapshotChain(self._load, [*self._ids, new])
+        chain = SnapshotChain(self._load, [*self._ids, new], forget=self._forget)
         chain._heads.update(self._heads)
         chain._heads[new] = SnapshotHead(
             id=new,

@@ -19,6 +19,7 @@ from frazil.format.txlog import TransactionLog
 from frazil.format.updates import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
+from frazil.repo.commit_keys import keys_of, with_keys
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
 from frazil.repo.entries import entry_of
@@ -125,7 +126,9 @@ def _squashed(
             id=new_id,
             parent_id=records[0].parent_id,
             message=request.message,
-            metadata=with_notes(metadata, notes),
+            metadata=with_keys(
+                with_notes(metadata, notes), keys_of(record.metadata for record in records)
+            ),
         ),
         log=collapsed(united(new_id, files.fetch_logs(logs))),
         pruned_logs=info.snapshots.pruned_logs(rows[0]),

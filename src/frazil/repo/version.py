@@ -1,8 +1,10 @@
 """Which snapshot is meant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
+from frazil.errors import InvalidInputError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.repo import history
@@ -49,3 +51,22 @@ def resolve(info: RepoInfo, version: Version) -> int:
             return history.require_row(info, snapshot)
         case _:
             assert_never(version)
+
+
+def find_ref(
+    branches: Mapping[str, SnapshotId], tags: Mapping[str, SnapshotId], name: str
+) -> SnapshotId | None:
+    """The snapshot of the branch or the tag of that name, where either may be meant.
+
+    Branches and tags are two namespaces: `branch:NAME` and `tag:NAME` say which. Raises
+    InvalidInputError if there are both, at different snapshots, and nothing is said.
+    """
+    branch, tag = branches.get(name), tags.get(name)
+    if branch is not None and tag is not None and branch != tag:
+        raise InvalidInputError(
+            f"{name!r} is a branch and a tag: write 'branch:{name}' or 'tag:{name}'"
+        )
+    if branch is not None or tag is not None:
+        return tag if branch is None else branch
+    kind, _, rest = name.partition(":")
+    return {"branch": branches, "tag": tags}.get(kind, {}).get(rest)

@@ -558,3 +558,32 @@ def test_a_fork_is_pickled_as_few_objects(session: Session) -> None:
     state = worker.__reduce__()[1]
     assert isinstance(state, tuple)
     assert [type(each) for each in state] == [bytes, bytes]
+
+
+@pytest.mark.parametrize("spec_version", [1, 2])
+def test_forks_work_in_a_repository_that_was_created_again_in_the_same_place(
+    spec_version: int,
+) -> None:
+    """Its first snapshot has the id that the first snapshot of the old one had."""
+    store = MemoryStore()
+    old = list[bytes]()
+    for _ in range(3):
+        session = Repository.create(store, spec_version=spec_version).writable_session("main")
+        worker = pickle.loads(pickle.dumps(fork(session)))
+        worker.set_node(NEW, GROUP)
+        merge(session, [pickle.loads(pickle.dumps(worker))])
+        for other in old:  # forks of repositories that are no longer there, opened or not
+            with pytest.raises(SessionStateError):
+                merge(session, [pickle.loads(other)])
+        session.commit("new")
+        old.append(pickle.dumps(worker))
+        store.delete([info.key for info in store.list()])
+
+
+def test_a_fork_is_not_opened_where_another_repository_was_created(store: MemoryStore) -> None:
+    """In a process that has not seen the old one."""
+    travelling = pickle.dumps(fork(Repository.create(store).writable_session("main")))
+    store.delete([info.key for info in store.list()])
+    Repository.create(store)
+    with pytest.raises(SessionStateError, match="no longer there"):
+        pickle.loads(travelling)

@@ -399,3 +399,15 @@ def test_a_clock_that_stands_still_does_not_matter(store: MemoryStore) -> None:
     times = [each.flushed_at_us for each in repository.ancestry(Branch("main"))]
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == 3
+
+
+def test_tags_are_those_of_the_repository_that_is_there_now(store: MemoryStore) -> None:
+    """It was deleted and created again, under an object that has the old one's tags in memory."""
+    Repository.create(store, spec_version=1).create_tag("v1", INITIAL_SNAPSHOT)
+    repository = Repository.open(store)
+    assert repository.lookup_tag("v1") == INITIAL_SNAPSHOT
+    store.delete(keys(store))
+    again = Repository.create(store, spec_version=1)
+    made = commit_group(again, "/a")
+    again.create_tag("v1", made)
+    assert repository.lookup_tag("v1") == made

@@ -3,7 +3,7 @@
 import pytest
 
 from frazil.clock import system_clock
-from frazil.errors import FormatError
+from frazil.errors import ConflictError, FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StringVectorColumn
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.schema import Field, Scalar, String, StringVector, TableSchema, TableVector
@@ -12,6 +12,7 @@ from frazil.format.envelope import FileType, encode_envelope
 from frazil.format.generation import Generation
 from frazil.format.repo_info import RepoInfo
 from frazil.format.schemas import IDENTIFIER, REF, SNAPSHOT_INFO
+from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
@@ -100,3 +101,12 @@ def test_a_damaged_file_is_not_taken_for_an_early_one(store: MemoryStore) -> Non
     store.put("repo", early(info, first=1, at_us=5))
     with pytest.raises(FormatError):
         Repository.open(store)
+
+
+def test_a_change_since_the_plan_of_a_migration_is_not_overwritten(store: MemoryStore) -> None:
+    plan = plan_migration(Repository.open(store))
+    changed = early(Repository.open(store).repo_info(), first=1, deleted="another")
+    store.put("repo", changed)
+    with pytest.raises(ConflictError):
+        migrate(plan)
+    assert store.get("repo").data == changed

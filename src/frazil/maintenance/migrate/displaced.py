@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import override
 
+from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import (
     CONFIG_YAML,
     REFS,
@@ -31,7 +32,7 @@ from frazil.maintenance.copying.origin import (
     require_absent,
 )
 from frazil.maintenance.migrate.journal import read_journal
-from frazil.objectstore.protocol import Absent, Matches, ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 
 KEPT = "migration/kept/"
 
@@ -74,7 +75,9 @@ def _is_strange(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReplacedRepoFile(RepoFile):
-    """The entry point of version 2 in the place of an early one."""
+    """The entry point of version 2 in the place of `old`, an early one."""
+
+    old: Blob
 
     @property
     @override
@@ -83,13 +86,14 @@ class ReplacedRepoFile(RepoFile):
 
     @override
     def find(self, target: ObjectStore) -> Versions:
-        return {REPO_INFO: target.get(REPO_INFO).version}
+        del target
+        return {REPO_INFO: self.old.version}
 
     @override
     def publish(self, target: ObjectStore, found: Versions) -> bool:
-        keep_aside(target, [REPO_INFO])
+        del found
         with moved_is_conflict():
-            target.put(REPO_INFO, self.data, when=Matches(found[REPO_INFO]))
+            replace_entry(target, REPO_INFO, self.old, self.data, backup=KEPT + REPO_INFO)
         return True
 
 
@@ -120,7 +124,7 @@ class ReplacedRefFiles(RefFiles):
             target.put(CONFIG_YAML, self.config)
         target.sync()
         with moved_is_conflict():
-            target.put(V1_MAIN_BRANCH, main, when=Absent())
+            create_entry(target, V1_MAIN_BRANCH, main)
         target.sync()
         target.delete(key for key in self.displaced if _is_strange(key))
         return True

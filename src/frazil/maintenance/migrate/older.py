@@ -70,6 +70,8 @@ def plan_rewriting(
         require_elsewhere(inner_store(repository.store), target)
     else:
         put_back(place)
+    is_early = target is None and repository.generation is Generation.V2PRE
+    early = place.get(REPO_INFO) if is_early else None  # what `info` is computed from
     info = in_order(repository.repo_info())
     names = _names(repository, info, place) if target is None else SameNames()
     config = _config(repository)
@@ -88,8 +90,7 @@ def plan_rewriting(
             displaced = in_the_way_of_version_1(place)
             return ReplacedRefFiles(repository.store, made, text, displaced, deleted)
         data = encode_repo_info(made)
-        is_early = target is None and repository.generation is Generation.V2PRE
-        return ReplacedRepoFile(made, data) if is_early else RepoFile(made, data)
+        return RepoFile(made, data) if early is None else ReplacedRepoFile(made, data, early)
 
     return plan_derived(
         repository,

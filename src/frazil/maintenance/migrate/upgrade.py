@@ -1,17 +1,25 @@
 """Version 1 to version 2, in place: one new file, which says what all the small ones said.
 
 Snapshots, manifests, logs and chunks stay as they are: files of both versions may be mixed. Until
-`finish` removes the refs and the configuration of version 1, clients of version 1 can read on; what
-they commit would be lost, so `finish` looks for it first.
+`finish` removes the refs and the configuration of version 1, clients of version 1 can read on.
+
+What they write meanwhile is not in version 2. The refs are compared with what the new file was
+computed from before it is written and after, and it is computed again if they differ. A commit of
+frazil looks in turn for the new file after it has moved its branch: one of the two notices the
+other. Clients that do not look may write later; `finish` looks for that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import (
     CONFIG_YAML,
+    OVERWRITTEN,
     REFS,
     REPO_INFO,
     V1_MAIN_BRANCH,
+    backup_name,
     ref_of_key,
     tag_key,
 )
@@ -29,19 +37,29 @@ from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.updates import RepoMigrated
 from frazil.ids import SnapshotId
 from frazil.maintenance.migrate.heads import PREFETCHED, prefetched
 from frazil.maintenance.migrate.listing import listed_info, with_history
-from frazil.objectstore.protocol import Absent, ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 from frazil.repo.repository import Repository
+
+type RefState = Mapping[str, bytes]
+"""By key: contents of branches and of the configuration; b"" for tags, which never change."""
+
+_TRIES = 5  # to get ahead of the writers of version 1
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class UpgradePlan:
-    """`info` is all that is written; `leftovers` are what version 2 has no use for."""
+    """`info` is all that is written; `leftovers` are what version 2 has no use for.
+
+    `refs` is what `info` was computed from.
+    """
 
     repository: Repository
     info: RepoInfo
+    refs: RefState
     leftovers: tuple[str, ...]
 
     @property
@@ -54,52 +72,149 @@ def plan_upgrade(repository: Repository, *, prefetch: int = PREFETCHED) -> Upgra
     require_version_1(repository)
     if not repository.store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+    refs = fetch_ref_state(repository.store)
     found = with_history(repository.repo_info(), prefetched(repository.files, width=prefetch))
     deleted = _deleted_tags(repository.store, found)
     info = listed_info(
         found, deleted, config=_stored_config(repository.store), now_us=repository.clock()
     )
     return UpgradePlan(
-        repository=repository, info=info, leftovers=version_1_files(repository.store)
+        repository=repository,
+        info=info,
+        refs=refs,
+        leftovers=version_1_files(repository.store),
     )
 
 
 def upgrade(plan: UpgradePlan) -> Repository:
-    """The same repository, of version 2. Files of version 1 are still there."""
-    store, config = plan.repository.store, plan.repository.config
-    data = encode_repo_info(plan.info, level=(config.compression and config.compression.level) or 3)
-    _require_alike(decode_repo_info(data), plan.info)
+    """The same repository, of version 2. Files of version 1 are still there.
+
+    Raises ConflictError if version 1 is written to all the time.
+    """
+    store = plan.repository.store
+    plan = _renewed(plan)
+    data = _encoded(plan)
     try:
-        store.put(REPO_INFO, data, when=Absent())
+        written = Blob(data, create_entry(store, REPO_INFO, data))
     except PreconditionFailedError as error:
         raise ConflictError(
             "the repository was migrated to version 2 meanwhile: open it again",
             kind="repo-info-updated",
         ) from error
+    for _ in range(_TRIES):
+        if fetch_ref_state(store) == plan.refs:
+            break
+        plan = _renewed(plan)
+        written = _replaced(plan, written)
+    else:
+        raise _written_meanwhile()
     upgraded = Repository.open(store, clock=plan.repository.clock, access=plan.repository.access)
-    _require_alike(upgraded.repo_info(), plan.info)
+    _require_alike(decode_repo_info(written.data), plan.info)
     return upgraded
+
+
+def _renewed(plan: UpgradePlan) -> UpgradePlan:
+    """The plan, computed again if refs were written since."""
+    for _ in range(_TRIES):
+        if fetch_ref_state(plan.repository.store) == plan.refs:
+            return plan
+        plan = plan_upgrade(plan.repository)
+    raise _written_meanwhile()
+
+
+def _encoded(plan: UpgradePlan) -> bytes:
+    config = plan.repository.config
+    data = encode_repo_info(plan.info, level=(config.compression and config.compression.level) or 3)
+    _require_alike(decode_repo_info(data), plan.info)
+    return data
+
+
+def _replaced(plan: UpgradePlan, written: Blob) -> Blob:
+    """The entry point with what was written to version 1 since, unless version 2 is in use."""
+    store, data = plan.repository.store, _encoded(plan)
+    backup = OVERWRITTEN + backup_name(plan.repository.clock())
+    try:
+        return Blob(data, replace_entry(store, REPO_INFO, written, data, backup=backup))
+    except PreconditionFailedError as error:
+        raise _written_meanwhile() from error
+
+
+def _written_meanwhile() -> ConflictError:
+    return ConflictError(
+        "version 1 of the repository was written to while it was migrated: stop its writers first"
+    )
+
+
+def fetch_ref_state(store: ObjectStore) -> RefState:
+    """As of now. What an info was computed from if it is the same before and after."""
+    state: dict[str, bytes] = {}
+    for found in (*store.list(REFS), *store.list(CONFIG_YAML)):
+        match ref_of_key(found.key):
+            case "tag", _, _:
+                state[found.key] = b""
+            case None if found.key != CONFIG_YAML:
+                continue
+            case _:
+                try:
+                    state[found.key] = bytes(store.get(found.key).data)
+                except ObjectNotFoundError:
+                    continue
+    return state
 
 
 def plan_finish(store: ObjectStore) -> tuple[str, ...]:
     """Files of version 1 in a repository of version 2, in the order in which they should go.
 
-    Raises ConflictError if one of them says what the repository does not: somebody has committed
-    to version 1 since. Raises RepositoryNotFoundError.
+    Raises ConflictError if one of them says what was not there when the repository was migrated: a
+    client of version 1 has written since. Raises RepositoryNotFoundError.
     """
-    info = Repository.open(store).repo_info()
+    repository = Repository.open(store)
+    info = repository.repo_info()
     if info.spec_version < 2:
         raise InvalidInputError("the repository is of version 1: migrate it first")
-    for key in (keys := version_1_files(store)):
+    keys = version_1_files(store)
+    migrated = _find_migrated(repository) if keys else None
+    for key in keys:
         match ref_of_key(key):
             case kind, name, False:
                 target = decode_ref(store.get(key).data)
-                if info.snapshots.find(target) < 0 and name not in info.deleted_tags:
+                if not _was_migrated(info, migrated, kind, name, target):
                     raise ConflictError(
-                        f"{kind} {name!r} of version 1 is at {target}, which version 2 does not"
-                        " have: somebody has written to version 1 since it was migrated"
+                        f"{kind} {name!r} of version 1 is at {target}, where it was not when the"
+                        " repository was migrated: a client has written to version 1 since"
                     )
     return keys
+
+
+def _was_migrated(
+    info: RepoInfo, migrated: RepoInfo | None, kind: str, name: str, target: SnapshotId
+) -> bool:
+    """True if a ref of version 1 is part of what was migrated.
+
+    Without a copy of that all that can be told is whether the snapshot is known.
+    """
+    if kind == "tag" and name in info.deleted_tags:
+        return True
+    if migrated is None:
+        return info.snapshots.find(target) >= 0
+    refs = migrated.branches if kind == "branch" else migrated.tags
+    return name in refs and migrated.snapshots.id(refs[name]) == target
+
+
+def _find_migrated(repository: Repository) -> RepoInfo | None:
+    """The repository as it was migrated, None if there is no copy of that any more."""
+    for at, update in enumerate(repository.ops_log()):
+        if isinstance(update.kind, RepoMigrated):
+            if at == 0:
+                return repository.repo_info()
+            if update.backup_path is None:
+                return None
+            try:
+                data = repository.store.get(OVERWRITTEN + update.backup_path).data
+            except ObjectNotFoundError:
+                return None
+            return decode_repo_info(data)
+    return None
 
 
 def finish(store: ObjectStore, keys: tuple[str, ...]) -> int:

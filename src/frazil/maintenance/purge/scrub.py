@@ -17,6 +17,7 @@ from frazil.format.snapshot import ArrayData, ManifestFile, Node, Snapshot
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
+from frazil.repo.commit_keys import carried_keys, with_keys
 from frazil.repo.merge_base import NOTES
 
 _CONSOLIDATED = "consolidated_metadata"
@@ -106,8 +107,9 @@ def info_with(
         if row < 0:
             continue
         now = info.snapshots.message(row), info.snapshots.metadata(row)
-        if now != (message, metadata):
-            table, changed = _with_row(table, row, message, metadata), True
+        listed = with_keys(metadata, carried_keys(now[1]))  # which the file may not have
+        if now != (message, listed):
+            table, changed = _with_row(table, row, message, listed), True
     return replace(info, snapshots=SnapshotInfos(table)) if changed else None
 
 

@@ -20,7 +20,7 @@ from frazil.maintenance.repair.steps import RepairStep
 from frazil.maintenance.verify.entry import backups
 from frazil.maintenance.verify.listing import Listing
 from frazil.maintenance.verify.opening import open_file
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 
 _MOST_BACKUPS = 20  # looked at; names tell when they were made, not quite what state they are of
 
@@ -35,18 +35,21 @@ _SHUFFLED = {
 _AMBIGUOUS = {"ref-duplicate", "snapshot-duplicate", "parent-dangling", "parent-cycle"}
 
 
-def plan_repo_info(store: ObjectStore, listing: Listing, kinds: set[str]) -> list[RepairStep]:
-    """`kinds` are those of the problems of the repo info."""
+def plan_repo_info(
+    store: ObjectStore, listing: Listing, found: Blob | None, kinds: set[str]
+) -> list[RepairStep]:
+    """`found` is the repo info, None if it is missing; `kinds` are those of its problems."""
+    version = None if found is None else found.version
     if kinds & _LOST:
-        return _restored(store, listing, kinds & _LOST)
-    if kinds & _AMBIGUOUS or not kinds & {*_SHUFFLED, "config-invalid"}:
+        return _restored(store, listing, version, kinds & _LOST)
+    if found is None or kinds & _AMBIGUOUS or not kinds & {*_SHUFFLED, "config-invalid"}:
         return []
     solved = kinds & _SHUFFLED
-    data, text = bytes(store.get(REPO_INFO).data), "written again, in order"
+    data, text = bytes(found.data), "written again, in order"
     if "config-invalid" in kinds:
-        found = _with_old_config(store, listing, data)
-        if found is not None:
-            data, solved = found, {*solved, "config-invalid"}
+        edited = _with_old_config(store, listing, data)
+        if edited is not None:
+            data, solved = edited, {*solved, "config-invalid"}
             text = "written again, with the configuration of the newest backup"
     if not solved:
         return []
@@ -55,10 +58,12 @@ def plan_repo_info(store: ObjectStore, listing: Listing, kinds: set[str]) -> lis
     except IcechunkError:
         return []
     data = encode_repo_info(replace(info, spec_version=2))
-    return [RepairStep(REPO_INFO, tuple(sorted(solved)), text, data)]
+    return [RepairStep(REPO_INFO, tuple(sorted(solved)), text, data, version)]
 
 
-def _restored(store: ObjectStore, listing: Listing, kinds: set[str]) -> list[RepairStep]:
+def _restored(
+    store: ObjectStore, listing: Listing, version: str | None, kinds: set[str]
+) -> list[RepairStep]:
     best = _newest_state(store, listing)
     if best is None:
         return []
@@ -71,7 +76,7 @@ def _restored(store: ObjectStore, listing: Listing, kinds: set[str]) -> list[Rep
         listed = ", ".join(_described(store, name) for name in newer[:5])
         more = f" and {len(newer) - 5} more" if len(newer) > 5 else ""
         text += f"; {len(newer)} snapshots are not in it: {listed}{more}"
-    return [RepairStep(REPO_INFO, tuple(sorted(kinds)), text, data)]
+    return [RepairStep(REPO_INFO, tuple(sorted(kinds)), text, data, version)]
 
 
 def _described(store: ObjectStore, name: str) -> str:
@@ -122,9 +127,11 @@ def _with_old_config(store: ObjectStore, listing: Listing, data: bytes) -> bytes
     return encode_envelope(encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO)
 
 
-def plan_config_yaml(store: ObjectStore, listing: Listing, kinds: set[str]) -> list[RepairStep]:
-    """Of version 1: the one that was there before."""
-    if "config-invalid" not in kinds:
+def plan_config_yaml(
+    store: ObjectStore, listing: Listing, old: Blob | None, kinds: set[str]
+) -> list[RepairStep]:
+    """Of version 1: the one that was there before `old`."""
+    if "config-invalid" not in kinds or old is None:
         return []
     names = [name for name in listing.overwritten if name.startswith(f"{CONFIG_YAML}.")]
     for name in sorted(names):
@@ -136,5 +143,5 @@ def plan_config_yaml(store: ObjectStore, listing: Listing, kinds: set[str]) -> l
         except IcechunkError:
             continue
         text = f"restored from {OVERWRITTEN}{name}, the configuration before this one"
-        return [RepairStep(CONFIG_YAML, ("config-invalid",), text, data)]
+        return [RepairStep(CONFIG_YAML, ("config-invalid",), text, data, old.version)]
     return []

@@ -12,7 +12,7 @@ from frazil.format.index_keys import distinct
 from frazil.format.snapshot import Snapshot
 from frazil.format.txlog import TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
-from frazil.maintenance.repair.steps import RepairStep
+from frazil.maintenance.repair.steps import RepairStep, find_version
 from frazil.maintenance.verify.history import SnapshotTask
 from frazil.repo.chunk_differences import chunks_between, refs_reader
 from frazil.repo.node_changes import compare
@@ -45,13 +45,14 @@ def plan_logs(
         if not solved:
             continue
         try:
+            old = find_version(files.store, key)
             log = recomputed(files, task)
         except IcechunkError:
             continue  # a snapshot or manifest that it takes cannot be read
         if log is None:
             continue
         data = encode_txlog(log, spec_version=files.settings.spec_version)
-        yield RepairStep(key, tuple(sorted(solved)), _text(task), data)
+        yield RepairStep(key, tuple(sorted(solved)), _text(task), data, old)
 
 
 def _text(task: SnapshotTask) -> str:

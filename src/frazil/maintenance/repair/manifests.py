@@ -25,7 +25,8 @@ def plan_manifest(store: ObjectStore, key: str, kinds: set[str]) -> list[RepairS
     if not solved or kinds & _AMBIGUOUS:
         return []
     try:
-        data = store.get(key).data
+        blob = store.get(key)
+        data = blob.data
         manifest = decode_manifest(data)
     except IcechunkError:
         return []
@@ -37,4 +38,5 @@ def plan_manifest(store: ObjectStore, key: str, kinds: set[str]) -> list[RepairS
         location_compression=LocationCompression(min_num_chunks=0) if is_compressed else None,
         spec_version=version,
     )
-    return [RepairStep(key, tuple(sorted(solved)), "written again, in order", written)]
+    text = "written again, in order"
+    return [RepairStep(key, tuple(sorted(solved)), text, written, blob.version)]

@@ -12,7 +12,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import CONFIG_YAML, MANIFESTS, REPO_INFO
 from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
-from frazil.errors import ReadOnlyError, StorageError
+from frazil.errors import ConflictError, PreconditionFailedError, ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quietened
@@ -20,13 +20,18 @@ from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
 from frazil.maintenance.repair.logs import plan_logs
 from frazil.maintenance.repair.manifests import plan_manifest
 from frazil.maintenance.repair.snapshots import plan_snapshots
-from frazil.maintenance.repair.steps import RepairPlan, RepairStep, execute_steps
+from frazil.maintenance.repair.steps import (
+    RepairPlan,
+    RepairStep,
+    execute_step,
+    find_blob,
+)
 from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.old import open_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import plan_verify, verify
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 
 _ROUNDS = 3  # with a repo info back in its place, more is found
 
@@ -47,14 +52,20 @@ class RepairResult:
 
 
 def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
-    """What can be done about the problems of a report. Reads, and writes nothing."""
+    """What can be done about the problems of a report. Reads, and writes nothing.
+
+    The entry point may have changed since the report: it is read, then looked at once more, so
+    that what is found is true of what was read, or it is replaced by now and no step is taken.
+    """
     kinds_of: dict[str, set[str]] = {}
     for each in report.problems:
         kinds_of.setdefault(each.place.file, set()).add(each.kind)
+    found = {key: _read(store, key) for key in (REPO_INFO, CONFIG_YAML)}
     plan = plan_verify(store)
+    for key in found:
+        kinds_of[key] = {each.kind for each in plan.problems if each.place.file == key}
     if open_old(store, plan.problems) is not None:  # migrate it first: nobody writes these
         return RepairPlan((), tuple(_left(report.problems, ())))
-    of_repo, of_config = kinds_of.get(REPO_INFO, set()), kinds_of.get(CONFIG_YAML, set())
     steps: list[RepairStep] = []
     for key, kinds in kinds_of.items():
         if key.startswith(MANIFESTS):
@@ -65,8 +76,10 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
     if plan.entry.is_complete:
         files = _files(store, plan.entry.spec_version or 2)
         steps += plan_logs(files, plan.entry.tasks, kinds_of)
-    steps += plan_repo_info(store, plan.listing, of_repo)
-    steps += plan_config_yaml(store, plan.listing, of_config)
+    for key, plan_file in ((REPO_INFO, plan_repo_info), (CONFIG_YAML, plan_config_yaml)):
+        blob = found[key]
+        if not isinstance(blob, StorageError):  # what cannot be read cannot be compared with
+            steps += plan_file(store, plan.listing, blob, kinds_of[key])
     steps = [step for step in steps if not _is_done(store, step)]
     return RepairPlan(tuple(steps), tuple(_left(report.problems, steps)))
 
@@ -78,7 +91,11 @@ def repair(
     clock: Clock = system_clock,
     progress: Progress | None = None,
 ) -> RepairResult:
-    """Verifies, repairs what can be, and verifies again."""
+    """Verifies, repairs what can be, and verifies again.
+
+    Where another client has changed a file since, the repair is planned again from what is there.
+    Raises ConflictError if that goes on.
+    """
     if not dry_run and not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     before = verify(store, progress=progress)
@@ -86,14 +103,32 @@ def repair(
     if dry_run:
         return RepairResult(before, plan.steps, (), replace(before, problems=plan.left))
     steps, kept, report = list[RepairStep](), list[str](), before
+    changed: PreconditionFailedError | None = None
     for _ in range(_ROUNDS):
         if not plan.steps:
             break
-        kept += execute_steps(store, plan.steps, clock)
-        steps += plan.steps
+        changed = None
+        try:
+            for step in plan.steps:
+                copy = execute_step(store, step, clock)
+                steps.append(step)
+                kept += [] if copy is None else [copy]
+        except PreconditionFailedError as error:
+            changed = error
         report = verify(store, progress=progress)
         plan = plan_repair(store, report)
+    if plan.steps and changed is not None:
+        raise ConflictError(
+            f"{changed.key} is changed by others again and again: nothing was repaired there"
+        ) from changed
     return RepairResult(before, tuple(steps), tuple(kept), report)
+
+
+def _read(store: ObjectStore, key: str) -> Blob | StorageError | None:
+    try:
+        return find_blob(store, key)
+    except StorageError as error:
+        return error
 
 
 def _is_done(store: ObjectStore, step: RepairStep) -> bool:

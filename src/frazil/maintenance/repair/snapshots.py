@@ -79,7 +79,8 @@ def _plan_one(
     if kinds & _AMBIGUOUS:
         return None
     try:
-        data = store.get(key).data
+        blob = store.get(key)
+        data = blob.data
         snapshot = decode_snapshot(data)
     except IcechunkError:
         return None
@@ -94,7 +95,7 @@ def _plan_one(
     text = "written again, in order"
     if right != snapshot.manifest_files:
         text += ", with the manifests that its arrays use as they are"
-    return RepairStep(key, solved, text, written)
+    return RepairStep(key, solved, text, written, blob.version)
 
 
 def _right_list(snapshot: Snapshot, files: _ManifestFiles) -> tuple[ManifestFile, ...] | None:

@@ -4,22 +4,27 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import backup_name
 from frazil.clock import Clock
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError
 from frazil.maintenance.verify.listing import DAMAGED
 from frazil.maintenance.verify.problems import Problem
-from frazil.objectstore.protocol import ABSENT, Blob, Matches, ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """The file at `key` gets new content. `kinds` are the problems that this solves."""
+    """The file at `key` gets new content. `kinds` are the problems that this solves.
+
+    `replaces` is the version of the file that `data` was computed from, None if it was missing.
+    """
 
     key: str
     kinds: tuple[str, ...]
     text: str
     data: bytes
+    replaces: str | None
 
     def __str__(self) -> str:
         return f"{self.key}: {self.text} ({', '.join(self.kinds)})"
@@ -38,31 +43,39 @@ class RepairPlan:
 
 
 def execute_steps(store: ObjectStore, steps: Sequence[RepairStep], clock: Clock) -> list[str]:
-    """Replaces the files; names of the copies of what was there before.
+    """Replaces the files; names of the copies of what was there before."""
+    return [kept for step in steps if (kept := execute_step(store, step, clock)) is not None]
 
-    A file is replaced only if it still is what it was when its copy was made: somebody may have
-    done something about it meanwhile. Raises PreconditionFailedError then.
+
+def execute_step(store: ObjectStore, step: RepairStep, clock: Clock) -> str | None:
+    """Replaces a file; the name of the copy of what was there before, if anything was.
+
+    Only if the file still is what the step was computed from: others may have written to it since.
+    Raises PreconditionFailedError otherwise.
     """
-    return [kept for step in steps if (kept := _execute(store, step, clock)) is not None]
-
-
-def _execute(store: ObjectStore, step: RepairStep, clock: Clock) -> str | None:
-    old: Blob | None = None
-    with suppress(ObjectNotFoundError):
-        old = store.get(step.key)
-    if old is None:
-        store.put(step.key, step.data, when=ABSENT)
+    old = find_blob(store, step.key)
+    if old is None and step.replaces is None:
+        create_entry(store, step.key, step.data)
         store.sync()
         return None
+    if old is None or step.replaces is None or old.version != step.replaces:
+        raise PreconditionFailedError(step.key, "what the repair was planned from")
     kept = evidence_key(step.key, clock())
-    store.put(kept, old.data)
-    store.sync()
-    try:
-        store.put(step.key, step.data, when=Matches(old.version))
-    except PreconditionFailedError:
-        store.delete([kept])
-        raise
+    replace_entry(store, step.key, old, step.data, backup=kept)
     return kept
+
+
+def find_blob(store: ObjectStore, key: str) -> Blob | None:
+    """The file, None if there is none."""
+    with suppress(ObjectNotFoundError):
+        return store.get(key)
+    return None
+
+
+def find_version(store: ObjectStore, key: str) -> str | None:
+    """Version of a file that is to be replaced, None if there is none."""
+    blob = find_blob(store, key)
+    return None if blob is None else blob.version
 
 
 def evidence_key(key: str, now_us: int) -> str:

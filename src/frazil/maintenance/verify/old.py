@@ -88,7 +88,7 @@ def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferen
 def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
     """Names of the snapshots that branches and tags lead to, each once."""
     seen = set[int]()
-    for ref, row in sorted({**info.branches, **info.tags}.items()):
+    for ref, row in [*sorted(info.branches.items()), *sorted(info.tags.items())]:
         try:
             for ancestor in info.snapshots.ancestors(row):
                 if ancestor in seen:

@@ -17,13 +17,15 @@ from uuid import uuid4
 
 from frazil.errors import ConflictError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.repo.commit_keys import KEY, has_key
 from frazil.repo.entry import backoff_s
+from frazil.repo.merge_base import NOTES
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
 
-METADATA_KEY = "frazil"  # of the commit, holds what `CommitNote` says
+METADATA_KEY = NOTES  # of the commit, holds what `CommitNote` says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class CommitNote:
             "application": self.application,
             "job": self.job,
             **self.facts,
-            "idempotency_key": self.key or self.job,
+            KEY: self.key or self.job,
         }
 
 
@@ -55,12 +57,14 @@ class Committed:
 
 
 def find_commit(repository: Repository, branch: str, key: str | None) -> str | None:
-    """The snapshot in the branch's history that was made with the key."""
+    """The snapshot in the branch's history that was made with the key, or took over one that was.
+
+    See repo/commit_keys.py: by a squash, for instance.
+    """
     if key is None:
         return None
     for record in repository.ancestry(Branch(branch)):
-        note = record.metadata.get(METADATA_KEY)
-        if isinstance(note, dict) and note.get("idempotency_key") == key:
+        if has_key(record.metadata, key):
             return str(record.id)
     return None
 

@@ -10,7 +10,7 @@ from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.repo.version import Exactly
+from frazil.repo.version import Exactly, find_ref
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +74,10 @@ def _path_in(group: NodePath, name: str) -> NodePath:
 
 
 def find_version(repository: Repository, name: str) -> SnapshotId:
-    """Of the tag of that name, else the branch, else the snapshot."""
-    for find in (repository.lookup_tag, repository.lookup_branch):
-        try:
-            return find(name)
-        except RefNotFoundError:
-            continue
+    """The snapshot of that id, or of the branch or tag of that name; see `find_ref`."""
+    found = find_ref(repository.branches(), repository.tags(), name)
+    if found is not None:
+        return found
     try:
         snapshot = SnapshotId.parse(name)
     except InvalidInputError:
