@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.layout import V1_MAIN_BRANCH
-from frazil.assets.old_files import OldFiles, files_of
+from frazil.assets.old_files import EarlyFiles, OldFiles, files_of
 from frazil.assets.old_layout import OldLayout
 from frazil.assets.settings import DEFAULT, Settings
 from frazil.clock import Clock
 from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.alpha.v2pre import has_early_values
 from frazil.format.config import RepositoryConfig
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
@@ -35,7 +36,7 @@ class Stored:
 def entry_of(files: Files, clock: Clock) -> EntryPoint:
     if isinstance(files, OldFiles):
         return SequenceEntry(files, clock)
-    if files.settings.generation is Generation.V2PRE:
+    if isinstance(files, EarlyFiles):
         return EarlyRepoInfoEntry(files, clock)
     if files.settings.spec_version == 1:
         return RefFilesEntry(files, clock)
@@ -67,6 +68,9 @@ def stored_config(
             raise
         return _stored_otherwise(store, Generation.V2PRE, settings, clock)
     else:
+        info = files.newest_repo_info
+        if info is not None and has_early_values(info) and is_early(store, limits):
+            return _stored_otherwise(store, Generation.V2PRE, settings, clock)
         return Stored(store, Generation.V2, found, files.caches)
     files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
