@@ -17,7 +17,6 @@ from frazil.flatbuf.columns import (
     StringColumn,
     StringVectorColumn,
     StructColumn,
-    VectorColumn,
 )
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
@@ -70,6 +69,9 @@ class Form:
     lists: str = "older"  # of manifests: or "swapped", "newer"
     names_files: bool = False  # deleted tags by the names of their files
     is_current: bool = False  # whether frazil reads it as version 2
+
+    def __str__(self) -> str:
+        return self.name
 
 
 def _until_october(number: int) -> int:

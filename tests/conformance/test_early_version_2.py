@@ -1,5 +1,6 @@
 """Repositories of version 2 from before its release, of every month: read, verified, migrated."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,11 @@ from frazil.api import Repository, Storage, local_filesystem_storage
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from frazil.format.alpha.v2pre import decode_early_values
-from frazil.format.repo_info import RepoInfo, decode_repo_info
+from frazil.format.repo_info import decode_repo_info
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.memory import MemoryStore
 from tests.conformance.early_version_2 import FORMS, Form, logged, make_early, pack
 from tests.examples_count import scaled
-from tests.unit.maintenance.moved import Seen, opened, seen
+from tests.unit.maintenance.moved import contents, opened
 
 json_values = st.recursive(
     st.none()
@@ -28,11 +28,13 @@ json_values = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(codec="utf-8"), max_size=12),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(
-        st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5),
-        inner,
-        max_size=3,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=5),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=8,
 )
@@ -40,7 +42,7 @@ BOTH = [5, 4, 1]  # whose MessagePack is FlexBuffers of 5
 names = st.text("abé.-_", min_size=1, max_size=6)
 histories = st.fixed_dictionaries(
     {
-        "commits": st.lists(st.dictionaries(names, json_values, max_size=2), max_size=3),
+        "commits": st.lists(st.dictionaries(names, json_values, max_size=2), max_size=2),
         "tags": st.sets(names, max_size=2),
         "deleted": st.sets(names.map("x{}".format), max_size=2),
         "branches": st.sets(names, max_size=2),
@@ -49,26 +51,38 @@ histories = st.fixed_dictionaries(
         "seed": st.integers(0, 2**32 - 1),
     }
 )
-by_form = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-few = settings(
-    max_examples=scaled(2), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+one_in_ci = settings(
+    max_examples=scaled(1), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+OF_REPOSITORY = {"of": "the repository", "n": BOTH}
+FULL = {  # an example that has everything
+    "commits": [{"both": BOTH, "é": {"x": None}}],
+    "tags": {"t"},
+    "deleted": {"xd"},
+    "branches": {"b"},
+    "amends": True,
+    "resets": True,
+    "seed": 0,
+}
 
 
 def write(store: Any, history: dict[str, Any]) -> Repository:
     """A repository of version 2 with random contents."""
     rng = np.random.default_rng(history["seed"])
     repo = Repository.create(Storage(store))
-    for at, metadata in enumerate([{}, *history["commits"], {"both": BOTH}]):
+    for at, metadata in enumerate([{}, *history["commits"]]):
         session = repo.writable_session("main")
         values = rng.integers(0, 1000, (30, 40))
         array = zarr.create_array(session.store, name=f"g{at}/a", data=values, chunks=(30, 20))
         array.attrs["at"] = at
-        zarr.create_array(session.store, name=f"tiny{at}", data=values[0, :3], chunks=(1,))
+        zarr.create_array(session.store, name=f"tiny{at}", data=values[0, :2], chunks=(1,))
         if at:
             zarr.open_array(session.store, path="g0/a")[:, 0] = -at
-        is_amended = history["amends"] and at > 1
-        (session.amend if is_amended else session.commit)(f"commit {at} ✓", metadata=metadata)
+        session.commit(f"commit {at} ✓", metadata=metadata)
+    if history["amends"]:
+        session = repo.writable_session("main")
+        zarr.open_array(session.store, path="tiny0")[0] = 7
+        session.amend("amended", metadata={"both": BOTH})
     tip = repo.lookup_branch("main")
     for name in history["tags"] | history["deleted"]:
         repo.create_tag(name, tip)
@@ -78,7 +92,7 @@ def write(store: Any, history: dict[str, Any]) -> Repository:
         repo.create_branch(name, tip)
     if history["resets"]:
         repo.reset_branch("main", next(iter(repo.ancestry(branch="main"))).parent_id or tip)
-    repo.update_metadata({"of": "the repository", "n": [1, 2]})
+    repo.update_metadata(OF_REPOSITORY)
     return repo
 
 
@@ -86,50 +100,32 @@ def theirs(root: Path) -> icechunk.Repository:
     return icechunk.Repository.open(icechunk.local_filesystem_storage(str(root)))
 
 
-def made(form: Form, history: dict[str, Any], store: Any) -> tuple[Seen, RepoInfo]:
-    repo = write(store, history)
-    expected, info = seen(repo), decode_repo_info(store.get("repo").data)
-    make_early(store, form)
-    return expected, info
+def look(repo: Any, *, ids: bool = True) -> dict[str, Any]:
+    """Refs with their histories, and the values of every array of every snapshot."""
+    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    for kind, names in (("branch", repo.list_branches()), ("tag", repo.list_tags())):
+        for name in sorted(names):
+            history = list(repo.ancestry(**{kind: name}))
+            for info in history:
+                if info.id not in values:
+                    values[info.id] = contents(repo, info.id)
+            found[f"{kind} {name}"] = [
+                (
+                    info.id if ids else None,
+                    info.message,
+                    info.written_at,
+                    json.dumps(info.metadata, sort_keys=True),
+                    values[info.id],
+                )
+                for info in history
+            ]
+    return found
 
 
-def without_ids(found: Seen) -> Seen:
-    return {ref: [(None, *rest) for _, *rest in history] for ref, history in found.items()}
-
-
-@by_form
-@few
-@given(histories)
-def test_history_values_and_ops_log_are_read(form: Form, history: dict[str, Any]) -> None:
-    store = MemoryStore()
-    expected, info = made(form, history, store)
-    repo = opened(store)
-    assert repo.generation == ("V2" if form.is_current else "V2pre")
-    assert seen(repo) == expected
-    engine = repo.engine.repo_info()
-    assert set(engine.deleted_tags) == set(info.deleted_tags)
-    assert repo.get_metadata() == {"of": "the repository", "n": [1, 2]}
-    kinds = [type(update.kind).__name__ for update in repo.ops_log()]
-    assert kinds == [kind for kind in logged(info, form) if kind != "MetadataChanged"]
-    store.put("config.yaml", b"inline_chunk_threshold_bytes: 7\n")
-    if not form.is_current:
-        assert opened(store).config.inline_chunk_threshold_bytes == 7
-
-
-@by_form
-@few
-@given(histories)
-def test_nothing_is_wrong_with_them(form: Form, history: dict[str, Any]) -> None:
-    store = MemoryStore()
-    made(form, history, store)
-    repo = opened(store)
-    if form.is_current:
-        kinds = {each.kind for each in repo.verify(decode=True).problems}
-        assert kinds <= {"manifest-list-version", "shape-version", "deleted-tags-unsorted"}
-        return
-    for report in (repo.verify(decode=True), Repository.verify_storage(Storage(store))):
-        assert [str(problem) for problem in report.problems] == []
-        assert report.refs.native
+def check_refusals(repo: Repository) -> None:
+    """What would write is refused, and the way out is named."""
+    store = repo.storage.store
     before = {info.key: bytes(store.get(info.key).data) for info in store.list()}
     for attempt in (
         lambda: repo.writable_session("main"),
@@ -143,41 +139,77 @@ def test_nothing_is_wrong_with_them(form: Form, history: dict[str, Any]) -> None
     assert {info.key: bytes(store.get(info.key).data) for info in store.list()} == before
 
 
+def problems_of(repo: Repository) -> list[str]:
+    return [str(problem) for problem in repo.verify(decode=True).problems]
+
+
 @pytest.mark.compat
-@by_form
-@few
+@pytest.mark.parametrize("form", [form for form in FORMS if not form.is_current], ids=str)
+@one_in_ci
+@example(FULL)
 @given(histories)
-def test_the_reference_reads_what_they_become(
-    form: Form, history: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+def test_early_repositories_are_read_verified_and_migrated_to_what_the_reference_reads(
+    form: Form, tmp_path_factory: pytest.TempPathFactory, history: dict[str, Any]
 ) -> None:
     root = tmp_path_factory.mktemp("early")
     store = LocalStore(root / "old")
-    expected, info = made(form, history, store)
-    if form.is_current:
-        opened(store).repair()
-        assert seen(theirs(root / "old")) == expected
-        with opened(store).transaction("main", message="more") as zarr_store:
-            zarr.create_array(zarr_store, name="more", data=np.arange(9))
-        assert seen(theirs(root / "old")) == seen(opened(store)) != expected
-        opened(store).garbage_collect(datetime.now(UTC))
-        assert seen(theirs(root / "old")) == seen(opened(store))
-        return
+    expected = look(write(store, history))
+    info = decode_repo_info(store.get("repo").data)
+    make_early(store, form)
+    store.put("config.yaml", b"inline_chunk_threshold_bytes: 7\n")
+
     repo = opened(store)
+    assert repo.generation == "V2pre"
+    assert look(repo) == expected
+    assert repo.get_metadata() == OF_REPOSITORY
+    assert set(repo.engine.repo_info().deleted_tags) == set(info.deleted_tags)
+    kinds = [type(update.kind).__name__ for update in repo.ops_log()]
+    assert kinds == [kind for kind in logged(info, form) if kind != "MetadataChanged"]
+    assert problems_of(repo) == []
+    check_refusals(repo)
+
     repo.migrate(storage=local_filesystem_storage(root / "copy"))
-    assert seen(theirs(root / "copy")) == expected
+    assert look(theirs(root / "copy")) == expected
     repo.migrate()
+    assert problems_of(opened(root / "old")) == []  # though the old files are still there
+    opened(root / "old").confirm_migration()
+    assert look(theirs(root / "old"), ids=False) == look(opened(root / "copy"), ids=False)
     for place in ("copy", "old"):
         found = opened(root / place)
         assert found.generation == "V2"
-        assert without_ids(seen(found)) == without_ids(expected)
-        assert without_ids(seen(theirs(root / place))) == without_ids(expected)
-        assert [str(problem) for problem in found.verify(decode=True).problems] == []
-        assert found.get_metadata() == {"of": "the repository", "n": [1, 2]}
+        assert problems_of(found) == []
+        assert found.config.inline_chunk_threshold_bytes == 7
+        assert found.get_metadata() == OF_REPOSITORY
         assert set(found.engine.repo_info().deleted_tags) == set(info.deleted_tags)
-        assert list(theirs(root / place).ops_log())
-    opened(root / "old").confirm_migration()
-    assert without_ids(seen(theirs(root / "old"))) == without_ids(expected)
-    assert opened(root / "old").verify(decode=True).problems == ()
+        assert len(list(theirs(root / place).ops_log())) == len(list(found.ops_log())) > 0
+
+
+@pytest.mark.compat
+@pytest.mark.parametrize("form", [form for form in FORMS if form.is_current], ids=str)
+@one_in_ci
+@example(FULL)
+@given(histories)
+def test_those_of_2026_are_of_version_2_and_a_repair_makes_them_what_the_reference_reads(
+    form: Form, tmp_path_factory: pytest.TempPathFactory, history: dict[str, Any]
+) -> None:
+    root = tmp_path_factory.mktemp("early")
+    store = LocalStore(root)
+    expected = look(write(store, history))
+    info = decode_repo_info(store.get("repo").data)
+    make_early(store, form)
+    repo = opened(store)
+    assert repo.generation == "V2"
+    assert look(repo) == expected
+    assert set(repo.engine.repo_info().deleted_tags) == set(info.deleted_tags)
+    kinds = {each.kind for each in repo.verify(decode=True).problems}
+    assert kinds <= {"manifest-list-version", "manifest-unlisted", "shape-version"}
+    repo.garbage_collect(datetime.now(UTC))
+    assert look(opened(store)) == expected
+    with repo.transaction("main", message="more") as zarr_store:
+        zarr.create_array(zarr_store, name="more", data=np.arange(9))
+    repo.repair()
+    assert problems_of(opened(store)) == []
+    assert look(theirs(root)) == look(opened(store)) != expected
 
 
 @given(st.lists(json_values, max_size=6), st.booleans())

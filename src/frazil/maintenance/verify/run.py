@@ -16,9 +16,11 @@ import numpy as np
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
+from frazil.errors import IcechunkError
 from frazil.format.containers import Containers
 from frazil.ids import format_base32, parse_ids
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.migrate.journal import JOURNAL, read_journal
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.config import containers_of
@@ -33,7 +35,7 @@ from frazil.maintenance.verify.history import Entry
 from frazil.maintenance.verify.listing import Listed, Listing, list_here, listing_of
 from frazil.maintenance.verify.manifest import RefCounts
 from frazil.maintenance.verify.old import open_old, verify_old
-from frazil.maintenance.verify.problems import Problem, first_of_each, worst_first
+from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
@@ -65,9 +67,24 @@ def plan_verify(
     """
     problems: list[Problem] = []
     known = fetch_entry(store)
-    listing = listing_of(lister(store), problems)
+    listed = lister(store)
+    listing = listing_of(listed.without(_kept_by_migration(store, listed, problems)), problems)
     entry = check_entry(store, pool or Pool(IO_THREADS), listing, known, problems)
     return VerifyPlan(entry, listing, tuple(problems))
+
+
+def _kept_by_migration(
+    store: ObjectStore, listed: Listed, problems: list[Problem]
+) -> frozenset[str]:
+    """Files of an older generation, which a migration keeps until it is confirmed."""
+    if JOURNAL not in listed.sizes:
+        return frozenset()
+    try:
+        journal = read_journal(store)
+    except IcechunkError as error:
+        problems.append(problem("file-damaged", JOURNAL, error.message))
+        return frozenset({JOURNAL})
+    return frozenset({JOURNAL, *(() if journal is None else journal.keys)})
 
 
 def verify(
