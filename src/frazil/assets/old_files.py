@@ -22,7 +22,7 @@ from frazil.assets.old_layout import require_written
 from frazil.assets.outgoing import Outgoing
 from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.alpha.manifest import decode_old_manifest
 from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot
 from frazil.format.alpha.ref_file import OldRef, decode_old_ref
@@ -69,6 +69,22 @@ class OldFiles(Files):
         documented = self.generation is Generation.ALPHA1
         found = self.store.list(refs_folder(self.generation))
         return RefFiles.of(parse_ref_key(each.key, documented=documented) for each in found)
+
+    def find_damaged_refs(self) -> dict[str, FormatError]:
+        """Files of branches and tags that cannot be read, those of former tips included."""
+        refs = self.list_refs()
+        files = [*(each for some in refs.branches.values() for each in some), *refs.tags.values()]
+        keys = [file.key for file in files]
+
+        def read(key: str) -> FormatError | None:
+            try:
+                self.fetch_ref(key)
+            except FormatError as error:
+                return error
+            return None
+
+        found = zip(keys, self.pool.map(read, keys), strict=True)
+        return {key: error for key, error in found if error is not None}
 
     def fetch_ref(self, key: str) -> OldRef:
         with naming(key):

@@ -23,7 +23,7 @@ from frazil.assets.layout import (
     tag_key,
     transaction_key,
 )
-from frazil.assets.old_layout import OldLayout
+from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config
@@ -147,11 +147,6 @@ def displaced_by(plan: DerivedPlan) -> tuple[str, ...]:
             return displaced
         case _:
             return ()
-
-
-def inner_store(store: ObjectStore) -> ObjectStore:
-    """With the names that files really have."""
-    return store.inner if isinstance(store, OldLayout) else store
 
 
 def _names(repository: Repository, info: RepoInfo, store: ObjectStore) -> Names:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.assets.old_layout import inner_store
 from frazil.assets.pool import Pool
 from frazil.errors import IcechunkError
 from frazil.format.containers import Containers
@@ -65,6 +66,7 @@ def plan_verify(
 
     `lister` may list it elsewhere.
     """
+    store = inner_store(store)
     problems: list[Problem] = []
     known = fetch_entry(store)
     listed = lister(store)
@@ -97,10 +99,11 @@ def verify(
     tell = progress or _silent
     tell("listing", 0, 0)
     pool = Pool(IO_THREADS)
+    store = inner_store(store)
     plan = plan_verify(store, pool)
     old = open_old(store, plan.problems)
     if old is not None:
-        return verify_old(old, plan.listing)
+        return verify_old(old, plan.listing, chunks)
     decodes = chunks is not None and chunks.decode is not None
     snapshots = SnapshotsChecked([], [], [])
     checker = SnapshotChecker(store, pool, plan.entry.spec_version, with_metadata=decodes)
