@@ -15,12 +15,16 @@ from frazil.format.alpha.v2pre import has_early_values
 from frazil.format.config import RepositoryConfig
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
+from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
 from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.entry_v1 import RefFilesEntry
-from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, is_early
+from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, fetch_config_yaml, is_early
+
+# August 2025, and the release of 2.0 in April 2026: no other repository is asked for the file
+_FIRST_US, _RELEASED_US = 1_754_000_000_000_000, 1_775_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,6 +75,8 @@ def stored_config(
         info = files.newest_repo_info
         if info is not None and has_early_values(info) and is_early(store, limits):
             return _stored_otherwise(store, Generation.V2PRE, settings, clock)
+        if found is None and info is not None and _may_have_config_yaml(info):
+            found = fetch_config_yaml(store)
         return Stored(store, Generation.V2, found, files.caches)
     files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
@@ -83,6 +89,12 @@ def stored_config(
     if generation is None:
         raise RepositoryNotFoundError("the repository doesn't exist")
     return _stored_otherwise(store, generation, settings, clock)
+
+
+def _may_have_config_yaml(info: RepoInfo) -> bool:
+    """True of what was written last before version 2 had a place for the configuration."""
+    times = info.snapshots.flushed_at_us
+    return bool(len(times)) and _FIRST_US <= int(times.max()) < _RELEASED_US
 
 
 def _stored_otherwise(

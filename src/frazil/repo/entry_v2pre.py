@@ -28,6 +28,16 @@ def is_early(store: ObjectStore, limits: Limits = DEFAULT_LIMITS) -> bool:
     return is_early_repo_info(data, max_size=limits.payload_bytes(len(data)))
 
 
+def fetch_config_yaml(store: ObjectStore) -> Json | None:
+    """The configuration in a file of its own; None if there is no such file."""
+    try:
+        data = store.get(CONFIG_YAML).data
+    except ObjectNotFoundError:
+        return None
+    with naming(CONFIG_YAML):
+        return decode_config_yaml(data)
+
+
 @dataclass(frozen=True, slots=True)
 class EarlyRepoInfoEntry:
     files: EarlyFiles
@@ -46,14 +56,7 @@ class EarlyRepoInfoEntry:
     def fetch_config(self) -> Json | None:
         """In a file of its own, as in version 1, until February 2026."""
         stored = self.fetch().config
-        if stored is not None:
-            return stored
-        try:
-            data = self.files.store.get(CONFIG_YAML).data
-        except ObjectNotFoundError:
-            return None
-        with naming(CONFIG_YAML):
-            return decode_config_yaml(data)
+        return fetch_config_yaml(self.files.store) if stored is None else stored
 
     def update(
         self,

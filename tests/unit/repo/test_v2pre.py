@@ -100,3 +100,18 @@ def test_a_damaged_file_is_not_taken_for_an_early_one(store: MemoryStore) -> Non
     store.put("repo", early(info, first=1, at_us=5))
     with pytest.raises(FormatError):
         Repository.open(store)
+
+
+@pytest.mark.parametrize(
+    ("now_us", "expected"), [(1_771_000_000_000_000, 7), (1_790_000_000_000_000, 512)]
+)
+def test_a_configuration_beside_version_2_counts_until_its_release(
+    now_us: int, expected: int
+) -> None:
+    """In February 2026 the entry point had no place for it yet."""
+    store = MemoryStore()
+    Repository.create(store, clock=lambda: now_us)
+    store.put("config.yaml", b"inline_chunk_threshold_bytes: 7\n")
+    opened = Repository.open(store)
+    assert opened.generation is Generation.V2
+    assert (opened.config.inline_chunk_threshold_bytes or 512) == expected
