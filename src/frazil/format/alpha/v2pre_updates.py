@@ -20,7 +20,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import Field, Scalar, Struct, TableSchema, TableVector, Union
-from frazil.flatbuf.table import Table, UnionColumn
+from frazil.flatbuf.table import Column, Table, UnionColumn
 from frazil.format.schemas import UPDATE, UPDATE_KINDS
 from frazil.format.update_log import UpdateLog, encode_updates
 from frazil.format.updates import (
@@ -128,7 +128,11 @@ def decode_single_update(payload: bytes, refs: KnownRefs) -> UpdateLog:
         if not union.types[0]:
             return UpdateLog.of(())
         backup = StringColumn.absent(1)
-        columns = {"update_type": union, "updated_at": root.scalar("at"), "backup_path": backup}
+        columns: dict[str, Column] = {
+            "update_type": union,
+            "updated_at": root.scalar("at"),
+            "backup_path": backup,
+        }
         row = Table(UPDATE, 1, MappingProxyType(columns))
         try:
             updates = list(UpdateLog(row))
@@ -166,6 +170,8 @@ class _Words:
             return False
         at += int(self.i4[at // 4])
         count = int(self.i4[at // 4])
+        if at // 4 + 1 + count > len(self.i4):
+            return False
         cells = np.arange(at // 4 + 1, at // 4 + 1 + count)
         rows = cells * 4 + self.i4[cells]
         types, cells = rows + self._places(rows, 0), rows + self._places(rows, 1)
@@ -187,7 +193,8 @@ class _Words:
         vtables = tables - self.i4[tables // 4]
         at = np.minimum(vtables + 4 + 2 * slot, self.size - 2)
         has = self.u2[vtables // 2] >= 6 + 2 * slot
-        return self.u2[at // 2].astype(np.int64) * has
+        places: Ints = self.u2[at // 2].astype(np.int64) * has
+        return places
 
 
 def _renumbered(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn:
