@@ -1,6 +1,7 @@
 """Repositories of version 2 from before its release, of every month: read, verified, migrated."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,18 @@ from hypothesis import strategies as st
 from frazil.api import Repository, Storage, local_filesystem_storage
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
-from frazil.format.alpha.v2pre import decode_early_values
+from frazil.format.alpha.v2pre import (
+    decode_early_log_page,
+    decode_early_repo_info,
+    decode_early_snapshot,
+    decode_early_values,
+    has_early_values,
+    is_early_repo_info,
+)
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.repo_info import decode_repo_info
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.memory import MemoryStore
 from tests.conformance.early_version_2 import FORMS, Form, logged, make_early, pack
 from tests.examples_count import scaled
 from tests.unit.maintenance.moved import contents, opened
@@ -236,3 +246,48 @@ def test_values_that_may_be_either_are_what_the_month_wrote(values: list[Json]) 
     for encode, packed_first in ((pack, True), (encode_flexbuffer, False)):
         found = decode_early_values([encode(each) for each in values], packed_first=packed_first)
         assert written(found) == written(values)
+
+
+def early_payloads() -> list[tuple[str, bytes]]:
+    """What is in the entry points of each form, and in a snapshot of August 2025."""
+    found = []
+    for form in FORMS:
+        store = MemoryStore()
+        write(store, FULL)
+        make_early(store, form)
+        data = store.get("repo").data
+        found.append(("repo", bytes(decode_envelope(data, FileType.REPO_INFO).data)))
+        if form.packed_files:
+            key = max(store.list("snapshots/"), key=lambda info: info.size_bytes).key
+            data = store.get(key).data
+            found.append(("snapshot", bytes(decode_envelope(data, FileType.SNAPSHOT).data)))
+    return found
+
+
+@settings(max_examples=scaled(60))
+@given(data=st.data())
+def test_damaged_ones_are_read_or_refused(data: st.DataObject, sound: list[Any]) -> None:
+    kind, payload = data.draw(st.sampled_from(sound))
+    damaged = bytearray(payload)
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = 4 * data.draw(st.integers(0, len(damaged) // 4 - 1))
+        number = data.draw(st.integers(0, 2**32 - 1) | st.integers(0, 300))
+        damaged[at : at + 4] = number.to_bytes(4, "little")
+    if kind == "snapshot":
+        with suppress(FormatError):
+            decode_early_snapshot(encode_envelope(bytes(damaged), FileType.SNAPSHOT), {})
+        return
+    file = encode_envelope(bytes(damaged), FileType.REPO_INFO)
+    for read in (
+        decode_early_repo_info,
+        decode_early_log_page,
+        is_early_repo_info,
+        lambda found: has_early_values(decode_repo_info(found)),
+    ):
+        with suppress(FormatError):
+            read(file)
+
+
+@pytest.fixture(scope="module")
+def sound() -> list[tuple[str, bytes]]:
+    return early_payloads()
