@@ -100,7 +100,9 @@ def test_every_generation_becomes_version_2(name: str, tmp_path: Path) -> None:
     assert {path: kept.get(path) for path in before} == before  # the old one is all there
 
     assert ours(root).confirm_migration(dry_run=True).files > 0
+    unconfirmed = ours(root).verify().problems  # of kept files, whatever their names, there is none
     ours(root).confirm_migration()
+    assert ours(root).verify().problems == unconfirmed
     assert seen(theirs(root)) == expected
     assert ours(root).confirm_migration().files == 0
     assert_healthy(root)

@@ -25,7 +25,13 @@ from frazil.format.alpha.recognition import Traces, late_generation
 from frazil.format.alpha.ref_file import decode_old_ref
 from frazil.format.alpha.snapshot import decode_old_snapshot
 from frazil.format.alpha.txlog import decode_old_log
-from frazil.format.alpha.v2pre import decode_early_repo_info, is_early_repo_info
+from frazil.format.alpha.v2pre import (
+    decode_early_log_page,
+    decode_early_repo_info,
+    decode_early_snapshot,
+    has_early_values,
+    is_early_repo_info,
+)
 from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
 from frazil.format.config_codec import decode_config
 from frazil.format.config_yaml import decode_config_yaml
@@ -101,6 +107,8 @@ def _snapshot(data: bytes) -> None:
         decode_snapshot_lazily(file).nodes.lookup(NodePath("/group/array"))
     with suppress(FormatError):
         dump(file)
+    with suppress(FormatError):
+        decode_early_snapshot(file, {})
     found = decode_snapshot(file)
     for node in found.nodes:
         with suppress(InvalidInputError):
@@ -140,7 +148,10 @@ def _repo_info(data: bytes) -> None:
     with suppress(FormatError):
         if is_early_repo_info(file):
             decode_early_repo_info(file)
+    with suppress(FormatError):
+        decode_early_log_page(file)
     info = decode_repo_info(file)
+    has_early_values(info)
     for row in range(len(info.snapshots)):
         info.snapshots.message(row)
         info.snapshots.metadata(row)

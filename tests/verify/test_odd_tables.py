@@ -5,11 +5,25 @@ from functools import cache
 from types import MappingProxyType
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from frazil.assets.layout import MANIFESTS, REPO_INFO, TRANSACTIONS, snapshot_key
+from frazil.assets.layout import (
+    MANIFESTS,
+    REPO_INFO,
+    TRANSACTIONS,
+    snapshot_key,
+    transaction_key,
+)
 from frazil.errors import StorageError
-from frazil.flatbuf.table import Table, UnionColumn
+from frazil.flatbuf.columns import VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode_parts
+from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
+from frazil.format.schemas import CHUNK_INDICES, IDENTIFIER, TRANSACTION_LOG
 from frazil.ids import INITIAL_SNAPSHOT
+from frazil.maintenance.repair.run import repair
 from frazil.maintenance.verify.listing import list_everything
 from frazil.maintenance.verify.nodes import check_nodes
 from frazil.maintenance.verify.opening import OpenedFile
@@ -19,7 +33,11 @@ from frazil.maintenance.verify.run import verify
 from frazil.maintenance.verify.uses import Seen
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Blob
+from frazil.paths import NodePath
 from frazil.ranges import ByteRange
+from frazil.repo.repository import Repository
+from tests.examples_count import scaled
+from tests.unit.spec.written import GROUP, array_metadata
 from tests.verify.damage import copied, healthy, keys, raw, tip_key, with_rows
 
 
@@ -93,3 +111,41 @@ def test_of_many_alike_a_hundred_are_listed_and_the_rest_counted() -> None:
     assert len(found) == MOST_ROWS + 1
     assert sum(one.count for one in found) == 1000
     assert found[3].place.chunk == (3,)
+
+
+@settings(max_examples=scaled(12))
+@given(st.permutations([0, 4, 8]), st.sampled_from([1, 2]))
+def test_chunks_manifest_by_manifest_are_in_order_in_version_1(
+    starts: list[int], version: int
+) -> None:
+    """As icechunk 1.1.21 lists them where manifests are split: sorted in each of them only."""
+    repository = Repository.create(MemoryStore(), spec_version=version)
+    session = repository.writable_session("main")
+    session.set_node(NodePath("/"), GROUP)
+    session.set_node(NodePath("/a"), array_metadata((12,), (1,)))
+    for at in range(12):
+        session.set_chunk(NodePath("/a"), (at,), b"data")
+    first = session.commit("data", {})
+    store = repository.store
+    order = np.array([[start + at] for start in starts for at in range(4)], dtype=np.uint32)
+    stored = decode_envelope(store.get(transaction_key(first)).data, FileType.TRANSACTION_LOG)
+    root = decode(stored.data, TRANSACTION_LOG)
+    arrays = root.tables("updated_chunks").rows
+    indices = Table.build(CHUNK_INDICES, 12, coords=VectorColumn.regular(order))
+    chunks = TableVectorColumn.of(indices, np.array([0, 12]))
+    root = root.replace(updated_chunks=TableVectorColumn.of(arrays.replace(chunks=chunks)))
+    payload = encode_parts(root, identifier=IDENTIFIER)
+    data = encode_envelope(payload, FileType.TRANSACTION_LOG, spec_version=version)
+    store.put(transaction_key(first), data)
+
+    report = verify(store)
+    if starts == [0, 4, 8]:
+        assert report.problems == ()
+    elif version == 1:
+        assert report.ok
+        assert [one.kind for one in report.problems] == ["log-chunks-in-old-order"]
+        assert not repair(store).steps
+    else:
+        assert [one.kind for one in report.problems] == ["log-chunks-unsorted"]
+    found = Repository.open(store).diff(INITIAL_SNAPSHOT, first)
+    assert found.updated_chunks[NodePath("/a")].tolist() == [[at] for at in range(12)]

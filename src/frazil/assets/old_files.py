@@ -1,4 +1,4 @@
-"""The files of a repository of a generation before version 1, as records of today.
+"""The files of a repository of an older generation, as records of today.
 
 What those generations left out is made up for here: files that do not say what they are called,
 first snapshots under another name, histories that only the refs tell, logs that were never kept.
@@ -11,23 +11,35 @@ from dataclasses import replace
 from frazil.assets.caches import Caches
 from frazil.assets.compared_log import compared_log
 from frazil.assets.files import Files, naming
-from frazil.assets.layout import manifest_key, snapshot_key, transaction_key
+from frazil.assets.layout import (
+    OVERWRITTEN,
+    REPO_INFO,
+    manifest_key,
+    snapshot_key,
+    transaction_key,
+)
 from frazil.assets.old_layout import require_written
 from frazil.assets.outgoing import Outgoing
 from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.alpha.manifest import decode_old_manifest
 from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot
 from frazil.format.alpha.ref_file import OldRef, decode_old_ref
 from frazil.format.alpha.snapshot import BARE, OldSnapshot, decode_old_snapshot
 from frazil.format.alpha.txlog import decode_old_log
+from frazil.format.alpha.v2pre import (
+    decode_early_log_page,
+    decode_early_repo_info,
+    decode_early_snapshot,
+)
 from frazil.format.alpha.zarr_packing import as_stored
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.chunk_sets import ChunkSet
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes
+from frazil.format.repo_info import LogPage, RepoInfo, SnapshotInfos
 from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -57,6 +69,22 @@ class OldFiles(Files):
         documented = self.generation is Generation.ALPHA1
         found = self.store.list(refs_folder(self.generation))
         return RefFiles.of(parse_ref_key(each.key, documented=documented) for each in found)
+
+    def find_damaged_refs(self) -> dict[str, FormatError]:
+        """Files of branches and tags that cannot be read, those of former tips included."""
+        refs = self.list_refs()
+        files = [*(each for some in refs.branches.values() for each in some), *refs.tags.values()]
+        keys = [file.key for file in files]
+
+        def read(key: str) -> FormatError | None:
+            try:
+                self.fetch_ref(key)
+            except FormatError as error:
+                return error
+            return None
+
+        found = zip(keys, self.pool.map(read, keys), strict=True)
+        return {key: error for key, error in found if error is not None}
 
     def fetch_ref(self, key: str) -> OldRef:
         with naming(key):
@@ -243,8 +271,48 @@ class OldFiles(Files):
         return whole if array is None else whole.within(array.num_chunks)
 
 
+class EarlyFiles(Files):
+    """The files of a repository of version 2 from before its release."""
+
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        super().__init__(store, settings, caches)
+        self._info: RepoInfo | None = None
+
+    def fetch_early_info(self) -> RepoInfo:
+        """The entry point as of now."""
+        data = self.store.get(REPO_INFO).data
+        with naming(REPO_INFO):
+            self._info = info = decode_early_repo_info(data, max_size=self._allowed(data))
+        return info
+
+    def fetch_log_page(self, name: str) -> LogPage:
+        key = OVERWRITTEN + name
+        with naming(key):
+            data = self.store.get(key).data
+            return decode_early_log_page(data, max_size=self._allowed(data))
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        snapshots = self._listed_snapshots()
+        row = snapshots.find(snapshot)
+        stated = None if row < 0 else snapshots.metadata(row)
+        key = snapshot_key(snapshot)
+        with naming(key):
+            data = self.store.get(key).data
+            return decode_early_snapshot(data, stated, max_size=self._allowed(data))
+
+    def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        return self._load_snapshot(snapshot).head
+
+    def _listed_snapshots(self) -> SnapshotInfos:
+        return (self._info or self.fetch_early_info()).snapshots
+
+
 def files_of(store: ObjectStore, settings: Settings, caches: Caches | None = None) -> Files:
     """The files of a repository of any generation."""
     if settings.generation.is_sequential:
         return OldFiles(store, settings, caches)
+    if settings.generation is Generation.V2PRE:
+        return EarlyFiles(store, settings, caches)
     return Files(store, settings, caches)

@@ -58,6 +58,11 @@ def require_written(generation: Generation) -> None:
         raise read_only(generation)
 
 
+def inner_store(store: ObjectStore) -> ObjectStore:
+    """The store with the names that files really have."""
+    return store.inner if isinstance(store, OldLayout) else store
+
+
 @dataclass(frozen=True, slots=True)
 class OldLayout:
     """`inner` with today's names. Refuses changes unless the generation is one that is written."""

@@ -70,6 +70,19 @@ class RefFiles:
             refs.tags.pop(name, None)
         return refs
 
+    def without(self, keys: Iterable[str]) -> "RefFiles":
+        """The same, as if these files were not there."""
+        gone = set(keys)
+        branches = {
+            name: [file for file in files if file.key not in gone]
+            for name, files in self.branches.items()
+        }
+        return RefFiles(
+            {name: files for name, files in branches.items() if files},
+            {name: file for name, file in self.tags.items() if file.key not in gone},
+            self.deleted_tags,
+        )
+
 
 def refs_folder(generation: Generation) -> str:
     return _OLD_REFS if generation.value.lower().startswith(("a1", "alpha1")) else _REFS

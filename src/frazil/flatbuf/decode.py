@@ -103,12 +103,12 @@ def decode_at(source: Source, schema: TableSchema, position: int) -> Table:
 
 
 def decode_batch(
-    buffers: Sequence[Buffer], schema: TableSchema, *, max_expansion: int = 4, strict: bool = False
+    buffers: Sequence[Buffer], schema: TableSchema, *, max_expansion: int = 4
 ) -> Table:
     """The root tables of several buffers, a row each, for the price of little more than one.
 
-    As `decode`, but that an offset which leads out of its buffer may be taken to lead into another,
-    unless `strict`: where that matters, decode what is refused, or makes no sense, once more alone.
+    Each row is what `decode` of its buffer gives. Raises FormatError if one of them is damaged;
+    which one, only decoding each alone can tell.
     """
     parts = [np.frombuffer(data, np.uint8) for data in buffers]
     if any(len(part) < 8 for part in parts):
@@ -121,8 +121,7 @@ def decode_batch(
     for part, start in zip(parts, starts.tolist(), strict=False):
         heap[start : start + len(part)] = part
     ends = starts[:-1] + np.array([len(part) for part in parts], np.int64)
-    bounds = (starts[:-1], ends) if strict else None
-    source = Source(readonly(heap), max_expansion * len(heap), bounds)
+    source = Source.of_many(readonly(heap), (starts[:-1], ends), expansion=max_expansion)
     roots = starts[:-1] + source.at("u4", Places.of(starts[:-1]))
     source.require_same_buffer(starts[:-1], roots, 4, schema.name)
     return _decode_rows(source, schema, Places.of(roots))
@@ -169,12 +168,13 @@ class _Rows:
         self.schema = schema
         self.starts = places
         self.count = places.count
-        source.spend(4 * self.count)
         source.check(places, 4, 4, schema.name)
+        source.spend_at(places, 4)
         vtables = places.minus(source.at("i4", places))
         source.check(vtables, 4, 2, f"vtable of {schema.name}")
         if source.bounds is not None:
-            self._require_own_buffers(vtables)
+            what = f"vtable of {schema.name}"
+            source.require_same_buffer(places.array(), vtables.array(), 4, what)
         codes, vtables = vtables.distinct(2)
         self.codes: Ints | None = None  # (n,) into the vtables, if there are several
         if vtables.count == 1:
@@ -183,15 +183,16 @@ class _Rows:
         else:
             self.codes = codes
             self._read_vtables(codes, vtables.array())
+        if source.bounds is not None:
+            self._require_own_buffers(vtables.array())
 
-    def _require_own_buffers(self, vtables: Places) -> None:
-        """Of many buffers: each row, and what its vtable says, is in one of them."""
-        starts, found = self.starts.array(), vtables.array()
-        units, what = self.source.units("u2"), f"vtable of {self.schema.name}"
-        self.source.require_same_buffer(starts, found, 4, what)
-        lengths, sizes = (units[found // 2 + at].astype(np.int64) for at in (0, 1))
-        self.source.require_same_buffer(starts, found, lengths, what)
-        self.source.require_same_buffer(starts, starts, sizes, self.schema.name)
+    def _require_own_buffers(self, vtables: Ints) -> None:
+        """Requires of many buffers that each row, and each vtable, ends in the one it is in."""
+        source, name, starts = self.source, self.schema.name, self.starts.array()
+        lengths = source.units("u2")[vtables // 2].astype(np.int64)
+        source.require_same_buffer(vtables, vtables, lengths, f"vtable of {name}")
+        sizes = self.vtable.size if self.codes is None else self.sizes[self.codes]
+        source.require_same_buffer(starts, starts, sizes, name)
 
     def _read_vtables(self, codes: Ints, vtables: Ints) -> None:
         """Sets `sizes` (k,) and `places` (k, slots) of the k vtables."""
@@ -351,7 +352,7 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) ->
     source = rows.source
     size, align = element_size(field.kind)
     lengths = _measure(source, f"{rows.schema.name}.{field.name}", targets, size, align)
-    source.spend(int(lengths.sum()) * size)
+    source.spend_at(targets, lengths * size)
     splits = splits_of(cells.lengths(lengths, rows.count))
     present = cells.present(rows.count)
     match field.kind:

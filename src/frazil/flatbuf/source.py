@@ -1,12 +1,13 @@
 """The bytes of a buffer that is being decoded, read at places that are checked first."""
 
 from struct import Struct
+from typing import Self
 
 import numpy as np
 
 from frazil.errors import FormatError
 from frazil.flatbuf.places import Places
-from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather
+from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather, splits_of
 from frazil.flatbuf.schema import SCALAR_SIZES
 
 _U4 = Struct("<I")
@@ -16,20 +17,43 @@ _STORED = {name: np.dtype(name).newbyteorder("<") for name in SCALAR_SIZES}
 class Source:
     """The bytes, and how many more may be gathered from them.
 
-    With `bounds`, starts and ends of several buffers that stand one after another, and nothing in
-    one of them may lead into another.
+    With `bounds`, starts and ends of several buffers that stand one after another: nothing in one
+    of them may lead into another, and each has a budget of its own.
     """
 
-    def __init__(self, heap: Bytes1, budget: int, bounds: tuple[Ints, Ints] | None = None) -> None:
+    def __init__(self, heap: Bytes1, budget: int) -> None:
         self.heap = heap
-        self.bounds = bounds
         self.size = len(heap)
         self.budget = budget
+        self.bounds: tuple[Ints, Ints] | None = None
+        self.budgets: Ints = np.zeros(0, np.int64)
         self.data = memoryview(heap)  # the same bytes, for numbers that are read one at a time
+
+    @classmethod
+    def of_many(cls, heap: Bytes1, bounds: tuple[Ints, Ints], *, expansion: int) -> Self:
+        """Several buffers, each of which may spend so many times its own size."""
+        source = cls(heap, 0)
+        source.bounds = bounds
+        source.budgets = expansion * (bounds[1] - bounds[0])
+        return source
 
     def spend(self, size: int) -> None:
         self.budget -= size
         if self.budget < 0:
+            raise FormatError("vectors of the buffer overlap too much")
+
+    def spend_at(self, places: Places, sizes: int | Ints) -> None:
+        """The same for each place, from the budget of its buffer."""
+        if self.bounds is None:
+            self.spend(places.count * sizes if isinstance(sizes, int) else int(sizes.sum()))
+            return
+        splits = self._splits(places.array())
+        if isinstance(sizes, int):
+            spent = np.diff(splits) * sizes
+        else:
+            spent = np.diff(splits_of(sizes)[splits])
+        self.budgets = self.budgets - spent
+        if bool((self.budgets < 0).any()):
             raise FormatError("vectors of the buffer overlap too much")
 
     def units(self, dtype: str) -> Array:
@@ -75,13 +99,25 @@ class Source:
             raise FormatError(f"{what} is not aligned to {align} bytes")
 
     def require_same_buffer(self, here: Ints, there: Ints, size: int | Ints, what: str) -> None:
-        """Raises unless `size` bytes at each place there are in the buffer of the place here."""
+        """Raises unless `size` bytes at each place there are in the buffer of the place here.
+
+        Places here are in the order of their buffers, and each is in one.
+        """
         if self.bounds is None or not len(here):
             return
+        splits = self._splits(here)
+        used = np.flatnonzero(splits[1:] > splits[:-1])
+        first = splits[used]
+        lowest = np.minimum.reduceat(there, first)
+        highest = np.maximum.reduceat(there + size, first)
         starts, ends = self.bounds
-        own = np.searchsorted(starts, here, side="right") - 1
-        if bool(((there < starts[own]) | (there + size > ends[own])).any()):
+        if bool(((lowest < starts[used]) | (highest > ends[used])).any()):
             raise FormatError(f"{what} is outside its buffer")
+
+    def _splits(self, places: Ints) -> Ints:
+        """Where the places of each buffer begin, which are in the order of the buffers."""
+        starts = np.zeros(0, np.int64) if self.bounds is None else self.bounds[0]
+        return np.append(np.searchsorted(places, starts), len(places))
 
     def check_one(self, place: int, size: int, align: int, what: str) -> None:
         """The same of a single place."""

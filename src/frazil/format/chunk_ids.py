@@ -10,7 +10,7 @@ from frazil.flatbuf.decode import decode_batch
 from frazil.flatbuf.schema import Field, TableSchema, TableVector
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
-from frazil.format.snapshot import MANIFEST_FILE_INFO
+from frazil.format.snapshot import MANIFEST_FILE_INFO, find_swapped_list
 from frazil.ids import ChunkId
 
 
@@ -74,12 +74,25 @@ def decode_manifest_files(
     )
     records = np.ascontiguousarray(older.values).view(MANIFEST_FILE_INFO).reshape(-1)
     structs = ManifestFiles(older.values[:, :12], records["size_bytes"], records["num_chunk_refs"])
-    return [
+    found = [
         listed.take(slice(int(newer.splits[at]), int(newer.splits[at + 1])))
         if newer.present[at]
         else structs.take(slice(int(older.splits[at]), int(older.splits[at + 1])))
         for at in range(len(root))
     ]
+    for at in np.flatnonzero(~newer.present).tolist():
+        if not len(found[at]):
+            found[at] = _swapped(payloads[at])
+    return found
+
+
+def _swapped(payload: bytes) -> ManifestFiles:
+    """What garbage collection must not overlook: see find_swapped_list."""
+    rows = find_swapped_list(payload)
+    if rows is None:
+        return ManifestFiles.none()
+    sizes, counts = rows.scalar("size_bytes").values, rows.scalar("num_chunk_refs").values
+    return ManifestFiles(rows.struct("id").values, sizes, counts)
 
 
 def decode_chunk_ids(

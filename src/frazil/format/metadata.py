@@ -25,14 +25,14 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
     """The rows of a MetadataItem table, as they were in a file of that version."""
     names = [name or "" for name in items.string("name").to_texts()]
     values = items.string("value").to_list()
-    decode = decode_flexbuffer if spec_version >= 2 else _decode_msgpack
+    decode = decode_flexbuffer if spec_version >= 2 else decode_msgpack
     return {name: decode(value or b"") for name, value in zip(names, values, strict=True)}
 
 
 def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> list[dict[str, Json]]:
     """Of many snapshots in a file, or in files, of that version, together."""
     names = [name or "" for name in rows.rows.string("name").to_texts()]
-    decode = decode_flexbuffer if spec_version >= 2 else _decode_msgpack
+    decode = decode_flexbuffer if spec_version >= 2 else decode_msgpack
     values = _decode_values(rows.rows.string("value").to_list(), decode)
     if rows.present.all() and even_length(rows.splits) == 1:  # an author, and nothing else
         return [{name: value} for name, value in zip(names, values, strict=True)]
@@ -93,7 +93,8 @@ def _encode_msgpack(value: Json) -> bytes:
     return packed
 
 
-def _decode_msgpack(data: bytes) -> Json:
+def decode_msgpack(data: bytes) -> Json:
+    """A value of version 1. Raises FormatError unless all the bytes are one JSON value."""
     try:
         value = msgpack.unpackb(data, raw=False, strict_map_key=True)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:

@@ -40,8 +40,10 @@ __all__ = [
     "decode_repo_info",
     "encode_repo_info",
     "sorted_snapshots",
+    "tag_name",
 ]
 
+_DELETED = ("tag.", "/ref.json.deleted")  # a tag's own name never has a slash
 _MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
 
 
@@ -250,7 +252,9 @@ def decode_repo_info(data: Buffer, *, max_size: int | None = None) -> RepoInfo:
         spec_version=int(root.scalar("spec_version").values[0]),
         tags=decode_refs(root.tables("tags").rows, new_rows),
         branches=decode_refs(root.tables("branches").rows, new_rows),
-        deleted_tags=tuple(text or "" for text in root.strings("deleted_tags").strings.to_texts()),
+        deleted_tags=tuple(
+            tag_name(text or "") for text in root.strings("deleted_tags").strings.to_texts()
+        ),
         snapshots=snapshots,
         status=decode_status(status.rows, int(status.index[0])),
         metadata=decode_metadata(root.tables("metadata").rows),
@@ -260,6 +264,14 @@ def decode_repo_info(data: Buffer, *, max_size: int | None = None) -> RepoInfo:
         enabled_flags=tuple(root.vector("enabled_feature_flags").values.tolist()),
         disabled_flags=tuple(root.vector("disabled_feature_flags").values.tolist()),
     )
+
+
+def tag_name(text: str) -> str:
+    """The name of a deleted tag; migrations before March 2026 recorded the name of its file."""
+    start, stop = _DELETED
+    if text.startswith(start) and text.endswith(stop):
+        return text.removeprefix(start).removesuffix(stop)
+    return text
 
 
 def decode_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:

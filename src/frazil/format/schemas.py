@@ -123,6 +123,10 @@ SNAPSHOT = TableSchema(
         _field(7, "manifest_files_v2", TableVector(MANIFEST_FILE_INFO_V2)),
     ),
 )
+# In some files before the release of version 2 the list changed places with what is reserved
+SWAPPED_LIST = TableSchema(
+    "Snapshot", (_field(8, "manifest_files_v2", TableVector(MANIFEST_FILE_INFO_V2)),)
+)
 # Enough for a walk through history: the nodes are not decoded
 _HEAD = {"id", "parent_id", "flushed_at", "message", "metadata"}
 SNAPSHOT_HEAD = TableSchema(

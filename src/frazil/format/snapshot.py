@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.decode_row import prepare
@@ -34,6 +35,7 @@ from frazil.format.schemas import (
     SNAPSHOT_BUT_NODES,
     SNAPSHOT_HEAD,
     SNAPSHOT_NAMES,
+    SWAPPED_LIST,
 )
 from frazil.format.small_files import metadata_items, snapshot_payload
 from frazil.format.stored_nodes import StoredNodes
@@ -55,6 +57,8 @@ __all__ = [
     "decode_snapshot_head",
     "decode_snapshot_lazily",
     "encode_snapshot",
+    "find_swapped_list",
+    "snapshot_of",
 ]
 
 # struct ManifestFileInfo of version 1
@@ -127,17 +131,19 @@ class NodeNames:
 def decode_snapshot(data: Buffer, *, max_size: int | None = None) -> Snapshot:
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT)
-    return _snapshot_of(root, envelope.spec_version, decode_nodes(root.tables("nodes").rows))
+    nodes = decode_nodes(root.tables("nodes").rows)
+    return snapshot_of(root, envelope.spec_version, nodes, envelope.data)
 
 
 def decode_snapshot_lazily(data: Buffer, *, max_size: int | None = None) -> Snapshot:
     """The same, but that nodes are decoded and checked when they are wanted."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     root = decode(envelope.data, SNAPSHOT_BUT_NODES)
-    return _snapshot_of(root, envelope.spec_version, StoredNodes(envelope.data))
+    return snapshot_of(root, envelope.spec_version, StoredNodes(envelope.data), envelope.data)
 
 
-def _snapshot_of(root: Table, spec_version: int, nodes: Nodes) -> Snapshot:
+def snapshot_of(root: Table, spec_version: int, nodes: Nodes, payload: bytes) -> Snapshot:
+    """The record of a file's root, whose metadata is as in files of that version."""
     head = decode_head_of(root, spec_version)
     return Snapshot(
         id=head.id,
@@ -145,7 +151,7 @@ def _snapshot_of(root: Table, spec_version: int, nodes: Nodes) -> Snapshot:
         flushed_at_us=head.flushed_at_us,
         message=head.message,
         metadata=head.metadata,
-        manifest_files=_decode_manifest_files(root),
+        manifest_files=_decode_manifest_files(root, payload),
         nodes=nodes,
     )
 
@@ -235,12 +241,28 @@ def _columns_v2(snapshot: Snapshot, files: list[ManifestFile]) -> dict[str, Colu
     }
 
 
-def _decode_manifest_files(root: Table) -> tuple[ManifestFile, ...]:
-    newer = root.tables("manifest_files_v2")
+def find_swapped_list(payload: bytes) -> Table | None:
+    """The list of manifests in the slot in which some files of March 2026 have it; None if not.
+
+    Those have it in neither of the two slots in which it belongs. FORMATS: 7.
+    """
+    try:
+        found = decode(payload, SWAPPED_LIST).tables("manifest_files_v2")
+    except FormatError:
+        return None  # what is reserved there, and may be anything
+    return found.rows if found.present[0] else None
+
+
+def _decode_manifest_files(root: Table, payload: bytes) -> tuple[ManifestFile, ...]:
+    newer, rows = root.tables("manifest_files_v2"), None
     if newer.present[0]:
-        ids = [raw.tobytes() for raw in newer.rows.struct("id").values]
-        sizes = newer.rows.scalar("size_bytes").values.tolist()
-        counts = newer.rows.scalar("num_chunk_refs").values.tolist()
+        rows = newer.rows
+    elif not len(root.vector("manifest_files").values):
+        rows = find_swapped_list(payload)
+    if rows is not None:
+        ids = [raw.tobytes() for raw in rows.struct("id").values]
+        sizes = rows.scalar("size_bytes").values.tolist()
+        counts = rows.scalar("num_chunk_refs").values.tolist()
         return _manifest_file_records(ids, sizes, counts)
     return decode_manifest_files_v1(root)
 

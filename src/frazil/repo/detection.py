@@ -24,19 +24,36 @@ def old_generation(store: ObjectStore) -> Generation | None:
         later, first = (list(store.list(folder)) for folder in ("refs/", "r/"))
     except StorageError:
         return None
-    if (file := _newest_of_main(later)) is not None:
+    if (file := _newest_of_main(store, later)) is not None:
         return _with_refs(store, file)
-    if (file := _newest_of_main(first)) is not None:
+    if (file := _newest_of_main(store, first)) is not None:
         return _first(store, file)
-    if _newest_of_main(first, documented=True) is not None:
+    if _newest_of_main(store, first, documented=True) is not None:
         return Generation.ALPHA1
     return None
 
 
-def _newest_of_main(listed: list[ObjectInfo], *, documented: bool = False) -> RefFile | None:
+def _newest_of_main(
+    store: ObjectStore, listed: list[ObjectInfo], *, documented: bool = False
+) -> RefFile | None:
+    """Of those that can be read; others of the repository if there is none."""
     found = (parse_ref_key(each.key, documented=documented) for each in listed)
     branches = RefFiles.of(found).branches
-    return branches[MAIN][0] if MAIN in branches else None
+    if MAIN not in branches:
+        return None
+    others = (file for name, files in branches.items() if name != MAIN for file in files)
+    return next(
+        (file for file in (*branches[MAIN], *others) if _is_readable(store, file)),
+        branches[MAIN][0],
+    )
+
+
+def _is_readable(store: ObjectStore, file: RefFile) -> bool:
+    try:
+        decode_old_ref(store.get(file.key).data)
+    except FormatError:
+        return False
+    return True
 
 
 def _with_refs(store: ObjectStore, file: RefFile) -> Generation:

@@ -5,21 +5,26 @@ from dataclasses import dataclass, replace
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.layout import V1_MAIN_BRANCH
-from frazil.assets.old_files import OldFiles, files_of
+from frazil.assets.old_files import EarlyFiles, OldFiles, files_of
 from frazil.assets.old_layout import OldLayout
 from frazil.assets.settings import DEFAULT, Settings
 from frazil.clock import Clock
 from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.alpha.v2pre import has_early_values
 from frazil.format.config import RepositoryConfig
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
+from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
 from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.entry_v1 import RefFilesEntry
-from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, is_early
+from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, fetch_config_yaml, is_early
+
+# August 2025, and the release of 2.0 in April 2026: no other repository is asked for the file
+_FIRST_US, _RELEASED_US = 1_754_000_000_000_000, 1_775_000_000_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +40,7 @@ class Stored:
 def entry_of(files: Files, clock: Clock) -> EntryPoint:
     if isinstance(files, OldFiles):
         return SequenceEntry(files, clock)
-    if files.settings.generation is Generation.V2PRE:
+    if isinstance(files, EarlyFiles):
         return EarlyRepoInfoEntry(files, clock)
     if files.settings.spec_version == 1:
         return RefFilesEntry(files, clock)
@@ -67,6 +72,11 @@ def stored_config(
             raise
         return _stored_otherwise(store, Generation.V2PRE, settings, clock)
     else:
+        info = files.newest_repo_info
+        if info is not None and has_early_values(info) and is_early(store, limits):
+            return _stored_otherwise(store, Generation.V2PRE, settings, clock)
+        if found is None and info is not None and _may_have_config_yaml(info):
+            found = fetch_config_yaml(store)
         return Stored(store, Generation.V2, found, files.caches)
     files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
@@ -79,6 +89,12 @@ def stored_config(
     if generation is None:
         raise RepositoryNotFoundError("the repository doesn't exist")
     return _stored_otherwise(store, generation, settings, clock)
+
+
+def _may_have_config_yaml(info: RepoInfo) -> bool:
+    """True of what was written last before version 2 had a place for the configuration."""
+    times = info.snapshots.flushed_at_us
+    return bool(len(times)) and _FIRST_US <= int(times.max()) < _RELEASED_US
 
 
 def _stored_otherwise(

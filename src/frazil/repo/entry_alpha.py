@@ -8,7 +8,7 @@ As in version 1, all this looks like a repo info to everybody else. What only ge
 are not written (deleted tags, a configuration) is read and not changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from frazil.assets.entry_file import create_entry, nothing
@@ -16,7 +16,7 @@ from frazil.assets.files import naming
 from frazil.assets.layout import CONFIG_YAML
 from frazil.assets.old_files import OldFiles
 from frazil.assets.old_layout import require_written
-from frazil.assets.ref_sequences import RefFile, branch_file_key, tag_file_key
+from frazil.assets.ref_sequences import RefFile, RefFiles, branch_file_key, tag_file_key
 from frazil.clock import Clock
 from frazil.errors import (
     ConflictError,
@@ -93,6 +93,10 @@ class SequenceEntry:
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
+    def fetch_without(self, keys: Iterable[str]) -> RepoInfo:
+        """As of now, as if these files of refs were not there."""
+        return self._stored(self.files.list_refs().without(keys)).info
+
     def fetch_config(self) -> Json | None:
         if MAIN not in self.files.list_refs().branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
@@ -126,10 +130,13 @@ class SequenceEntry:
     # Reading
 
     def _fetch_stored(self) -> _Stored:
-        files = self.files
-        found = files.list_refs()
+        found = self.files.list_refs()
         if MAIN not in found.branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
+        return self._stored(found)
+
+    def _stored(self, found: RefFiles) -> _Stored:
+        files = self.files
         newest = [listed[0] for listed in found.branches.values()]
         keys = [*(file.key for file in newest), *(file.key for file in found.tags.values())]
         refs = files.pool.map(files.fetch_ref, keys)

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.assets.entry_file import nothing
-from frazil.assets.files import Files, naming
+from frazil.assets.files import naming
 from frazil.assets.layout import CONFIG_YAML, REPO_INFO
+from frazil.assets.old_files import EarlyFiles
 from frazil.assets.old_layout import read_only
 from frazil.clock import Clock
 from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.v2pre import decode_early_repo_info, is_early_repo_info
+from frazil.format.alpha.v2pre import is_early_repo_info
 from frazil.format.config_yaml import decode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
@@ -28,9 +29,19 @@ def is_early(store: ObjectStore, limits: Limits = DEFAULT_LIMITS) -> bool:
     return is_early_repo_info(data, max_size=limits.payload_bytes(len(data)))
 
 
+def fetch_config_yaml(store: ObjectStore) -> Json | None:
+    """The configuration in a file of its own; None if there is no such file."""
+    try:
+        data = store.get(CONFIG_YAML).data
+    except ObjectNotFoundError:
+        return None
+    with naming(CONFIG_YAML):
+        return decode_config_yaml(data)
+
+
 @dataclass(frozen=True, slots=True)
 class EarlyRepoInfoEntry:
-    files: Files
+    files: EarlyFiles
     clock: Clock
 
     def create(self, *, config: Json | None) -> None:
@@ -39,20 +50,14 @@ class EarlyRepoInfoEntry:
 
     def fetch(self) -> RepoInfo:
         try:
-            data = self.files.store.get(REPO_INFO).data
+            return self.files.fetch_early_info()
         except ObjectNotFoundError as error:
             raise RepositoryNotFoundError("the repository doesn't exist") from error
-        with naming(REPO_INFO):
-            return decode_early_repo_info(data)
 
     def fetch_config(self) -> Json | None:
-        """In a file of its own, as in version 1."""
-        try:
-            data = self.files.store.get(CONFIG_YAML).data
-        except ObjectNotFoundError:
-            return None
-        with naming(CONFIG_YAML):
-            return decode_config_yaml(data)
+        """In a file of its own, as in version 1, until February 2026."""
+        stored = self.fetch().config
+        return fetch_config_yaml(self.files.store) if stored is None else stored
 
     def update(
         self,

@@ -110,3 +110,18 @@ def test_a_change_since_the_plan_of_a_migration_is_not_overwritten(store: Memory
     with pytest.raises(ConflictError):
         migrate(plan)
     assert store.get("repo").data == changed
+
+
+@pytest.mark.parametrize(
+    ("now_us", "expected"), [(1_771_000_000_000_000, 7), (1_790_000_000_000_000, 512)]
+)
+def test_a_configuration_beside_version_2_counts_until_its_release(
+    now_us: int, expected: int
+) -> None:
+    """In February 2026 the entry point had no place for it yet."""
+    store = MemoryStore()
+    Repository.create(store, clock=lambda: now_us)
+    store.put("config.yaml", b"inline_chunk_threshold_bytes: 7\n")
+    opened = Repository.open(store)
+    assert opened.generation is Generation.V2
+    assert (opened.config.inline_chunk_threshold_bytes or 512) == expected

@@ -54,7 +54,7 @@ def _decoded(files: Sequence[tuple[SnapshotId, Data]]) -> dict[SnapshotId, Snaps
         opened = [decode_envelope(data, FileType.SNAPSHOT) for _, data in files]
         if len({each.spec_version for each in opened}) != 1:
             return {}
-        table = decode_batch([each.data for each in opened], SNAPSHOT_HEAD, strict=True)
+        table = decode_batch([each.data for each in opened], SNAPSHOT_HEAD)
         heads = list(_heads(table, opened[0].spec_version))
     except FormatError:
         return {}

@@ -33,6 +33,7 @@ def listed_info(
         updates=invented_log(
             sorted_info, deleted, now_us=now_us, from_version=from_version, to_version=2
         ),
+        before_updates=None,
         config=config,
     )
 

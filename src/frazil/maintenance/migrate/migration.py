@@ -16,6 +16,7 @@ from functools import partial
 from time import perf_counter
 
 from frazil.assets.layout import CONFIG_YAML, REFS
+from frazil.assets.old_layout import inner_store
 from frazil.errors import ConflictError, InvalidInputError, ReadOnlyError
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.repo_info import encode_repo_info
@@ -25,7 +26,7 @@ from frazil.maintenance.copying.derived import DerivedPlan, derive
 from frazil.maintenance.copying.origin import RepoFile
 from frazil.maintenance.migrate.check import require_same
 from frazil.maintenance.migrate.journal import JOURNAL, read_journal, write_journal
-from frazil.maintenance.migrate.older import inner_store, old_files, plan_rewriting
+from frazil.maintenance.migrate.older import old_files, plan_rewriting
 from frazil.maintenance.migrate.upgrade import (
     UpgradePlan,
     plan_finish,

@@ -23,14 +23,14 @@ from frazil.assets.layout import (
     tag_key,
     transaction_key,
 )
-from frazil.assets.old_layout import OldLayout
+from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config
 from frazil.format.config_yaml import encode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import RepoInfo, encode_repo_info
+from frazil.format.repo_info import RepoInfo, RepoStatus, encode_repo_info
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames, Names, SameNames
@@ -80,7 +80,16 @@ def plan_rewriting(
     def finished(made: RepoInfo) -> RepoInfo:
         if to == 1:
             return replace(made, spec_version=1)
-        return listed_info(made, deleted, config=config, now_us=repository.clock())
+        new = listed_info(
+            made,
+            deleted,
+            config=config,
+            now_us=repository.clock(),
+            from_version=repository.spec_version,
+        )
+        if repository.generation is not Generation.V2PRE:
+            return new
+        return replace(new, metadata=made.metadata, status=_status(made, new))
 
     def entry(made: RepoInfo) -> Entry:
         if to == 1:
@@ -141,11 +150,6 @@ def displaced_by(plan: DerivedPlan) -> tuple[str, ...]:
             return ()
 
 
-def inner_store(store: ObjectStore) -> ObjectStore:
-    """With the names that files really have."""
-    return store.inner if isinstance(store, OldLayout) else store
-
-
 def _names(repository: Repository, info: RepoInfo, store: ObjectStore) -> Names:
     """The first snapshot gets the name it has in every repository, unless an old file has it."""
     roots = [row for row in range(len(info.snapshots)) if info.snapshots.parent(row) < 0]
@@ -166,6 +170,11 @@ def _is_old(store: ObjectStore) -> bool:
 def _config(repository: Repository) -> Json | None:
     stored = Repository.fetch_config(inner_store(repository.store))
     return None if stored is None else encode_config(stored)
+
+
+def _status(old: RepoInfo, new: RepoInfo) -> RepoStatus:
+    """That of an early version 2, unless its entry point had none."""
+    return old.status if old.status.set_at_us else new.status
 
 
 def _deleted_tags(store: ObjectStore, info: RepoInfo, names: Names) -> dict[str, SnapshotId]:

@@ -157,6 +157,7 @@ _LOGS = {
     "log-nodes-unsorted": _error("node ids are not in order", _LOG),
     "log-node-repeated": _error("a node is in more than one list, or twice", _LOG),
     "log-chunks-unsorted": _error("updated chunks are not in order", _LOG),
+    "log-chunks-in-old-order": _note("updated chunks of version 1 are in the order of manifests"),
     "log-dimensions": _error("indices with another number of dimensions than the array", _LOG),
     "log-moves-unsorted": _error("moves are not in order of where they went", _LOG),
     "log-move-invalid": _error("a move that is none, or of a node that is elsewhere", _LOG),

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from itertools import batched
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +64,7 @@ class Listed:
     sizes: dict[str, int] = field(default_factory=dict)
     odd: list[str] = field(default_factory=list)  # keys in folders of ids that are no ids
     unknown: list[str] = field(default_factory=list)  # keys
+    expected: frozenset[str] = frozenset()  # keys that no layout has, and that belong there
     total_files: int = 0
     total_bytes: int = 0
 
@@ -81,6 +84,12 @@ class Listed:
         self.unknown += other.unknown
         self.total_files += other.total_files
         self.total_bytes += other.total_bytes
+
+    def without(self, keys: AbstractSet[str]) -> Self:
+        """The same, of which the names of these files are no problem."""
+        odd = [key for key in self.odd if key not in keys]
+        unknown = [key for key in self.unknown if key not in keys]
+        return replace(self, odd=odd, unknown=unknown, expected=frozenset(keys))
 
     def _take(self, some: Sequence[ObjectInfo]) -> None:
         self.total_files += len(some)
@@ -131,7 +140,9 @@ def listing_of(listed: Listed, problems: list[Problem]) -> Listing:
     problems += [problem("file-name", key, text) for key in listed.odd]
     problems += [_unknown(key) for key in listed.unknown]
     refs = sorted(key for key in listed.sizes if key.startswith(REFS))
-    problems += [_unknown(key) for key in refs if ref_of_key(key) is None]
+    problems += [
+        _unknown(key) for key in refs if ref_of_key(key) is None and key not in listed.expected
+    ]
     start = len(OVERWRITTEN)
     overwritten = {key[start:] for key in listed.sizes if key.startswith(OVERWRITTEN)}
     problems += _check_backups(overwritten)

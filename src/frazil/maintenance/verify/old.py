@@ -2,13 +2,14 @@
 
 Their files are read by the engine, which makes today's records of them. These are written as files
 of version 2, in memory, and looked at as such: what holds of every generation is checked (paths,
-parents, zarr metadata, extents, every reference and object), the order of things in files is not.
+parents, zarr metadata, extents, every reference and object, on request every chunk), the order of
+things in files is not. Of transaction logs and refs it is checked that they can be read.
 """
 
 from collections.abc import Iterable, Iterator
 
 from frazil.assets.files import Files
-from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS
+from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
 from frazil.format.generation import CURRENT
@@ -18,18 +19,26 @@ from frazil.format.snapshot import encode_snapshot
 from frazil.ids import ManifestId, SnapshotId, format_base32
 from frazil.maintenance.id_sets import GrowingIdSet
 from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.files import ManifestChecker, SnapshotChecker, SnapshotsChecked
 from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.listing import Listing, list_everything
 from frazil.maintenance.verify.manifest import RefCounts
-from frazil.maintenance.verify.problems import Problem, problem, worst_first
+from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.repository import Repository
 
-_NO_ENTRY = {"repository-missing", "branch-main-missing", "repo-info-unreadable"}
+_NO_ENTRY = {
+    "repository-missing",
+    "branch-main-missing",
+    "repo-info-unreadable",
+    "repo-metadata-invalid",
+    "snapshot-metadata-invalid",
+}
 # What the rewriting makes so, or the generation never said
 _NOT_KEPT = {"manifest-size", "manifest-count", "manifest-lacks-array", "log-missing"}
 
@@ -48,37 +57,64 @@ def open_old(store: ObjectStore, problems: Iterable[Problem]) -> Repository | No
     return None if repository.generation in CURRENT else repository
 
 
-def verify_old(repository: Repository, stored: Listing) -> VerifyReport:
+def verify_old(
+    repository: Repository, stored: Listing, chunks: ChunkChecks | None = None
+) -> VerifyReport:
     """`stored` is all that is there, by the names that it has there."""
     files, problems = quiet_files(repository), list[Problem]()
     listing = list_everything(repository.store, [])  # by the names of today
-    info = repository.repo_info()
+    info = _readable_info(repository, problems)
     names = list(_history(info, problems))
     found = SnapshotsChecked([], [], [])
+    logs = set(listing.names(TRANSACTIONS))
     for name in names:
-        _check_snapshot(files, name, found)
+        _check_snapshot(files, name, found, with_metadata=chunks is not None)
+        if name in logs:
+            _check_log(files, name, problems)
     tasks = manifest_tasks(found.uses, found.listed)
-    counts, chunks = RefCounts(), GrowingIdSet()
+    counts, chunk_ids = RefCounts(), GrowingIdSet()
     for task in tasks:
         copy = _copied(files, task, found.problems)
         if copy is None:
             continue
-        checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None)  # no containers
+        checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None, chunks)
         for _, checked in checker.check([task], [0]):
             found.problems.extend(checked.problems)
             counts += checked.counts
-            chunks.add_set(checked.chunk_ids)
+            chunk_ids.add_set(checked.chunk_ids)
     kept = [each for each in found.problems if each.kind not in _NOT_KEPT]
     return VerifyReport(
         spec_version=repository.spec_version,
-        problems=tuple(worst_first([*problems, *kept])),
+        problems=tuple(worst_first([*problems, *first_of_each(kept)])),
         snapshots=len(names),
         manifests=len(tasks),
         refs=counts,
         files=stored.total_files,
         total_bytes=stored.total_bytes,
-        unreferenced=_unreferenced(listing, chunks),
+        unreferenced=_unreferenced(listing, chunk_ids),
     )
+
+
+def _readable_info(repository: Repository, problems: list[Problem]) -> RepoInfo:
+    """The entry point without the refs that cannot be read, which are problems."""
+    entry = repository.entry
+    if not isinstance(entry, SequenceEntry):
+        return repository.repo_info()
+    damaged = entry.files.find_damaged_refs()
+    for key, error in damaged.items():
+        problems.append(problem("ref-unreadable", key, error.message))
+    return entry.fetch_without(damaged.keys())
+
+
+def _check_log(files: Files, name: str, problems: list[Problem]) -> None:
+    """Only that it can be read: what it says was never quite what later versions ask for."""
+    try:
+        files.fetch_log(SnapshotId.parse(name))
+    except FormatError as error:
+        if error.where == TRANSACTIONS + name:  # else the snapshot is damaged, which is known
+            problems.append(problem("file-damaged", TRANSACTIONS + name, error.message))
+    except ObjectNotFoundError:
+        pass  # of the snapshot, which is known
 
 
 def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferenced]:
@@ -99,7 +135,9 @@ def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
             problems.append(problem("parent-dangling", ref, error.message))
 
 
-def _check_snapshot(files: Files, name: str, found: SnapshotsChecked) -> None:
+def _check_snapshot(
+    files: Files, name: str, found: SnapshotsChecked, *, with_metadata: bool
+) -> None:
     key = SNAPSHOTS + name
     try:
         snapshot = files.fetch_snapshot(SnapshotId.parse(name))
@@ -112,7 +150,7 @@ def _check_snapshot(files: Files, name: str, found: SnapshotsChecked) -> None:
         return
     store = MemoryStore()
     store.put(key, data)
-    checker = SnapshotChecker(store, Pool(1), None, with_metadata=False)
+    checker = SnapshotChecker(store, Pool(1), None, with_metadata=with_metadata)
     for part in checker.check([SnapshotTask(name, needs_log=False)]):
         found.extend(part)
 

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.assets.old_layout import inner_store
 from frazil.assets.pool import Pool
+from frazil.errors import IcechunkError
 from frazil.format.containers import Containers
 from frazil.ids import format_base32, parse_ids
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.migrate.journal import JOURNAL, read_journal
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.config import containers_of
@@ -33,7 +36,7 @@ from frazil.maintenance.verify.history import Entry
 from frazil.maintenance.verify.listing import Listed, Listing, list_here, listing_of
 from frazil.maintenance.verify.manifest import RefCounts
 from frazil.maintenance.verify.old import open_old, verify_old
-from frazil.maintenance.verify.problems import Problem, first_of_each, worst_first
+from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
@@ -63,11 +66,27 @@ def plan_verify(
 
     `lister` may list it elsewhere.
     """
+    store = inner_store(store)
     problems: list[Problem] = []
     known = fetch_entry(store)
-    listing = listing_of(lister(store), problems)
+    listed = lister(store)
+    listing = listing_of(listed.without(_kept_by_migration(store, listed, problems)), problems)
     entry = check_entry(store, pool or Pool(IO_THREADS), listing, known, problems)
     return VerifyPlan(entry, listing, tuple(problems))
+
+
+def _kept_by_migration(
+    store: ObjectStore, listed: Listed, problems: list[Problem]
+) -> frozenset[str]:
+    """Files of an older generation, which a migration keeps until it is confirmed."""
+    if JOURNAL not in listed.sizes:
+        return frozenset()
+    try:
+        journal = read_journal(store)
+    except IcechunkError as error:
+        problems.append(problem("file-damaged", JOURNAL, error.message))
+        return frozenset({JOURNAL})
+    return frozenset({JOURNAL, *(() if journal is None else journal.keys)})
 
 
 def verify(
@@ -80,10 +99,11 @@ def verify(
     tell = progress or _silent
     tell("listing", 0, 0)
     pool = Pool(IO_THREADS)
+    store = inner_store(store)
     plan = plan_verify(store, pool)
     old = open_old(store, plan.problems)
     if old is not None:
-        return verify_old(old, plan.listing)
+        return verify_old(old, plan.listing, chunks)
     decodes = chunks is not None and chunks.decode is not None
     snapshots = SnapshotsChecked([], [], [])
     checker = SnapshotChecker(store, pool, plan.entry.spec_version, with_metadata=decodes)

@@ -74,9 +74,7 @@ def _opened(files: Sequence[tuple[str, Data, Envelope]], expected: FileType) -> 
     table: Table | None = None
     if len(files) > 1:
         try:
-            table = decode_batch(
-                [each.data for _, _, each in files], SCHEMAS[expected], strict=True
-            )
+            table = decode_batch([each.data for _, _, each in files], SCHEMAS[expected])
         except FormatError:
             table = None
     for number, (key, data, envelope) in enumerate(files):

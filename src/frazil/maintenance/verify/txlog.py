@@ -44,7 +44,7 @@ def check_log(opened: OpenedFile, around: Around, problems: list[Problem]) -> No
             problems.append(problem("log-initial-not-empty", key, text))
         return
     problems += _check_lists(key, lists, amended=around.amended)
-    problems += _check_chunks(key, chunks, around)
+    problems += _check_chunks(opened, chunks, around)
     if opened.spec_version == 1 and len(moves):
         problems.append(problem("log-moves-version", key, f"{len(moves)} moves"))
     problems += _check_moves(key, moves, around)
@@ -84,12 +84,14 @@ def _check_lists(key: str, lists: dict[str, Keys], *, amended: bool) -> list[Pro
     return problems
 
 
-def _check_chunks(key: str, arrays: Table, around: Around) -> list[Problem]:
-    problems = []
+def _check_chunks(opened: OpenedFile, arrays: Table, around: Around) -> list[Problem]:
+    problems, key = [], opened.key
+    # Version 1 asks for no order: 1.1 with split manifests wrote them manifest by manifest.
+    disorder = "log-chunks-unsorted" if opened.spec_version >= 2 else "log-chunks-in-old-order"
     ids = id_keys(arrays.struct("node_id").values)
     if len(descents(ids)) or len(repeats(ids)):
         text = "the arrays are not in ascending order of id"
-        problems.append(problem("log-chunks-unsorted", key, text))
+        problems.append(problem(disorder, key, text))
     chunks = arrays.tables("chunks")
     coords = chunks.rows.vector("coords")
     dimensions = _dimensions(around)
@@ -110,7 +112,7 @@ def _check_chunks(key: str, arrays: Table, around: Around) -> list[Problem]:
         keys = Box.around(values).keys(values)
         if not (keys[1:] > keys[:-1]).all():
             text = f"chunks of {name} are not in ascending order"
-            problems.append(problem("log-chunks-unsorted", key, text))
+            problems.append(problem(disorder, key, text))
     return problems
 
 

@@ -115,7 +115,10 @@ def verify_store(
     plan = plan_verify(store, lister=lambda place: _list(spark, place))
     old = open_old(store, plan.problems)
     if old is not None:  # small, and read by the engine
-        return _result(spark, verify_old(old, plan.listing))
+        decoder = chunk_problem if decode else None
+        checks = ChunkChecks(quiet_files(old), virtual=virtual, decode=decoder)
+        wanted = checks if decode or virtual else None
+        return _result(spark, verify_old(old, plan.listing, wanted))
     version, snapshots = plan.entry.spec_version, SnapshotsChecked([], [], [])
     counter = create_counter(spark)
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
