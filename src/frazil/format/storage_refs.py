@@ -106,7 +106,7 @@ def _compressed(root: Table, refs: TableVectorColumn) -> StringColumn:
     for at in range(len(root)):
         first, last = (int(refs.splits[int(arrays[place])]) for place in (at, at + 1))
         rows = np.arange(first, last, dtype=np.int64)
-        # Without pruning, a part would keep the frames of the others, which its dictionary is not of.
+        # Pruned: the frames of other manifests need their own dictionaries.
         encoded = EncodedLocations(
             refs.rows.string("location").take(rows).pruned(),
             refs.rows.string("compressed_location").take(rows).pruned(),
