@@ -33,7 +33,7 @@ from tests.unit.spec.written import split_every
 
 BRANCHES = ("main", "side")
 ARRAYS = ("/a", "/b")
-CHUNKS = 4
+CHUNKS = 3
 
 type Outcome = str | list[tuple[str, str, str]]
 
@@ -73,29 +73,28 @@ class Step:
 
 REWRITING = ("pack", "unpack", "rewrite", "squash")
 writes = st.builds(
-    Write, st.sampled_from(ARRAYS), st.integers(0, CHUNKS - 1), st.sampled_from([None, 1, 2, 3])
+    Write, st.just("/a"), st.integers(0, CHUNKS - 1), st.sampled_from([1, 2, 3, None])
 )
-changes = st.lists(
-    st.one_of(
-        writes,
-        writes,
-        writes,
-        st.builds(Resize, st.sampled_from(ARRAYS), st.integers(2, CHUNKS)),
-        st.builds(Delete, st.just("/b")),
-    ),
-    min_size=1,
-    max_size=2,
-).map(tuple)
-edits = st.builds(Step, st.sampled_from(["edit", "rebase"]), st.sampled_from(BRANCHES), changes)
-histories = st.builds(
+others = st.one_of(
+    st.builds(Write, st.just("/b"), st.integers(0, CHUNKS - 1), st.just(4)),
+    st.builds(Resize, st.sampled_from(ARRAYS), st.integers(2, CHUNKS)),
+    st.builds(Delete, st.just("/b")),
+)
+changes = st.lists(st.one_of(writes, writes, writes, others), min_size=1, max_size=2).map(tuple)
+branches = st.sampled_from(BRANCHES)
+edits = st.builds(Step, st.sampled_from(["edit", "edit", "amend", "rebase"]), branches, changes)
+moving = st.builds(Step, st.sampled_from(["pack", "pack", *REWRITING]), branches)
+combining = st.builds(
     Step,
-    st.sampled_from(["merge", "merge", "pick", "revert", "amend"]),
-    st.sampled_from(BRANCHES),
-    changes,
-    st.integers(0, 5),
+    st.sampled_from(["merge", "merge", "pick", "revert"]),
+    branches,
+    st.just(()),
+    st.integers(0, 4),
 )
-moving = st.builds(Step, st.sampled_from(REWRITING), st.sampled_from(BRANCHES))
-steps = st.lists(st.one_of(edits, moving, histories, edits, moving), min_size=3, max_size=9)
+rounds = st.tuples(st.lists(st.one_of(edits, moving), min_size=2, max_size=5), combining)
+steps = st.lists(rounds, min_size=1, max_size=3).map(
+    lambda listed: [step for before, last in listed for step in (*before, last)]
+)
 
 
 @dataclass
@@ -114,7 +113,7 @@ class Played:
         session.set_node(NodePath("/"), GROUP)
         for path in ARRAYS:
             session.set_node(NodePath(path), array_metadata(2 * CHUNKS))
-            for chunk in range(CHUNKS - 1):
+            for chunk in range(CHUNKS):
                 session.set_chunk(NodePath(path), (chunk,), bytes([9, chunk] * 10))
         start = session.commit("start")
         self.repository.create_branch("side", start)
@@ -253,6 +252,17 @@ EDIT_0, EDIT_1 = (Write("/a", 0, value) for value in (1, 2))
         Step("merge", "main"),
         Step("unpack", "main"),
         Step("revert", "main"),
+    ],
+    version=1,
+)
+@example(  # packed on both, before a merge that is the next one's base
+    history=[
+        Step("pack", "side"),
+        Step("pack", "main"),
+        Step("edit", "main", (Write("/b", 1, 4),)),
+        Step("merge", "side"),
+        Step("edit", "main", (Write("/b", 0, 4),)),
+        Step("merge", "side"),
     ],
     version=1,
 )

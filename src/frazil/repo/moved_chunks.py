@@ -8,7 +8,6 @@ at both places. Merge, cherry-pick and revert compare references as if it had ne
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +41,15 @@ class Move:
 
 
 def find_moves(info: RepoInfo, snapshots: Sequence[SnapshotId], *, version: int) -> list[Move]:
-    """Commits that moved chunks in the history of some of these snapshots, but not of all."""
-    histories = [reachable(info, history.require_row(info, each)) for each in snapshots]
-    some: set[int] = reduce(set.union, histories, set())
-    rows = sorted(some - set.intersection(*histories)) if histories else []
-    found = (_find_move(info, row, version) for row in rows)
+    """Commits that moved chunks and are in the history of some of these snapshots.
+
+    Those before the last snapshot that all of them descend from do not matter: where they put
+    chunks is where all of them found them.
+    """
+    tips = [history.require_row(info, each) for each in snapshots]
+    common = set.intersection(*({*history.ancestor_rows(info, row)} for row in tips))
+    rows = set.union(*(reachable(info, row) for row in tips)) - common
+    found = (_find_move(info, row, version) for row in sorted(rows))
     return [move for move in found if move is not None]
 
 
