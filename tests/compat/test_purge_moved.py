@@ -61,7 +61,9 @@ def change(session: Session, number: int, step: Step) -> None:
     if step.what == "delete":
         session.delete_node(path)
         return
-    node = session.find_node(path)
+    node, group = session.find_node(path), session.find_node(path.parent or path)
+    if group is None or group.array is not None:
+        return
     if node is None and step.path in ("/g", "/h"):
         session.set_node(path, GROUP)
         return
