@@ -284,7 +284,7 @@ def loses_values(options: dict[str, Any]) -> bool:
 @pytest.mark.filterwarnings("ignore:Combining a")
 def test_nothing_is_written_to_an_array_whose_shards_lose_values() -> None:
     """As one that was made before such arrays were refused, or by another program."""
-    options = {
+    options: dict[str, Any] = {
         "filters": [TransposeCodec(order=(1, 0))],
         "serializer": ShardingCodec(chunk_shape=(3, 4), codecs=[BytesCodec()]),
         "compressors": None,
