@@ -15,6 +15,7 @@ import zarr
 from hypothesis import given, settings
 
 import frazil
+from frazil.maintenance.pack import pack, plan_pack
 from tests.compat.driver import OURS, REFERENCE, Engine
 from tests.compat.sides import known_name
 
@@ -298,6 +299,49 @@ def test_a_session_of_the_reference_rebases_over_a_pack(made: Path) -> None:
     opened(OURS, made).pack(branch="main", small_bytes=10, pack_bytes=40)
     session.commit("rebased", rebase_with=icechunk.ConflictDetector())
     require_values(made)
+
+
+def test_a_pack_that_loses_the_race_against_the_reference_keeps_its_commit(made: Path) -> None:
+    engine = opened(OURS, made).engine
+    plan = plan_pack(engine, "main", small_bytes=10, pack_bytes=40)
+    session = opened(REFERENCE, made).writable_session("main")
+    zarr.open_array(session.store, path="full")[3, 3] = 1000
+    session.commit("by the reference, first")
+    assert pack(engine, plan).snapshot is not None
+    for one in (OURS, REFERENCE):
+        group = zarr.open_group(opened(one, made).readonly_session("main").store, mode="r")
+        assert values(group, "full")[3, 3] == 1000
+        assert (values(group, "full") != VALUES).sum() == 1
+
+
+def test_rewriting_commits_log_no_change_in_either_engine(made: Path) -> None:
+    for engine in (OURS, REFERENCE):
+        opened(engine, made).rewrite_manifests("rewritten", branch="main")
+    opened(OURS, made).pack(branch="main", small_bytes=10, pack_bytes=40)
+    repo = opened(REFERENCE, made)
+    for info in list(repo.ancestry(branch="main"))[:3]:
+        diff = repo.diff(from_snapshot_id=info.parent_id, to_snapshot_id=info.id)
+        assert [*diff.updated_chunks, *diff.updated_arrays, *diff.new_arrays] == []
+
+
+def test_what_the_reference_wrote_on_a_branch_is_merged_into_packed_chunks(made: Path) -> None:
+    ours, theirs = opened(OURS, made), opened(REFERENCE, made)
+    theirs.create_branch("fix", theirs.lookup_branch("main"))
+    for value in (1000, 2000):
+        session = opened(REFERENCE, made).writable_session("fix")
+        zarr.open_array(session.store, path="full")[3, 3] = value
+        session.commit("fixed")
+        ours.merge("fix", into="main")
+        ours.pack(branch="main", small_bytes=10, pack_bytes=40)
+    ours.delete_branch("fix")
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(minutes=1)
+    theirs.expire_snapshots(older_than=later)
+    theirs.garbage_collect(later)
+    for engine in (OURS, REFERENCE):
+        group = zarr.open_group(opened(engine, made).readonly_session("main").store, mode="r")
+        assert values(group, "full")[3, 3] == 2000
+        assert (values(group, "full") != VALUES).sum() == 1
+    assert opened(OURS, made).verify().ok
 
 
 def test_the_reference_reads_a_history_that_was_purged(made: Path) -> None:

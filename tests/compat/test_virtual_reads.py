@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -102,6 +102,49 @@ def test_the_etag_of_a_web_server_is_checked_by_both(
     for session in sessions:
         found = outcome(partial(read, session))
         assert found == ("StorageError", "virtual-chunk-modified")
+
+
+class Expected(NamedTuple):
+    checksum: str  # where E is the file's ETag without quotes
+    matches: bool
+    alike: bool = True  # the reference sends what it was given, without quotes around all of it
+
+
+ETAGS = {
+    "list that ends with it": Expected('other, "E"', matches=True),
+    "list that begins with it": Expected('"E", other', matches=True),
+    "itself twice": Expected('E, "E"', matches=True),
+    "list in quotes": Expected('"other", "E"', matches=True, alike=False),
+    "itself": Expected('"E"', matches=True, alike=False),
+    "without quotes": Expected("E", matches=True, alike=False),
+    "any": Expected("*", matches=True),
+    "list of others": Expected('other, "more"', matches=False),
+    "comma inside": Expected('other, "x,E"', matches=False),
+    "weak": Expected('W/"E"', matches=False),
+}
+
+
+@pytest.mark.parametrize("what", ETAGS)
+def test_etags_are_compared_as_by_if_match(
+    what: str, files: Path, http_server: Callable[[Path], HttpServer]
+) -> None:
+    prefix = f"{http_server(files).url}/"
+    status = (files / "a.bin").stat()
+    checksum, is_match, is_alike = ETAGS[what]
+    checksum = checksum.replace("E", f"{status.st_mtime_ns:x}-{status.st_size:x}")
+
+    def work(side: Side) -> object:
+        session = session_with(side, side.module.in_memory_storage(), prefix)
+        session.store.set_virtual_ref(
+            "a/c/0", prefix + "a.bin", offset=0, length=10, checksum=checksum
+        )
+        return read(session)[:10]
+
+    ours, theirs = (outcome(partial(work, side)) for side in BOTH)
+    values = ("value", list(range(10)))
+    refused = ("StorageError", "virtual-chunk-modified")
+    assert ours == (values if is_match else refused)
+    assert theirs == (ours if is_alike else refused)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ from frazil.errors import IcechunkError
 from frazil.objectstore.archive import ABOUT, END, INDEX, ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.ranges import Range
+from frazil.testing.disk import watched_disk
+from frazil.testing.forgetful_disk import ForgetfulDisk
 
 _SEGMENT = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1
@@ -68,3 +70,12 @@ def test_damage_raises_our_errors_and_nothing_else(data: st.DataObject) -> None:
                 archive.get(info.key, Range(0, 10))
         except IcechunkError:
             pass
+
+
+def test_an_archive_keeps_its_name_when_the_power_fails(tmp_path: Path) -> None:
+    archive = ArchiveWriter(tmp_path / "whole", {})
+    archive.put("key", b"value")
+    disk = ForgetfulDisk.of(tmp_path)
+    with watched_disk(tmp_path, after=disk.apply), archive:
+        pass  # it gets its name now
+    assert disk.image().files.keys() == {"whole"}

@@ -26,18 +26,22 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.sync import sync
 
+from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
+from tests.examples_count import scaled
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
 STRUCTURE = np.dtype([("a", "<i4"), ("b", "<f8"), ("c", "S3")])
+TIMES = np.dtype([("t", "<M8[s]"), ("in", [("d", ">m8[10ms]"), ("v", "<f4")])])
 DTYPES: list[Any] = [
     "i1", "<u2", ">i4", "i8", "f2", "f4", ">f8", "c8", "bool", "M8[s]", "m8[10ms]", "S5", "U3",
-    "V6", STRUCTURE, str,
+    "V6", STRUCTURE, TIMES, str,
 ]  # fmt: skip
 COMPRESSORS: list[Any] = [
     [],
@@ -64,6 +68,8 @@ class Case:
         if self.dtype is str:
             return np.array(["", "a", "öx", "long text"], dtype=object)[numbers]
         dtype = np.dtype(self.dtype)
+        if dtype == TIMES:
+            return np.array([(k, (3 * k, k / 2)) for k in range(4)], dtype)[numbers]
         if dtype.names:
             return np.array(
                 [(0, 0, b""), (1, -2.5, b"x"), (2, np.nan, b"yz"), (3, 1, b"abc")], dtype
@@ -213,3 +219,84 @@ def test_shards_within_shards_are_left_to_zarr(index_location: Any) -> None:
         values[3:9] = -1
         assert np.array_equal(array[:], values)
         assert np.array_equal(array[7:21:3], values[7:21:3])
+
+
+@st.composite
+def transposed_shards(draw: st.DrawFn) -> dict[str, Any]:
+    """A transposition before sharding, often with inner chunks that fit only one way round."""
+    shard = draw(st.tuples(*[st.sampled_from([2, 4, 6, 12])] * draw(st.integers(2, 3))))
+    inner = tuple(draw(st.sampled_from([n for n in (1, 2, 3, 4, 6) if not k % n])) for k in shard)
+    order = tuple(draw(st.permutations(range(len(shard)))))
+    inner_codecs: list[Any] = [BytesCodec()]
+    if draw(st.booleans()):  # and a shard in the shard
+        least = draw(st.permutations(inner))
+        inner_codecs = [ShardingCodec(chunk_shape=least, codecs=[BytesCodec()])]
+    return {
+        "shape": tuple(draw(st.integers(1, 13)) for _ in shard),
+        "chunks": shard,
+        "dtype": "i4",
+        "compressors": draw(st.sampled_from([None, [ZstdCodec()]])),
+        "filters": [TransposeCodec(order=order)],
+        "serializer": ShardingCodec(chunk_shape=inner, codecs=inner_codecs),
+    }
+
+
+def write_in_parts(array: "zarr.Array[Any]", values: npt.NDArray[Any]) -> None:
+    half = values.shape[-1] // 2
+    array[..., :half] = values[..., :half]
+    array[..., half:] = values[..., half:]
+
+
+@pytest.mark.filterwarnings("ignore:Combining a")
+@given(options=transposed_shards(), in_parts=st.booleans())
+@settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_shards_behind_a_transposition_keep_every_value_or_are_refused(
+    options: dict[str, Any], *, in_parts: bool
+) -> None:
+    session = Repository.create(MemoryStore()).writable_session("main")
+    store = SessionStore(session)
+    values = np.arange(1, np.prod(options["shape"]) + 1, dtype="i4").reshape(options["shape"])
+    try:
+        array = zarr.create_array(store, name="x", **options)
+    except (InvalidInputError, ValueError):
+        assert session.find_node(NodePath("/x")) is None
+        assert loses_values(options)
+        return
+    write = (
+        write_in_parts if in_parts else (lambda array, given: array.set_basic_selection(..., given))
+    )
+    write(array, values)
+    np.testing.assert_array_equal(zarr.open_array(store, path="x")[...], values)
+
+
+def loses_values(options: dict[str, Any]) -> bool:
+    """True if zarr itself refuses such an array, or does not give back what it was given."""
+    try:
+        array = zarr.create_array(zarr.storage.MemoryStore(), **options)
+        array.resize(options["chunks"])  # one whole shard
+        values = np.random.default_rng(7).integers(1, 2**31, array.shape, dtype="i4")
+        array[...] = values
+        return not np.array_equal(array[...], values)
+    except (ValueError, KeyError, IndexError):
+        return True
+
+
+@pytest.mark.filterwarnings("ignore:Combining a")
+def test_nothing_is_written_to_an_array_whose_shards_lose_values() -> None:
+    """As one that was made before such arrays were refused, or by another program."""
+    options: dict[str, Any] = {
+        "filters": [TransposeCodec(order=(1, 0))],
+        "serializer": ShardingCodec(chunk_shape=(3, 4), codecs=[BytesCodec()]),
+        "compressors": None,
+    }
+    memory = zarr.storage.MemoryStore()
+    made = zarr.create_array(memory, shape=(6, 20), chunks=(6, 20), dtype="i4", **options)
+    session = Repository.create(MemoryStore()).writable_session("main")
+    session.set_node(NodePath("/"), memory._store_dict["zarr.json"].to_bytes())
+    array = zarr.open_array(SessionStore(session))
+    for region in ((slice(None), slice(None)), (slice(0, 2), slice(0, 3))):
+        with pytest.raises(InvalidInputError, match="values would be lost"):
+            array[region] = 1
+    assert not any(len(refs) for refs in session.chunk_refs(NodePath("/")))
+    array.attrs["note"] = "metadata can be changed"
+    np.testing.assert_array_equal(array[...], made[...])

@@ -111,6 +111,22 @@ def test_what_one_writes_both_read(bucket: Bucket, writer: Any) -> None:
         assert isinstance(caught.value, ObjectChangedError) is (reader is frazil)
 
 
+@pytest.mark.parametrize("checksum", ["E", '"E"', 'other, "E"', '"E", "other"', "*"])
+def test_a_list_of_etags_is_accepted(bucket: Bucket, checksum: str) -> None:
+    etag = bucket.put("a.nc", CONTENT).strip('"')
+    storage = bucket.server.storage(frazil, f"{bucket.prefix}/repository")
+    repository = frazil.Repository.create(
+        storage, bucket.config(frazil), authorize_virtual_chunk_access=bucket.access(frazil)
+    )
+    session = repository.writable_session("main")
+    fill(session, lambda _: bucket.url + "a.nc", checksum=checksum.replace("E", etag))
+    assert values(session) == EXPECTED
+    bucket.put("a.nc", CONTENT[::-1])
+    if checksum != "*":
+        with pytest.raises(ObjectChangedError):
+            values(session)
+
+
 def test_default_containers_use_the_credentials_of_the_repository(bucket: Bucket) -> None:
     bucket.put("x.nc", CONTENT)
     storage = bucket.server.storage(frazil, f"{bucket.prefix}/repository")

@@ -43,7 +43,13 @@ DTYPES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "fixed-length bytes": ("S3", [b"ab", b"abc"], [b"ab", b"abc"]),
     "raw bytes": ("V2", [np.void(b"\x00\x01"), np.void(b"ab")], [b"\x00\x01", b"ab"]),
     "structured": (
-        [("a", "<i4"), ("b", "<f8")], [(1, 0.5), (2, 1.5)], [{"a": 1, "b": 0.5}, {"a": 2, "b": 1.5}]
+        [("a", "<i4"), ("b", "<f8"), ("t", "<M8[s]"), ("in", [("d", "<m8[ms]")])],
+        [(1, 0.5, 60, (1500,)), (2, 1.5, "NaT", ("NaT",))],
+        [
+            {"a": 1, "b": 0.5, "t": datetime(1970, 1, 1, 0, 1, tzinfo=UTC),
+             "in": {"d": timedelta(seconds=1.5)}},
+            {"a": 2, "b": 1.5, "t": None, "in": {"d": None}},
+        ],
     ),
 }  # fmt: skip
 

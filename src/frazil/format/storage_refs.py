@@ -106,9 +106,10 @@ def _compressed(root: Table, refs: TableVectorColumn) -> StringColumn:
     for at in range(len(root)):
         first, last = (int(refs.splits[int(arrays[place])]) for place in (at, at + 1))
         rows = np.arange(first, last, dtype=np.int64)
+        # Pruned: the frames of other manifests need their own dictionaries.
         encoded = EncodedLocations(
-            refs.rows.string("location").take(rows),
-            refs.rows.string("compressed_location").take(rows),
+            refs.rows.string("location").take(rows).pruned(),
+            refs.rows.string("compressed_location").take(rows).pruned(),
             root.string("location_dictionary").item(at),
         )
         algorithm = int(root.scalar("compression_algorithm").values[at])

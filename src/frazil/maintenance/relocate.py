@@ -23,6 +23,7 @@ from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.changes import ChangeSet
+from frazil.repo.merge_base import UPON, with_notes
 from frazil.repo.rebase import Rebasing, commit_rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy
@@ -94,7 +95,8 @@ def relocate(
         if not used:
             return session.snapshot_id
         session.revise(lambda changes: _with_manifests(changes, arrays, done))
-        snapshot = session.commit(request.message, request.metadata)
+        metadata = with_notes(request.metadata, {UPON: str(session.snapshot_id)})
+        snapshot = session.commit(request.message, metadata)
         found.append(Relocated(snapshot, len(used)))
         return snapshot
 

@@ -25,6 +25,7 @@ from frazil.objectstore.archive import (
     ArchiveIndex,
     encode_index,
 )
+from frazil.objectstore.durability import sync_directory
 from frazil.objectstore.key_table import KeyTable
 from frazil.objectstore.keys import require_key
 from frazil.objectstore.protocol import (
@@ -152,6 +153,7 @@ class ArchiveWriter:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._partial.replace(self.path)
+        sync_directory(str(self.path.parent))  # or a power failure could take the name back
 
     def _member(self, key: str, data: bytes) -> None:
         self._append(key, memoryview(data), zlib.crc32(data))

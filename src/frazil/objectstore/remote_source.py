@@ -6,12 +6,11 @@ from frazil.errors import InvalidInputError, ObjectChangedError
 from frazil.objectstore.protocol import DataList
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_place import Place
-from frazil.objectstore.remote_reads import Mark, bare_etag
+from frazil.objectstore.remote_reads import Mark
 from frazil.objectstore.remote_settings import RemoteSettings
 from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag
 from frazil.ranges import Range
 
-_ANY_ETAG = "*"  # of HTTP: whatever there is
 _NO_GAP = -1  # only ranges that overlap share a request
 
 
@@ -51,10 +50,10 @@ def _require_addressable(key: str, location: str) -> None:
 
 
 def _require_expected(key: str, mark: Mark, expected: Expectation) -> None:
-    """ETags are compared without quotes, times in whole seconds."""
+    """Times are compared in whole seconds."""
     match expected:
         case SameETag(etag):
-            if etag != _ANY_ETAG and bare_etag(etag) != mark.etag:
+            if not expected.matches(mark.etag):
                 raise ObjectChangedError(key, f"ETag {etag}", f"ETag {mark.etag or 'none'}")
         case NotModifiedAfter(seconds):
             modified = mark.modified_at_us // 1_000_000

@@ -1,7 +1,8 @@
 """What to do to the chunks of an array to make it what it is in another snapshot.
 
 Manifests that both snapshots use are not read: the rest of the references is compared column by
-column. Only references are looked at: equal bytes in two objects differ here.
+column. Only references are looked at: equal bytes in two objects differ here, unless the caller
+knows of chunks that were moved (`canonical`).
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from frazil.assets.files import Files
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.index_keys import distinct
 from frazil.format.snapshot import ManifestRef, Node
-from frazil.repo.chunk_overlaps import changed_since
+from frazil.repo.chunk_overlaps import Canonical, changed_since
 from frazil.repo.lookup import refs_in
 from frazil.repo.pending import ChunkChanges
 
@@ -18,7 +19,9 @@ type ReadRefs = Callable[[Node, Sequence[ManifestRef]], ChunkRefs]
 """The array's references in those manifests, as far as they are inside its grid."""
 
 
-def chunks_between(before: Node | None, after: Node, read: ReadRefs) -> ChunkChanges:
+def chunks_between(
+    before: Node | None, after: Node, read: ReadRefs, canonical: Canonical | None = None
+) -> ChunkChanges:
     """What to do to an array as it was `before`, or as none; of a group there is nothing."""
     new = after.array
     if new is None:
@@ -33,7 +36,7 @@ def chunks_between(before: Node | None, after: Node, read: ReadRefs) -> ChunkCha
     was = read(before, [ref for ref in old.manifests if ref.id not in shared])
     now = read(after, [ref for ref in new.manifests if ref.id not in shared])
     none = was.index[:0]
-    since = changed_since(ChunkChanges(now, none), ChunkChanges(was, none))
+    since = changed_since(ChunkChanges(now, none), ChunkChanges(was, none), canonical)
     return ChunkChanges(refs=since.refs, deleted=distinct(was.index[now.lookup(was.index) < 0]))
 
 

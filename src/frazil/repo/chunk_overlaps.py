@@ -5,7 +5,7 @@ references. References to different objects of the repository may still be to eq
 only reading them can tell: such pairs are doubtful.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -17,6 +17,9 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.index_keys import Box, distinct
 from frazil.format.payloads import Payload, RefKind
 from frazil.repo.pending import ChunkChanges, Index
+
+type Canonical = Callable[[ChunkRefs], ChunkRefs]
+"""Replaces places that hold the same bytes by one of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,16 @@ def only(changes: ChunkChanges, wanted: npt.NDArray[np.uint32]) -> ChunkChanges:
     )
 
 
-def changed_since(now: ChunkChanges, then: ChunkChanges) -> ChunkChanges:
-    """What `now` says and `then` did not, or said otherwise."""
+def changed_since(
+    now: ChunkChanges, then: ChunkChanges, canonical: Canonical | None = None
+) -> ChunkChanges:
+    """What `now` says and `then` did not, or said otherwise.
+
+    References are compared as `canonical` gives them, and returned as they are.
+    """
     rows = then.refs.lookup(now.refs.index)
-    stack = _Stack.of([now.refs, then.refs])
+    compared = [now.refs, then.refs]
+    stack = _Stack.of(compared if canonical is None else list(map(canonical, compared)))
     known = np.flatnonzero(rows >= 0)
     same = np.zeros(len(now.refs), dtype=np.bool_)
     same[known] = stack.are_same(known, rows[known] + len(now.refs))

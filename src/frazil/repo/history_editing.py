@@ -29,6 +29,7 @@ from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.logs import ids_in
 from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
+from frazil.repo.moved_chunks import MovedChunks, find_moves
 from frazil.repo.node_changes import compare
 from frazil.repo.repository import Repository
 from frazil.repo.same_bytes import same_bytes
@@ -71,7 +72,9 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
     message = f"Revert {record.message!r} ({snapshot})"
     tip = history.snapshot_id(info, row)
     source, notes = (snapshot, parent), {"reverted": str(snapshot)}
-    return _apply(repository, source, edit, tip=tip, message=message, notes=notes, commit=snapshot)
+    return _apply(
+        repository, info, source, edit, tip=tip, message=message, notes=notes, commit=snapshot
+    )
 
 
 def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
@@ -82,6 +85,7 @@ def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edi
     source, notes = (parent, snapshot), {"picked": str(snapshot)}
     return _apply(
         repository,
+        info,
         source,
         edit,
         tip=tip,
@@ -111,6 +115,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
         raise SessionStateError(f"branches `{edit.branch}` and `{source}` have no common history")
     return _apply(
         repository,
+        info,
         (history.snapshot_id(info, base), other),
         edit,
         tip=tip,
@@ -123,6 +128,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
 
 def _apply(
     repository: Repository,
+    info: RepoInfo,
     source: tuple[SnapshotId, SnapshotId],
     edit: Edit,
     *,
@@ -150,11 +156,15 @@ def _apply(
     if commit is not None and session.files.settings.spec_version == 1:
         _require_own_changes(session.files.fetch_log(commit), before, after)
     files = session.files
+    version, read = files.settings.spec_version, refs_reader(files)
+    moved = MovedChunks(files, find_moves(info, [*source, tip], version=version), read)
     outcome = three_way(
         Trees(base=before, tip=session.base.nodes, source=after),
         policy=edit.policy,
         reading=Reading(
-            refs=refs_reader(files), same_bytes=lambda doubts: same_bytes(files, doubts)
+            refs=read,
+            same_bytes=lambda doubts: same_bytes(files, doubts),
+            canonical=moved.canonical,
         ),
     )
     changes = outcome.changes

@@ -28,6 +28,7 @@ from frazil.repo.commit import CommitRequest, commit, transaction_log
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entry import EntryPoint
+from frazil.repo.merge_base import carry_over_notes
 from frazil.repo.moves import plan_move
 from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
 from frazil.repo.session_chunks import SessionChunks
@@ -168,7 +169,7 @@ class Session(SessionChunks):
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
-            return self._conclude(amend, message, given)
+            return self._conclude(amend, message, carry_over_notes(self._base.metadata, given))
 
     def flush(self, message: str, metadata: Mapping[str, Json] | None = None) -> SnapshotId:
         """Makes the changes a snapshot, and leaves the branch where it is."""

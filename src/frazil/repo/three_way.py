@@ -6,11 +6,14 @@ chunks are found and solved by the same rules: "ours" are the changes being appl
 the branch has. What both did alike is no conflict, and is left out. Found beyond rebase: chunks
 that the branch wrote to an array that the changes cut off there, or encode in another way.
 
+Chunks that one side only moved to another object, by packing, count as unchanged: `moved_chunks`.
+A chunk that both sides left alone stays where the branch has it.
+
 Rebase knows of others' commits what their logs say; here all three trees are at hand, so the places
 of nodes are decided by `placement`, and moves of either side are carried.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +26,7 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_differences import ReadRefs, chunks_between
-from frazil.repo.chunk_overlaps import changed_since, find_overlaps
+from frazil.repo.chunk_overlaps import Canonical, changed_since, find_overlaps
 from frazil.repo.conflicts import Clash, Theirs, find_content_clashes
 from frazil.repo.merging import SameBytes, encoding_of
 from frazil.repo.node_changes import NodeChanges, compare
@@ -56,6 +59,7 @@ class Reading:
 
     refs: ReadRefs
     same_bytes: SameBytes  # asked only about chunks that both sides wrote, in one length
+    canonical: Callable[[NodeId], Canonical | None] = lambda _: None  # what was only moved
 
 
 def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> ThreeWay:
@@ -95,7 +99,7 @@ class _Sides:
         ours, theirs = compare(trees.base, trees.source), compare(trees.base, trees.tip)
         touched = ours.created.keys() | ours.deleted.keys() | ours.changed.keys()
         chunks = {
-            node_id: chunks_between(before, after, reading.refs)
+            node_id: chunks_between(before, after, reading.refs, reading.canonical(node_id))
             for node_id, (before, after) in _pairs(theirs).items()
             if node_id in touched and after.array is not None
         }
@@ -140,10 +144,11 @@ class _Sides:
         for node_id, (before, after) in _pairs(self.ours).items():
             if after.array is None:
                 continue
-            changes = chunks_between(before, after, self.reading.refs)
+            canonical = self.reading.canonical(node_id)
+            changes = chunks_between(before, after, self.reading.refs, canonical)
             then = self.their_chunks.get(node_id)
             if then is not None and then.refs.ndim == changes.refs.ndim:
-                changes = self._without_equal(changed_since(changes, then), then)
+                changes = self._without_equal(changed_since(changes, then, canonical), then)
             if len(changes.index):
                 patch.chunks[node_id] = PendingChunks.of(changes)
                 patch.find_node(after.path)  # known from now on

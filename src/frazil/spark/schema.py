@@ -175,7 +175,9 @@ def _from_complex(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
 
 def _from_structs(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     names = values.dtype.names or ()
-    parts = [to_arrow(Values(np.ascontiguousarray(values[name]), None)) for name in names]
+    fields = [np.ascontiguousarray(values[name]) for name in names]
+    missing = [np.isnat(field) if field.dtype.kind in "mM" else None for field in fields]
+    parts = [to_arrow(Values(*each)) for each in zip(fields, missing, strict=True)]
     mask = None if null is None else pa.array(null)
     return pa.StructArray.from_arrays(parts, names=list(names), mask=mask)
 

@@ -12,6 +12,7 @@ from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.encoding import METADATA_KEY
+from frazil.zarrstore.shard_fit import require_fitting_shards
 
 type Chain = tuple[Mapping[str, Any], ...]
 
@@ -37,6 +38,7 @@ def codec_object(name: str) -> Mapping[str, Any]:
 
 def check_document(document: bytes, where: str) -> None:
     """Raises InvalidInputError with zarr's words if it does not describe an array."""
+    require_fitting_shards(document, None, where)
     made: dict[str, Any] = {METADATA_KEY: default_buffer_prototype().buffer.from_bytes(document)}
     store: Store = MemoryStore(made)
     try:

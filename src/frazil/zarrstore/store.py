@@ -32,6 +32,7 @@ from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require
 from frazil.zarrstore.pipeline import use_pipeline
 from frazil.zarrstore.references import size_bytes
 from frazil.zarrstore.requests import parse_byte_request
+from frazil.zarrstore.shard_fit import require_fitting_shards
 
 
 class SessionStore(Store):
@@ -126,9 +127,14 @@ class SessionStore(Store):
         _require_buffer(value)
         match require_key(key):
             case MetadataKey(path):
-                self.engine.set_node(path, value.to_bytes())
+                self._set_node(path, value.to_bytes())
             case ChunkKey(path, index):
                 self.engine.set_chunk(path, index, value.as_numpy_array())
+
+    def _set_node(self, path: NodePath, document: bytes) -> None:
+        old = self.engine.find_node(path)
+        require_fitting_shards(document, None if old is None else old.user_data, path.text)
+        self.engine.set_node(path, document)
 
     async def set(self, key: str, value: Buffer) -> None:
         _require_buffer(value)
@@ -143,7 +149,9 @@ class SessionStore(Store):
         _require_buffer(value)
         match require_key(key):
             case MetadataKey(path):
-                await self._edit(self.engine.set_node_if_absent, path, value.to_bytes())
+                document = value.to_bytes()
+                require_fitting_shards(document, None, path.text)
+                await self._edit(self.engine.set_node_if_absent, path, document)
             case ChunkKey(path, index):
                 data = value.as_numpy_array()
                 await asyncio.to_thread(self.engine.set_chunk_if_absent, path, index, data)

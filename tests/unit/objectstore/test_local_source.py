@@ -54,10 +54,32 @@ def test_a_named_pipe_is_no_file_and_nobody_waits_for_it(source: LocalSource, fo
         source.read(key(folder / "pipe"), [Range(0, 1)])
 
 
+@pytest.mark.parametrize(
+    ("expected", "found", "is_match"),
+    [
+        ('"a,b"', "a,b", True),
+        ("a,b", "a,b", True),
+        ('x, "a,b"', "a,b", True),
+        ('"a,b"', "a", False),
+        ('W/"a"', 'W/"a', True),  # a weak one as an object store's client cuts it
+        ('"x", W/"a"', 'W/"a"', True),
+        ('"a"', 'W/"a"', False),
+        ('W/"a"', "a", False),
+        ("", "", True),
+        ("*", "", True),
+        ('"a", "b"', "", False),
+        (", ,", "", False),
+    ],
+)
+def test_an_expected_etag_may_be_a_list(expected: str, found: str, *, is_match: bool) -> None:
+    assert SameETag(expected).matches(found) is is_match
+
+
 def test_etags_are_those_of_object_store(source: LocalSource, folder: Path) -> None:
     found = obstore.head(RustLocalStore(str(folder)), "a")["e_tag"]
     assert found is not None
-    for etag in (found, found.strip('"'), "*"):
+    bare = found.strip('"')
+    for etag in (found, bare, "*", f"other, {found}", f'{found},"x,y"', f'"x", {bare}', " * "):
         assert source.read(key(folder / "a"), [Range(0, 1)], expected=SameETag(etag)) == [b"\0"]
     os.utime(folder / "a", (1e9, 1e9))
     with pytest.raises(ObjectChangedError) as caught:

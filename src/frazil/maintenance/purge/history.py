@@ -70,6 +70,7 @@ class Traces:
     manifests: GrowingIdSet = field(default_factory=GrowingIdSet)  # of what is removed
     kept_manifests: GrowingIdSet = field(default_factory=GrowingIdSet)
     kept_nodes: dict[NodeId, str] = field(default_factory=dict)  # of `removed`: path elsewhere
+    kept_in: dict[SnapshotId, set[NodeId]] = field(default_factory=dict)  # where they are elsewhere
     mentions: list[Remaining] = field(default_factory=list)
     mentioned_by: set[str] = field(default_factory=set)  # paths of nodes
 
@@ -116,8 +117,10 @@ def find_traces(ids: Ids, path: NodePath, scatter: Scatter) -> Traces:
         traces.add(part)
     if traces.removed:
         look = LookForMoved(ids, path, tuple(traces.removed))
-        for found in scatter.run(look, len(ids), "reading snapshots again"):
-            traces.kept_nodes |= found
+        for places in scatter.run(look, len(ids), "reading snapshots again"):
+            for snapshot, found in places.items():
+                traces.kept_nodes |= found
+                traces.kept_in[snapshot] = set(found)
     return traces
 
 
@@ -135,19 +138,19 @@ class LookForPath:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookForMoved:
-    """Once all are known that are removed: which of them are elsewhere too, and where."""
+    """Once all are known that are removed: which are elsewhere in which snapshot, and where."""
 
     ids: Ids  # of the snapshots
     path: NodePath
     removed: Sequence[NodeId]
 
-    def __call__(self, files: Files, rows: range) -> dict[NodeId, str]:
-        found: dict[NodeId, str] = {}
+    def __call__(self, files: Files, rows: range) -> dict[SnapshotId, dict[NodeId, str]]:
+        found: dict[SnapshotId, dict[NodeId, str]] = {}
         wanted = np.frombuffer(b"".join(each.raw for each in self.removed), dtype=np.uint64)
         for snapshot in snapshots_of(files, self.ids, rows):
             ids = np.ascontiguousarray(snapshot.nodes.table.struct("id").values)
             for row in np.flatnonzero(np.isin(ids.view(np.uint64).reshape(-1), wanted)).tolist():
                 place = snapshot.nodes.path_text(row)
                 if place != self.path.text and not place.startswith(self.path.descendant_prefix):
-                    found[NodeId(ids[row].tobytes())] = place
+                    found.setdefault(snapshot.id, {})[NodeId(ids[row].tobytes())] = place
         return found

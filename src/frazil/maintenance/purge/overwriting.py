@@ -1,7 +1,7 @@
 """Files overwritten without what is purged, and objects blanked. Each may be done twice."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,8 +13,11 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.purge.history import Ids, snapshot_ids
-from frazil.maintenance.purge.scrub import with_manifests, without_nodes, without_path
+from frazil.maintenance.purge.scrub import Elsewhere, with_manifests, without_nodes, without_path
 from frazil.paths import NodePath
+from frazil.repo.chunk_differences import refs_reader
+from frazil.repo.conflicts import rows_by_id
+from frazil.repo.logs import ids_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +75,17 @@ class FindLogs:
     ids: Ids
     path: NodePath
     gone: frozenset[NodeId]
+    elsewhere: Elsewhere
 
     def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
-        return [log.id for log in self.changed(files, rows)]
+        return [after.id for _, after in self.changed(files, rows)]
 
-    def changed(self, files: Files, rows: range) -> Iterator[TransactionLog]:
+    def changed(self, files: Files, rows: range) -> Iterator[tuple[TransactionLog, TransactionLog]]:
         for log in files.fetch_logs(snapshot_ids(self.ids, rows)):
-            changed = without_nodes(log, set(self.gone), self.path)
+            kept = self.elsewhere.around(log.id)
+            changed = without_nodes(log, set(self.gone), self.path, kept)
             if changed is not None:
-                yield changed
+                yield log, changed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,10 +95,27 @@ class WriteLogs:
     find: FindLogs
 
     def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
-        written = list(self.find.changed(files, rows))
+        written = [
+            _with_chunks(files, after, ids_in(after.new_arrays) - ids_in(before.new_arrays))
+            for before, after in self.find.changed(files, rows)
+        ]
         files.pool.map(files.put_log, written)
         files.store.sync()
         return [log.id for log in written]
+
+
+def _with_chunks(files: Files, log: TransactionLog, new: set[NodeId]) -> TransactionLog:
+    """Lists the chunks that arrays have from the beginning which the log now says are new."""
+    if not new:
+        return log
+    nodes, read = files.fetch_snapshot(log.id).nodes, refs_reader(files)
+    chunks = dict(log.updated_chunks)
+    for node_id, row in rows_by_id(nodes, new).items():
+        node = nodes.node(row)
+        refs = None if node.array is None else read(node, node.array.manifests)
+        if refs is not None and len(refs):
+            chunks[node_id] = refs.index
+    return replace(log, updated_chunks=chunks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,6 +16,7 @@ import numpy as np
 
 from frazil.assets.layout import manifest_key
 from frazil.errors import ConflictError, InvalidInputError
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
@@ -38,9 +39,11 @@ from frazil.maintenance.purge.remaining import (
     put_aside,
     tags_at,
 )
+from frazil.maintenance.purge.scrub import Elsewhere
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.scatter import Here, Scatter
 from frazil.paths import ROOT, NodePath
+from frazil.repo import history
 from frazil.repo.changes import ChangeSet
 from frazil.repo.merge_base import with_notes
 from frazil.repo.repository import Repository
@@ -56,6 +59,7 @@ class PathPurgePlan:
     branches: tuple[str, ...]  # that get a commit, because their tips have the path
     nodes: tuple[Node, ...]  # one version of each that is removed
     gone: frozenset[NodeId]  # those of them that are in no snapshot afterwards
+    elsewhere: Elsewhere  # the others of them
     shared_manifests: tuple[ManifestId, ...]  # written anew, without what is gone
     manifests: Ids  # deleted
     chunks: Ids  # deleted
@@ -102,13 +106,16 @@ def plan_purge_path(
         *contents.remaining,
     ]
     aside = put_aside(repository.files) if traces.snapshots else ()
+    gone, elsewhere = frozenset(traces.gone), _elsewhere(info, traces)
+    logs = _logs(repository, path, gone, elsewhere)
     return PathPurgePlan(
         path=path,
         snapshots=tuple(traces.snapshots),
-        logs=_run(scatter, _logs(repository, path, traces.gone), "reading transaction logs"),
+        logs=_run(scatter, logs, "reading transaction logs"),
         branches=tuple(branches),
         nodes=tuple(sorted(traces.removed.values(), key=lambda node: node.path)),
-        gone=frozenset(traces.gone),
+        gone=gone,
+        elsewhere=elsewhere,
         shared_manifests=contents.shared_manifests,
         manifests=contents.manifests.ids(),
         chunks=contents.chunks.ids(),
@@ -155,7 +162,8 @@ def _purge_once(
         for name in plan.branches
         if (snapshot := _commit(repository, name, plan, message)) is not None
     }
-    find = _logs(repository, plan.path, plan.gone, but=frozenset(commits.values()))
+    but = frozenset(commits.values())
+    find = _logs(repository, plan.path, plan.gone, plan.elsewhere, but=but)
     logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
     store.sync()
     # The commits too: what their parents said of the path, they have from them.
@@ -201,14 +209,15 @@ def _snapshots_to_write(
 def _logs(
     repository: Repository,
     path: NodePath,
-    gone: Iterable[NodeId],
+    gone: frozenset[NodeId],
+    elsewhere: Elsewhere,
     *,
     but: frozenset[SnapshotId] = frozenset(),
 ) -> FindLogs:
     files, info = quiet_files(repository), repository.repo_info()
     ids = readable_ids(files, info, FileKind.TRANSACTION)
     others = [row for row, raw in enumerate(ids) if SnapshotId(raw.tobytes()) not in but]
-    return FindLogs(ids[others] if but else ids, path, frozenset(gone))
+    return FindLogs(ids[others] if but else ids, path, gone, elsewhere)
 
 
 def _run(scatter: Scatter, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
@@ -236,6 +245,17 @@ def _commit(
         return session.commit(message, notes, allow_empty=True)
     except ConflictError:
         return None  # whoever was faster has made the others notice, and is looked at again
+
+
+def _elsewhere(info: RepoInfo, traces: Traces) -> Elsewhere:
+    if not traces.kept_nodes:
+        return Elsewhere()
+    records = (history.record_at(info, row) for row in range(len(info.snapshots)))
+    return Elsewhere(
+        frozenset(traces.kept_nodes),
+        {snapshot: frozenset(nodes) for snapshot, nodes in traces.kept_in.items()},
+        {record.id: record.parent_id for record in records},
+    )
 
 
 def _moved(traces: Traces) -> Iterator[Remaining]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -62,16 +62,51 @@ def with_manifests(snapshot: Snapshot, new: Mapping[ManifestId, ManifestFile]) -
     return replace(snapshot, nodes=nodes, manifest_files=tuple(files.values()))
 
 
-def without_nodes(log: TransactionLog, gone: set[NodeId], path: NodePath) -> TransactionLog | None:
+@dataclass(frozen=True, slots=True)
+class KeptNodes:
+    """Nodes that were at the path in some snapshots and are elsewhere in others."""
+
+    all: frozenset[NodeId]
+    before: frozenset[NodeId]  # those that are elsewhere in the snapshot's parent
+    after: frozenset[NodeId]  # ... in the snapshot itself
+
+    def unlisted(self, gone: set[NodeId]) -> tuple[set[NodeId], set[NodeId]]:
+        """Nodes that the log cannot tell of, and those that it cannot tell the deletion of."""
+        return gone | (self.all - self.after), gone | (self.all - self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Nodes that were at the path in some snapshots, and the snapshots that have them elsewhere."""
+
+    nodes: frozenset[NodeId] = frozenset()
+    by_snapshot: Mapping[SnapshotId, frozenset[NodeId]] = field(default_factory=dict)
+    parents: Mapping[SnapshotId, SnapshotId | None] = field(default_factory=dict)
+
+    def around(self, snapshot: SnapshotId) -> KeptNodes | None:
+        """Those before and after a commit; None if there are none, or no one can tell."""
+        if not self.nodes or snapshot not in self.parents:
+            return None
+        parent, nothing = self.parents[snapshot], frozenset[NodeId]()
+        before = nothing if parent is None else self.by_snapshot.get(parent, nothing)
+        return KeptNodes(self.nodes, before, self.by_snapshot.get(snapshot, nothing))
+
+
+def without_nodes(
+    log: TransactionLog, gone: set[NodeId], path: NodePath, kept: KeptNodes | None = None
+) -> TransactionLog | None:
     """No such node, and no move from or to the path; None if there is none.
 
     A node that was moved away from there is new where it went; one that was moved there is
-    deleted.
+    deleted. One that is only elsewhere in other snapshots (`kept`) is not listed at all.
     """
     moves = [move for move in log.moved if concerns(move.from_path, move.to_path, path)]
-    keys = _keys(gone)
-    lists = {name: ids[~np.isin(_numbers(ids), keys)] for name, ids in log.node_lists()}
-    chunks = {node: index for node, index in log.updated_chunks.items() if node not in gone}
+    unlisted, undeleted = (set(gone), set(gone)) if kept is None else kept.unlisted(gone)
+    lists = {
+        name: ids[~np.isin(_numbers(ids), _keys(_dropped(name, unlisted, undeleted)))]
+        for name, ids in log.node_lists()
+    }
+    chunks = {node: index for node, index in log.updated_chunks.items() if node not in unlisted}
     same = all(len(lists[name]) == len(ids) for name, ids in log.node_lists())
     if same and not moves and len(chunks) == len(log.updated_chunks):
         return None
@@ -81,8 +116,12 @@ def without_nodes(log: TransactionLog, gone: set[NodeId], path: NodePath) -> Tra
             if name is not None:
                 raw = np.frombuffer(move.node_id.raw, dtype=np.uint8).reshape(1, -1)
                 lists[name] = np.concatenate([lists[name], raw])
-    kept = tuple(move for move in log.moved if move not in moves)
-    return TransactionLog(id=log.id, **lists, updated_chunks=chunks, moved=kept)
+    kept_moves = tuple(move for move in log.moved if move not in moves)
+    return TransactionLog(id=log.id, **lists, updated_chunks=chunks, moved=kept_moves)
+
+
+def _dropped(name: str, unlisted: set[NodeId], undeleted: set[NodeId]) -> set[NodeId]:
+    return undeleted if name.startswith("deleted") else unlisted
 
 
 def concerns(source: NodePath, target: NodePath, path: NodePath) -> bool:

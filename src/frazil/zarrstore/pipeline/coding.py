@@ -86,6 +86,10 @@ class Coding:
 def is_known(dtype: np.dtype[Any]) -> bool:
     if dtype.kind not in _KINDS or dtype.hasobject or dtype.itemsize == 0:
         return False
+    if dtype.fields is not None:
+        return all(is_known(each[0]) for each in dtype.fields.values())
+    if dtype.subdtype is not None:
+        return is_known(dtype.subdtype[0])
     return dtype.kind not in "mM" or np.datetime_data(dtype)[0] != "generic"  # numpy loses a scale
 
 

@@ -16,7 +16,10 @@ _KEPT_BYTES = 32 << 20  # of scratch memory, for each thread
 
 def writable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The same memory, as something that others may write to: times do not let them."""
-    return values.view(np.int64) if values.dtype.kind in "mM" else values
+    dtype = values.dtype
+    if dtype.kind in "mM":
+        return values.view(np.int64)
+    return values.view(f"V{dtype.itemsize}") if dtype.names else values  # a field may be a time
 
 
 def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> memoryview | None:

@@ -14,6 +14,7 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
 from zarr.storage import StorePath
 
+from frazil.errors import InvalidInputError
 from frazil.repo.packing import PACKED_BYTES
 from frazil.repo.session import Session
 from frazil.zarrstore.pipeline.batch import Batch, Item
@@ -25,6 +26,7 @@ from frazil.zarrstore.pipeline.shards import read_shards
 from frazil.zarrstore.pipeline.writing import write_batch
 from frazil.zarrstore.pipeline.writing_together import is_wanted, write_together
 from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
+from frazil.zarrstore.shard_fit import find_shard_misfit
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class SessionPipeline(CodecPipeline):
 
     usual: FusedCodecPipeline
     coding: Coding
+    misfit: str | None = None  # why nothing may be written
 
     @classmethod
     def from_codecs(cls, codecs: Iterable[Codec]) -> Self:
@@ -54,7 +57,8 @@ class SessionPipeline(CodecPipeline):
         coding = Coding.of(tuple(usual))
         if coding is None:
             return cast("Self", usual)
-        return cls(fused_pipeline(coding, usual.batch_size), coding)
+        misfit = find_shard_misfit(array_metadata.to_dict())
+        return cls(fused_pipeline(coding, usual.batch_size), coding, misfit)
 
     # What is the same for every pipeline
 
@@ -111,6 +115,10 @@ class SessionPipeline(CodecPipeline):
     async def write(
         self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> None:
+        if self.misfit is not None:
+            raise InvalidInputError(
+                f"cannot write to the array: {self.misfit}", kind="bad-metadata"
+            )
         items = list(batch_info)
         if not _is_usual(items, value):
             await self.usual.write(items, value, drop_axes)
