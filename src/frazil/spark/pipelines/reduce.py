@@ -112,7 +112,7 @@ def reduce(
         spark: the session whose executors read and write.
         repo: the repository, or where it is.
         variables: names in `group`, of the same dimensions in the same order. Values are decoded
-            (`_FillValue`, `missing_value`, `scale_factor`, `add_offset`).
+            (`_FillValue`, `missing_value`, `_Unsigned`, `scale_factor`, `add_offset`).
         over: the dimensions that vanish; by default that of `groupby`.
         how: mean, min, max, sum, count or std (of the population, ddof=0).
         groupby: a coordinate of one dimension, or a part of a time such as `time.month`: the
