@@ -185,7 +185,7 @@ def with_nan(column: Values) -> npt.NDArray[Any]:
     if column.null is None or values.dtype.kind not in "biufM":
         return values
     if values.dtype.kind == "M":
-        return np.where(column.null, np.datetime64("NaT"), values)
+        return np.where(column.null, np.datetime64("NaT", "us"), values)
     return np.where(column.null, np.nan, values)
 
 
