@@ -1,6 +1,8 @@
 """What a predicate leaves over. SQLite judges that nothing is lost."""
 
 import sqlite3
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.cf import Values
 from frazil.spark.positions import resolve
 from frazil.spark.selection import Bounds
+from frazil.spark.timetext import Period, find_instants, find_period, format_micros
 from frazil.spark.where import Coordinate, Kind, plan_where
 
 COORDINATES = {
@@ -136,6 +139,86 @@ def test_what_cannot_be_trusted_prunes_nothing(where: str) -> None:
 def test_what_is_no_predicate_is_refused(where: str) -> None:
     with pytest.raises(InvalidInputError, match="predicate"):
         bounds(where)
+
+
+OFFSETS = {
+    "Z": 0, "UTC": 0, "GMT": 0, "UT": 0, "UTC+0": 0, "+02:00": 120, "-08:00": -480, "+2": 120,
+    "GMT+2": 120, "UTC+02:00": 120, "UT-3": -180, "+5:30": 330, "+0530": 330, "+05:3": 303,
+    "-18:00": -1080, "+01:00:00": 60, "+010000": 60,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", OFFSETS)
+def test_a_session_zone_may_be_an_offset(zone: str) -> None:
+    ((_, found),) = bounds("time > '2024-01-01 12:00:00'", zone)
+    assert found == Bounds(gt=format_micros(1_704_110_400_000_000 - OFFSETS[zone] * 60_000_000))
+
+
+@pytest.mark.parametrize(
+    "zone", ["PST", "EST", "+19:00", "SystemV/PST8", "", "/etc/passwd", "x\0y"]
+)
+def test_a_zone_that_only_spark_knows_prunes_nothing(zone: str) -> None:
+    assert bounds("time > '2024-01-01'", zone) == []
+    assert bounds("date(time) > '2024-01-01'", zone) == []
+    assert bounds("time > '2024-01-01T00:00:00Z'", zone) == bounds("time > '2024-01-01'")
+
+
+ZONES = ("UTC", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "+18:00", "-18:00")
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("time <= '9999-12-31 23:59:59.999999'", ("le", 9999, 12, 31, 86_399_999_999)),
+        ("time >= '0001-01-01'", ("ge", 1, 1, 1, 0)),
+        ("time > '0000-01-01'", ("gt", 0, 1, 1, 0)),
+        ("time < '+010000-01-01'", ("lt", 10_000, 1, 1, 0)),
+        ("date(time) <= DATE '9999-12-31'", ("lt", 10_000, 1, 1, 0)),
+        ("date(time) >= '0001-01-01'", ("ge", 1, 1, 1, 0)),
+        ("year(time) > 9999", ("ge", 10_000, 1, 1, 0)),
+        ("year(time) >= 1", ("ge", 1, 1, 1, 0)),
+    ],
+)
+def test_dates_at_the_ends_of_the_calendar_prune_exactly(
+    where: str, expected: tuple[str, int, int, int, int], zone: str
+) -> None:
+    operator, year, month, day, clock_us = expected
+    local = int(np.datetime64(f"{year:04}-{month:02}-{day:02}", "us").astype(int)) + clock_us
+    # of years that begin on the same days, and are under the same rules
+    like = datetime(2800 if year > 5000 else 1200, 1, 1, tzinfo=find_zone(zone))
+    offset = (like.utcoffset() or timedelta(0)) // timedelta(microseconds=1)
+    ((_, found),) = bounds(where, zone)
+    (label,) = (value for value in (found.ge, found.gt, found.le, found.lt) if value is not None)
+    assert label == getattr(found, operator)
+    period = find_period(str(label))
+    assert period is not None
+    assert period.start == local - offset
+    values = np.array([period.start - 1, period.start, period.start + 1]).view("datetime64[us]")
+    kept = {"le": {0, 1}, "lt": {0}, "ge": {1, 2}, "gt": {2}}[operator]
+    assert set(resolve("time", Values(values, None), [found])) == kept
+
+
+def find_zone(name: str) -> tzinfo:
+    return timezone(timedelta(hours=int(name[:3]))) if name[0] in "+-" else ZoneInfo(name)
+
+
+@given(
+    st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),  # noqa: DTZ001  # local to a zone
+    st.sampled_from(["Europe/Oslo", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia"]),
+)
+def test_local_times_are_those_of_pythons_zones(local: datetime, zone: str) -> None:
+    folds = (local.replace(tzinfo=ZoneInfo(zone), fold=fold).astimezone(UTC) for fold in (0, 1))
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    expected = sorted((each - epoch) // timedelta(microseconds=1) for each in folds)
+    found = find_instants(local.isoformat(" "), zone)
+    assert found is not None
+    assert [found.earliest, found.latest] == expected
+
+
+@given(st.integers(-91 * 10**17, 91 * 10**17))
+def test_every_microsecond_has_its_text(micros: int) -> None:
+    assert find_period(format_micros(micros)) == Period(micros, micros + 1)
 
 
 numbers = st.sampled_from(["-3", "0", "2", "2.5", "7.25", "-0.1", "1e1", "100"])
