@@ -28,7 +28,7 @@ from frazil.spark.opened import Opened, RepositoryLike
 from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.partials import How
-from frazil.spark.pipelines.reduce_job import PARTIALS, MakeParts, StoreCells
+from frazil.spark.pipelines.reduce_job import ORDER, PARTIALS, MakeParts, StoreCells
 from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
 from frazil.spark.pipelines.reduced_group import create_arrays, require_new
 from frazil.spark.pipelines.reduced_rows import MakeRows, row_schema
@@ -263,7 +263,7 @@ def _parts(spark: SparkSession, base: Session, plan: ReducePlan, counter: Counte
         PARTIALS,
     )
     count = max(1, min(len(plan.cells), parallelism(spark) * 4))
-    return rows.repartition(count, "cell").sortWithinPartitions("cell", "variable", "label")
+    return rows.repartition(count, "cell").sortWithinPartitions(*ORDER)
 
 
 def _frame(spark: SparkSession, base: Session, plan: ReducePlan, grid: Grid) -> DataFrame:
