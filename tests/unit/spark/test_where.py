@@ -1,20 +1,28 @@
-"""What a predicate leaves over. SQLite judges that nothing is lost."""
+"""What a predicate leaves over. SQLite and pandas judge that nothing is lost."""
 
 import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Values
+from frazil.spark.cf import Plain, Values, decode
+from frazil.spark.description import ArrayDescription, Dimension, Grid
 from frazil.spark.positions import resolve
+from frazil.spark.schema import plan_columns
 from frazil.spark.selection import Bounds
 from frazil.spark.timetext import Period, find_instants, find_period, format_micros
-from frazil.spark.where import Coordinate, Kind, plan_where
+from frazil.spark.where import Coordinate, Kind, coordinates_of, plan_where
+from tests.unit.spark.cf_cases import Encoded, encodings
 
 COORDINATES = {
     "lat": Coordinate("lat", Kind.NUMBER),
@@ -241,16 +249,168 @@ predicates = st.recursive(
 )
 
 
-@settings(max_examples=300)
-@given(predicates, st.sampled_from(["f4", "f8", "i8"]))
-def test_no_row_that_a_predicate_keeps_is_pruned(where: str, dtype: str) -> None:
-    stored = np.array([-3, -0.1, 0, 1, 2, 2.5, 7, 7.25, 10, 99, 100]).astype(dtype)
+POOL = [-3, -0.1, 0, 1, 2, 2.5, 7, 7.25, 10, 99, 100]
+orders = st.lists(st.sampled_from([*POOL, np.nan, np.inf, -np.inf]), max_size=12)
+
+
+@given(predicates, orders, st.sampled_from(["f4", "f8", "i8", "u1"]))
+def test_no_row_that_a_predicate_keeps_is_pruned(
+    where: str, values: list[float], dtype: str
+) -> None:
+    """Values in any order, some twice, NaN and infinities among them."""
+    if np.dtype(dtype).kind != "f":
+        values = [abs(v) if dtype == "u1" else v for v in values if np.isfinite(v)]
+    stored = np.array(values).astype(dtype)
+    column = decode(Plain(), stored)
     pruned = plan_where(where, COORDINATES, "UTC").on("lat")
-    kept = set(resolve("lat", Values(stored, None), pruned))
+    kept = set(resolve("lat", column, pruned))
     table = sqlite3.connect(":memory:")
     table.execute("CREATE TABLE t (i, lat, lon)")
     rows = [(i, v, lon) for i, v in enumerate(stored.tolist()) for lon in (0.0, 5.0)]
-    table.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    table.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)  # SQLite's NaN is NULL, too
     wanted = {i for (i,) in table.execute(f"SELECT i FROM t WHERE {where}")}  # noqa: S608  # made above
     table.close()
     assert wanted <= kept
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """Of times: in SQL, and which of some times make it true and which false; NULL is neither."""
+
+    sql: str
+    judge: Callable[["pd.Series[Any]"], tuple[Any, Any]]
+    is_exact: bool = False  # whether pruning by it alone leaves over exactly what is true
+
+
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": eq, "<": lt, "<=": le, ">": gt, ">=": ge, "!=": ne,
+}  # fmt: skip
+_MOMENTS = (
+    "2024-03-10 02:30:00",  # an hour that New York has not
+    "2024-11-03 01:30:00",  # and one that it has twice
+    "2024-01-01", "2024-06-30 23:59:59.999999", "1999-12-31 12:00:00", "1883-11-18 12:00:00",
+)  # fmt: skip
+_PLACES = ("UTC", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe", "+02:00", "GMT-3:30")
+
+
+def zoned(name: str) -> tzinfo:
+    offsets = {"+02:00": 120, "GMT-3:30": -210}
+    return timezone(timedelta(minutes=offsets[name])) if name in offsets else ZoneInfo(name)
+
+
+def compare(left: Any, operator: str, right: Any, valid: Any) -> tuple[Any, Any]:
+    found = _COMPARE[operator](left, right)
+    return found & valid, ~found & valid
+
+
+@st.composite
+def time_atoms(draw: st.DrawFn, zone: tzinfo) -> Predicate:
+    operator = draw(st.sampled_from(list(_COMPARE)))
+    text = draw(st.sampled_from(_MOMENTS))
+    moment = datetime.fromisoformat(text).replace(tzinfo=zone)
+    twice = moment.utcoffset() != moment.replace(fold=1).utcoffset()
+    instant = pd.Timestamp(moment.astimezone(UTC))
+    is_exact = operator != "!=" and not twice
+    kind = draw(st.sampled_from(["time", "date", "year", "in"]))
+    if kind == "time":
+        return Predicate(
+            f"time {operator} '{text}'",
+            lambda times: compare(times, operator, instant, times.notna()),
+            is_exact,
+        )
+    if kind == "in":
+        other = pd.Timestamp("2024-01-02T00:00:00", tz=UTC)
+        return Predicate(
+            f"time IN ('{text}', '2024-01-02T00:00:00Z')",
+            lambda times: compare(times.isin([instant, other]), "=", True, times.notna()),
+            is_exact and not twice,
+        )
+    if kind == "date":
+        day = pd.Timestamp(text[:10])
+        return Predicate(
+            f"date(time) {operator} '{text[:10]}'",
+            lambda times: compare(
+                times.dt.tz_convert(zone).dt.tz_localize(None).dt.normalize(),
+                operator,
+                day,
+                times.notna(),
+            ),
+            operator != "!=",
+        )
+    return Predicate(
+        f"{text[:4]} {operator} year(time)",
+        lambda times: compare(
+            int(text[:4]), operator, times.dt.tz_convert(zone).dt.year, times.notna()
+        ),
+        operator != "!=",
+    )
+
+
+def joined(word: str, one: Predicate, other: Predicate) -> Predicate:
+    def judge(times: "pd.Series[Any]") -> tuple[Any, Any]:
+        (true, false), (right, wrong) = one.judge(times), other.judge(times)
+        return (true & right, false | wrong) if word == "AND" else (true | right, false & wrong)
+
+    return Predicate(f"({one.sql} {word} {other.sql})", judge, False)
+
+
+def negated(one: Predicate) -> Predicate:
+    return Predicate(f"(NOT {one.sql})", lambda times: one.judge(times)[::-1], False)
+
+
+def time_predicates(zone: tzinfo) -> st.SearchStrategy[Predicate]:
+    return st.recursive(
+        time_atoms(zone),
+        lambda inner: st.one_of(
+            st.builds(joined, st.sampled_from(["AND", "OR"]), inner, inner),
+            st.builds(negated, inner),
+        ),
+        max_leaves=4,
+    )
+
+
+@given(st.sampled_from(_PLACES), st.data())
+def test_no_time_that_a_predicate_keeps_is_pruned(name: str, data: st.DataObject) -> None:
+    """pandas judges: times around midnights and turned clocks, in any order, NaT among them."""
+    zone = zoned(name)
+    predicate = data.draw(time_predicates(zone))
+    near = [datetime.fromisoformat(text).replace(tzinfo=zone).astimezone(UTC) for text in _MOMENTS]
+    shifts = st.sampled_from([0, 1, -1, 3_600_000_000, -1_800_000_000, 86_400_000_000])
+    moments = st.builds(
+        lambda at, us: at + timedelta(microseconds=us), st.sampled_from(near), shifts
+    )
+    drawn = data.draw(st.lists(moments | st.none(), min_size=1, max_size=12))
+    times = pd.Series(pd.DatetimeIndex(drawn, dtype="datetime64[us, UTC]"))
+    stored = times.dt.tz_localize(None).to_numpy()
+    wanted = set(np.flatnonzero(predicate.judge(times)[0].to_numpy()).tolist())
+    pruned = plan_where(predicate.sql, COORDINATES, name).on("time")
+    kept = set(resolve("time", decode(Plain(), stored), pruned))
+    assert wanted <= kept
+    if predicate.is_exact:
+        assert kept == wanted
+
+
+@given(encodings(), st.sampled_from([">=", ">", "<=", "<", "="]), st.integers(0, 5))
+def test_encoded_coordinates_are_compared_as_xarray_decodes_them(
+    case: Encoded, operator: str, at: int
+) -> None:
+    expected = case.expected
+    pivot = expected[at % len(expected)]
+    assume(not pd.isna(pivot))
+    literal = f"'{pivot}Z'" if case.is_time else format(float(pivot), ".17g") + "D"
+    array = ArrayDescription(
+        name="c", path="/c", dims=("c",), shape=expected.shape, chunks=expected.shape,
+        dtype=case.stored.dtype, attrs=case.attrs,
+    )  # fmt: skip
+    grid = Grid("/", (Dimension("c", len(expected), array),), ())
+    columns = plan_columns(grid, decode_cf=True)
+    (pruned,) = plan_where(f"c {operator} {literal}", coordinates_of(columns), "UTC").on("c")
+    kept = resolve("c", decode(columns[0].decoding, case.stored), [pruned])
+    with np.errstate(invalid="ignore"):
+        apart = (expected - pivot).astype(np.float64)
+        # by a microsecond times may differ from those of xarray, which cuts fractions off
+        sure = np.abs(apart) > 1 if case.is_time else ~np.isnan(apart)
+        found = _COMPARE[operator](expected, pivot) & sure & ~pd.isna(expected)
+    assert set(np.flatnonzero(found).tolist()) <= set(kept)
+    beyond = set(kept) - set(np.flatnonzero(found).tolist())
+    assert all(not sure[k] or pd.isna(expected[k]) or expected.dtype == np.float32 for k in beyond)
