@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 import zarr
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -12,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from frazil.api import Repository
 from frazil.errors import InvalidInputError
 from frazil.spark import plan_sql, read, sql
-from tests.spark.repositories import fill_weather, make_weather
+from tests.examples_count import scaled
+from tests.spark.repositories import fill_weather, make_weather, put, temperature
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
@@ -25,6 +27,7 @@ def weather(tmp_path_factory: pytest.TempPathFactory) -> Repository:
         array = zarr.open_array(store, path="t2m")
         array[:, :5, :] = 1.0
         fill_weather(zarr.group(store, path="deep/down"))
+        fill_odd(zarr.group(store, path="odd"))
     return repository
 
 
@@ -36,6 +39,30 @@ def whole(spark: SparkSession, weather: Repository) -> Iterator[DataFrame]:
     yield frame
     spark.catalog.dropTempView("whole")
     frame.unpersist()
+
+
+@pytest.fixture(scope="module")
+def odd(spark: SparkSession, weather: Repository) -> Iterator[DataFrame]:
+    """Coordinates that descend, repeat themselves, are in no order or missing; packed times."""
+    frame = read(spark, weather, group="odd").cache()
+    frame.createOrReplaceTempView("odd")
+    yield frame
+    spark.catalog.dropTempView("odd")
+    frame.unpersist()
+
+
+def fill_odd(group: zarr.Group) -> None:
+    hours = {"units": "hours since 2023-12-31", "scale_factor": 0.5, "add_offset": 1.0}
+    put(group, "time", np.arange(96, 0, -4, dtype=np.int16), "time", 6, **hours)
+    latitudes = np.array([90, 40, 40, -35.5, np.nan, 50, 0, -90, 120])
+    put(group, "lat", latitudes, "lat", 9)
+    longitudes = np.array([100, 0, 50, 50, 120, 40, 7], dtype=np.int16)
+    put(group, "lon", longitudes, "lon", 7, _FillValue=7)
+    shape = (24, 9, 7)
+    put(group, "t2m", temperature(shape), "time lat lon", (5, 2, 2))
+    pressure = (np.arange(np.prod(shape)).reshape(shape) % 997).astype(np.int16)
+    attrs = {"_Unsigned": "true", "scale_factor": 0.5, "_FillValue": 3}
+    put(group, "pressure", pressure - 200, "time lat lon", (5, 2, 2), **attrs)
 
 
 numbers = st.sampled_from(["-90", "-35.5", "0", "40", "50.0", "120", "1e2", "-0.1"])
@@ -73,23 +100,44 @@ sources = st.sampled_from(
 _AGGREGATES = "count(*), count(t2m), sum(cast(pressure AS DECIMAL(20, 4))), min(lat), max(time)"
 
 
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(sources, predicates), min_size=4, max_size=4))
-@pytest.mark.usefixtures("whole")
+ZONES = ["UTC", "America/New_York", "+05:30", "GMT-2"]
+
+
+@settings(
+    max_examples=scaled(5),
+    phases=[Phase.generate],  # to shrink would take minutes
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    st.lists(st.tuples(sources, predicates), min_size=4, max_size=4),
+    st.sampled_from(["whole", "odd"]),
+    st.sampled_from(ZONES),
+)
+@pytest.mark.usefixtures("whole", "odd")
 def test_pruning_changes_no_result(
-    spark: SparkSession, weather: Repository, where: list[tuple[str, str]]
+    spark: SparkSession,
+    weather: Repository,
+    where: list[tuple[str, str]],
+    unpruned: str,
+    zone: str,
 ) -> None:
     # all in one query: each costs Spark more to plan than to run
     query = " UNION ALL ".join(
         f"SELECT '{table}' AS source, {k} AS k, {_AGGREGATES}"  # noqa: S608  # our own text
         f" FROM {source.format(table)} WHERE {predicate}"
         for k, (source, predicate) in enumerate(where)
-        for table in ("weather", "whole")
+        for table in ("weather", unpruned)
     )
-    rows = sql(spark, query, {"weather": {"path": weather, "tag": "v1"}}).collect()
+    pruned = {"path": weather, "tag": "v1"}
+    tables = {"weather": pruned if unpruned == "whole" else {"path": weather, "group": "odd"}}
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        rows = sql(spark, query, tables).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
     found = {(row.source, row.k): tuple(row)[2:] for row in rows}
     for k, predicate in enumerate(where):
-        assert found["weather", k] == found["whole", k], predicate
+        assert found["weather", k] == found[unpruned, k], predicate
 
 
 def test_each_mention_of_a_table_is_a_load_of_its_own(

@@ -4,11 +4,12 @@ import pickle
 from collections.abc import Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pyspark.sql.types import (
     BinaryType,
@@ -25,10 +26,10 @@ from pyspark.sql.types import (
 )
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.spark.cf import Plain, Scaled, decode
+from frazil.spark.cf import Plain, Scaled, decode, plan_decoding
 from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.place import PlaceText
-from frazil.spark.schema import to_arrow
+from frazil.spark.schema import ColumnPlan, spark_type, to_arrow
 from frazil.spark.writing.blocks import (
     BlockGrid,
     find_duplicate,
@@ -50,7 +51,8 @@ from frazil.spark.writing.layout import choose_chunks, plan_layout
 from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
 from frazil.spark.writing.shuffled import decode_values, encode_values
 from frazil.spark.writing.target import Target, plan_target
-from frazil.spark.writing.types import new_array, stored_column
+from frazil.spark.writing.types import new_array, snapped_column, stored_column
+from tests.unit.spark.cf_cases import Encoded, encodings
 
 APPEND = Growth(grows=True, touches=False)
 REGION = Growth(grows=False, touches=True)
@@ -237,6 +239,55 @@ def test_times_are_stored_in_the_units_asked_for() -> None:
         encode_column(hours, pa.array([np.datetime64("2024-01-02T03:30", "us")]))
     days = stored_column(new_array("d", DateType(), is_coordinate=True))
     assert encode_column(days, pa.array([19723], type=pa.date32())).tolist() == [19723]
+
+
+def encoded_array(case: Encoded, attrs: dict[str, Any]) -> ArrayDescription:
+    return ArrayDescription(
+        name="x", path="/x", dims=("x",), shape=case.stored.shape, chunks=case.stored.shape,
+        dtype=case.stored.dtype, attrs=attrs,
+    )  # fmt: skip
+
+
+@given(encodings())
+def test_what_is_read_is_written_as_it_was_stored(case: Encoded) -> None:
+    """By whatever attributes; of floats a value that reads the same."""
+    column = stored_column(encoded_array(case, case.attrs))
+    read = decode(column.decoding, case.stored)
+    assume(case.stored.dtype.kind in "iu" or not case.is_time)  # such are rounded to microseconds
+    if read.null is not None and column.null is None:
+        return  # a time that no timestamp can say
+    nanoseconds = "nano" in str(case.attrs.get("units"))
+    assume(not nanoseconds)
+    stored = encode_column(column, to_arrow(read))
+    again = decode(column.decoding, stored)
+    assert to_arrow(again).equals(to_arrow(read)) or np.allclose(
+        again.values, read.values, rtol=1e-12, equal_nan=True
+    )
+    valid = np.ones(len(stored), dtype=bool) if read.null is None else ~read.null
+    if stored.dtype.kind in "iu":
+        assert stored[valid].tolist() == case.stored[valid].tolist()
+
+
+@given(encodings(distinct=True))
+def test_rows_find_the_coordinate_value_that_they_were_read_from(case: Encoded) -> None:
+    attrs = {k: v for k, v in case.attrs.items() if k not in {"_FillValue", "missing_value"}}
+    array = encoded_array(case, attrs)
+    read = decode(plan_decoding(array), case.stored)
+    assume(len(np.unique(read.values)) == len(read.values))
+    kind = spark_type(
+        ColumnPlan("x", array, plan_decoding(array), is_dimension=True, nan_is_null=True)
+    )
+    column = snapped_column(array, kind, case.stored, None)
+    assert encode_coordinate(column, to_arrow(read)).tolist() == case.stored.tolist()
+
+
+def test_a_packed_time_that_no_number_reads_as_is_refused() -> None:
+    attrs = {"units": "hours since 2024-01-01", "scale_factor": 0.5, "add_offset": 12.0}
+    array = encoded_array(Encoded(np.zeros(1, dtype=np.int16), attrs), attrs)
+    times = pa.array([np.datetime64("2024-01-01T12:30", "us")])
+    assert encode_column(stored_column(array), times).tolist() == [1]
+    with pytest.raises(InvalidInputError, match="no number that the array can hold"):
+        encode_column(stored_column(array), pa.array([np.datetime64("2024-01-01T12:40", "us")]))
 
 
 def test_packed_arrays_are_packed_again() -> None:

@@ -6,16 +6,26 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
-from hypothesis import given
+import zarr
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from frazil.api import Repository, local_filesystem_storage
+from frazil.cli.views.selected import select
 from frazil.errors import InvalidInputError
+from frazil.paths import NodePath
+from frazil.web.asking import Asked
 from frazil.web.colours import SCALES, ordered, paint, scale
+from frazil.web.explored import Explored
 from frazil.web.memory import Memory
 from frazil.web.png import encode_png
+from frazil.web.previews import preview
 from frazil.web.slices import Budget, Grid, parse_grid, plan_slice, touched_chunks
+from tests.examples_count import scaled
+from tests.unit.spark.cf_cases import Encoded, encodings
 
 BUDGET = Budget(pixels=64, chunks=50, stored_bytes=50_000, decoded_bytes=400_000)
 
@@ -144,3 +154,42 @@ def test_a_result_that_failed_is_tried_again() -> None:
     with pytest.raises(ZeroDivisionError):
         memory.recall("key", lambda: 1 // 0)
     assert memory.recall("key", lambda: 5) == 5
+
+
+@settings(max_examples=scaled(6))
+@given(st.lists(encodings(), min_size=5, max_size=5))
+def test_previews_and_the_command_line_decode_as_xarray_does(
+    tmp_path_factory: pytest.TempPathFactory, cases: list[Encoded]
+) -> None:
+    """By the one decoder that Spark's tables have."""
+    repository = Repository.create(local_filesystem_storage(tmp_path_factory.mktemp("cf") / "r"))
+    with repository.transaction("main", message="encoded") as store:
+        for k, case in enumerate(cases):
+            attrs = {k: "NaN" if v != v else v for k, v in case.attrs.items()}  # noqa: PLR0124  # NaN
+            zarr.group(store).create_array(
+                f"v{k}",
+                data=case.stored,
+                dimension_names=["x"],
+                attributes=attrs,
+                fill_value=0,
+                config={"write_empty_chunks": True},
+            )
+    explored = Explored(repository.engine, "encoded")
+    snapshot = explored.snapshot("main")
+    for k, case in enumerate(cases):
+        path, expected = NodePath(f"/v{k}"), case.expected
+        found = preview(explored, snapshot, path, Asked({}))
+        printed = select(explored.session(snapshot), path, {}, {}).values(decoded=True)
+        assert found.is_valid[0].tolist() == (~pd.isna(expected)).tolist()
+        assert pd.isna(printed).tolist() == pd.isna(expected).tolist()
+        valid = ~pd.isna(expected)
+        if case.is_time:
+            apart = np.abs((printed - expected)[valid].astype(np.int64))
+            assert apart.max(initial=0) <= 1
+            texts = [np.datetime64(text) for text in np.array(found.texts)[valid]]
+            assert texts == printed[valid].tolist()
+        else:
+            numbers = found.values  # noqa: PD011  # not of pandas
+            assert numbers is not None
+            np.testing.assert_allclose(numbers[0][valid], expected[valid], rtol=1e-6)
+            np.testing.assert_allclose(printed[valid], expected[valid], rtol=1e-6)

@@ -29,8 +29,8 @@ def cat(
 ) -> None:
     """Print the values of an array, or of a part of it; of a group, its attributes.
 
-    Numbers are decoded as CF has it (scale_factor, units since). A line is a row of the last
-    dimension.
+    Numbers are decoded as CF has it (scale_factor, _Unsigned, missing values, units since). A line
+    is a row of the last dimension.
     """
     from frazil.cli.selecting import parse_isel, parse_sel
 

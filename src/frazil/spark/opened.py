@@ -1,6 +1,9 @@
 """Repositories as a scan sees them: pinned to a snapshot, described, read box by box."""
 
+import hashlib
+import json
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
+from frazil.format.config_codec import encode_config
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo import version as versions
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.spark.access import NO_ACCESS, AccessText, format_access, parse_access
-from frazil.spark.cf import Values, decode
+from frazil.spark.cf import Decoding, Values, decode
 from frazil.spark.description import ArrayDescription, GroupDescription
 from frazil.spark.options import ReadOptions, Version
 from frazil.spark.place import (
@@ -32,7 +36,9 @@ from frazil.spark.schema import ColumnPlan
 from frazil.spark.storage_options import with_prefix
 from frazil.zarrstore.arrays import open_array, read_region
 
-_WHOLE_COORDINATE = 2**20  # up to this many values a worker keeps a coordinate, for its next task
+_WHOLE_COORDINATE = 2**20  # up to this many values a worker caches a coordinate, for its next task
+_CACHED_COORDINATES = 256
+_CACHED_VALUES = 4 * _WHOLE_COORDINATE  # of all coordinates of a version together
 
 
 @runtime_checkable
@@ -48,11 +54,16 @@ type RepositoryLike = str | os.PathLike[str] | Repository | HasEngine
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """One version of one repository, for ever."""
+    """One version of one repository, for ever; the key of what workers keep open.
+
+    `settings` differs where the repository's configuration does: where virtual chunks are, for
+    one, is not a matter of the snapshot.
+    """
 
     place: PlaceText
     snapshot: str
     access: AccessText = NO_ACCESS
+    settings: str = ""
 
 
 def access_to(repository: RepositoryLike) -> AccessText:
@@ -79,7 +90,12 @@ def pin(options: ReadOptions) -> Pinned:
     place = PlaceText(options.path, options.secret_storage)
     repository = open_repository(place, options.access)
     session = repository.readonly_session(_engine_version(options.version))
-    return Pinned(place, str(session.snapshot_id), options.access)
+    return Pinned(place, str(session.snapshot_id), options.access, _settings_digest(repository))
+
+
+def _settings_digest(repository: Repository) -> str:
+    text = json.dumps(encode_config(repository.config), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _engine_version(version: Version) -> versions.Version:
@@ -97,12 +113,15 @@ def open_repository(place: PlaceText, access: AccessText) -> Repository:
     return Repository.open(open_place(place), access=parse_access(access))
 
 
+type _CoordinateKey = tuple[str, Decoding, bool, int]
+
+
 class Opened:
     """A pinned version that is open for reading, and what was learnt from it so far."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self._coordinates: dict[str, Values] = {}
+        self._coordinates: OrderedDict[_CoordinateKey, Values] = OrderedDict()
         self._groups: dict[str, GroupDescription] = {}
 
     def describe(self, group: str) -> GroupDescription:
@@ -129,14 +148,25 @@ class Opened:
         return GroupDescription(group, arrays, tuple(groups))
 
     def coordinate(self, column: ColumnPlan, positions: slice, *, size: int) -> Values:
-        """Decoded values of a dimension's column. Those of short coordinates are kept."""
+        """Decoded values of a dimension's column. Those of short coordinates are cached."""
         if column.array is None:
             return Values(np.arange(positions.start, positions.stop), None)
         if size > _WHOLE_COORDINATE:
             return self._coordinate(column, positions)
-        if column.name not in self._coordinates:
-            self._coordinates[column.name] = self._coordinate(column, slice(0, size))
-        return _part(self._coordinates[column.name], positions)
+        # all that the values depend on, within a snapshot: other groups have columns of this name
+        key = (column.array.path, column.decoding, column.nan_is_null, size)
+        if key not in self._coordinates:
+            self._coordinates[key] = self._coordinate(column, slice(0, size))
+            self._forget_oldest()
+        else:
+            self._coordinates.move_to_end(key)
+        return _part(self._coordinates[key], positions)
+
+    def _forget_oldest(self) -> None:
+        """A version may have thousands of groups, each with coordinates of its own."""
+        cached = self._coordinates
+        while len(cached) > _CACHED_COORDINATES or sum(map(len, cached.values())) > _CACHED_VALUES:
+            cached.popitem(last=False)
 
     def _coordinate(self, column: ColumnPlan, positions: slice) -> Values:
         path = NodePath(column.array.path if column.array else "/")

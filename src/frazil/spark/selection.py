@@ -18,12 +18,16 @@ The bounds `ge`, `gt`, `le`, `lt`, `in` take it as an instant, as SQL does.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, assert_never
 
 import numpy as np
 
 from frazil.errors import InvalidInputError
+from frazil.spark.timetext import format_micros
+
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # arithmetic on naive times
+_US = timedelta(microseconds=1)
 
 type Label = bool | int | float | str
 
@@ -176,12 +180,12 @@ def _open_label(dimension: str, value: object) -> Label | None:
 def _python_label(dimension: str, value: object) -> Label:
     match value:
         case datetime():
-            aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            return aware.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
+            local = (value.replace(tzinfo=None) - _EPOCH) // _US
+            return format_micros(local - (value.utcoffset() or timedelta(0)) // _US)
         case date():
             return value.isoformat()
         case np.datetime64():
-            return str(value.astype("datetime64[us]"))
+            return format_micros(int(value.astype("datetime64[us]").astype(np.int64)))
         case np.generic():
             return _label(dimension, value.item())
         case bool() | int() | float() | str():

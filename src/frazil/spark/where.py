@@ -11,7 +11,6 @@ what makes them safe below an outer join.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
 from enum import Enum
 
 from sqlglot import exp, parse
@@ -20,7 +19,14 @@ from sqlglot.errors import SqlglotError
 from frazil.errors import InvalidInputError
 from frazil.spark.schema import ColumnPlan
 from frazil.spark.selection import Bounds, Selection
-from frazil.spark.timetext import Instants, find_instants, format_micros
+from frazil.spark.timetext import (
+    DAY_US,
+    Instants,
+    find_days,
+    find_instants,
+    format_micros,
+    local_instants,
+)
 
 
 class Kind(Enum):
@@ -263,19 +269,20 @@ def _read_time(literal: exp.Expr, zone: str) -> _Reading | None:
 
 def _read_date(literal: exp.Expr, zone: str) -> _Reading | None:
     day = _date(literal)
-    return None if day is None else _read_days(day, day + timedelta(days=1), zone)
+    return None if day is None else _read_days(day, day + 1, zone)
 
 
 def _read_year(literal: exp.Expr, zone: str) -> _Reading | None:
     year = _number(literal)
-    if not isinstance(year, int) or not 1 <= year < date.max.year:
+    if not isinstance(year, int):
         return None
-    return _read_days(date(year, 1, 1), date(year + 1, 1, 1), zone)
+    start, stop = find_days(year), find_days(year + 1)
+    return None if start is None or stop is None else _read_days(start, stop, zone)
 
 
-def _read_days(start: date, stop: date, zone: str) -> _Reading | None:
-    begins = find_instants(start.isoformat(), zone)
-    ends = find_instants(stop.isoformat(), zone)
+def _read_days(start: int, stop: int, zone: str) -> _Reading | None:
+    begins = local_instants(start * DAY_US, zone)
+    ends = local_instants(stop * DAY_US, zone)
     if begins is None or ends is None or begins.earliest != begins.latest:
         return None
     if ends.earliest != ends.latest:  # midnight comes twice: leave it to Spark
@@ -291,14 +298,11 @@ def _texts(instants: Instants) -> tuple[str, str]:
     return format_micros(instants.earliest), format_micros(instants.latest)
 
 
-def _date(literal: exp.Expr) -> date | None:
+def _date(literal: exp.Expr) -> int | None:
+    """In days since 1970."""
     text = _text(literal, exp.DType.DATE)
-    if text is None or not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text.strip()):
-        return None
-    try:
-        return date.fromisoformat(text.strip())
-    except ValueError:
-        return None
+    match = None if text is None else re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", text.strip())
+    return None if match is None else find_days(*map(int, match.groups()))
 
 
 def _text(literal: exp.Expr, *casts: exp.DType) -> str | None:

@@ -11,6 +11,7 @@ from frazil.errors import InvalidInputError, StorageError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.session import Session
+from frazil.spark.cf import Decoding, count_decoding, decode, plan_decoding
 from frazil.web.answers import finite, readable_document
 from frazil.web.asking import Asked
 from frazil.web.chunk_columns import ChunkColumns
@@ -127,9 +128,11 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
     touched = touched_chunks(grid, plan.positions)
     values = _read(session, path, plan)
     flat = _as_picture(values, plan, len(grid.shape))
-    present = _as_picture(_present(grid, plan, chunks), plan, len(grid.shape))
-    numbers = _numbers(flat)
-    is_valid = present & ~_is_fill(flat, document)
+    decoding = plan_decoding(array)
+    decoded, is_missing = _decode(decoding, flat)
+    # of a time the number that is counted, as its units say: a picture of microseconds says less
+    numbers = _numbers(_decode(count_decoding(decoding), flat)[0])
+    is_valid = _as_picture(_present(grid, plan, chunks), plan, len(grid.shape)) & ~is_missing
     if numbers is not None:
         is_valid &= ~np.isnan(numbers)
     return Preview(
@@ -138,7 +141,7 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
         dtype=str(values.dtype),
         values=numbers,
         is_valid=is_valid,
-        texts=_texts(flat, is_valid),
+        texts=_texts(decoded, is_valid),
         chunks_read=int((chunks.refs.lookup(touched) >= 0).sum()),
         bytes_read=_stored(chunks, touched),
     )
@@ -209,19 +212,13 @@ def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.float64] | None:
             return None
 
 
-def _is_fill(values: npt.NDArray[Any], document: dict[str, Any]) -> npt.NDArray[np.bool_]:
-    """What stands for no value: as attributes say, or a fill value that is not simply zero."""
-    attributes = document.get("attributes")
-    stated = attributes if isinstance(attributes, dict) else {}
-    marks = [stated.get("_FillValue"), stated.get("missing_value")]
-    if (fill := document.get("fill_value")) not in (0, 0.0, False, "", None):
-        marks.append(fill)
-    found = np.zeros(values.shape, np.bool_)
-    if values.dtype.kind in "iuf":
-        for mark in marks:
-            if isinstance(mark, int | float) and not isinstance(mark, bool):
-                found |= values == mark
-    return found
+def _decode(
+    decoding: Decoding, stored: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Values as tables have them, and where one is missing."""
+    column = decode(decoding, stored.reshape(-1))
+    null = np.zeros(stored.size, np.bool_) if column.null is None else column.null
+    return column.values.reshape(stored.shape), null.reshape(stored.shape)
 
 
 def _texts(values: npt.NDArray[Any], is_valid: npt.NDArray[np.bool_]) -> list[str]:

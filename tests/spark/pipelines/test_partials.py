@@ -1,6 +1,7 @@
 """Reductions in parts, without Spark: however the work is cut, the result is xarray's."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from frazil.spark.cf import Values
 from frazil.spark.description import ArrayDescription, Dimension, Grid
 from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
 from frazil.spark.pipelines.partials import How, combine, finish, reduce_block, result_dtype
-from frazil.spark.pipelines.reduce_job import _encode, add_block, cells
+from frazil.spark.pipelines.reduce_job import ORDER, _encode, add_block, cells
 from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
+from tests.examples_count import scaled
+from tests.unit.spark.cf_cases import Encoded, encodings
 
 DIMS = ("x", "y", "z")
 FLOATS = st.sampled_from([0.0, 1.5, -2.25, 1e6, -3e-5, np.nan, 7.0])
@@ -56,9 +59,9 @@ def carried_out(plan: ReducePlan, values: npt.NDArray[Any], seed: int) -> npt.ND
         variable, cell, region = plan.locate(task)
         parts: dict[int, Any] = {}
         add_block(plan, plan.variables[variable], parts, values[region], region)
-        rows += _encode((variable, cell), parts).to_pylist()
+        rows += _encode((variable, cell), parts, task).to_pylist()
     chance.shuffle(rows)
-    rows.sort(key=lambda row: (row["cell"], row["variable"], row["label"]))
+    rows.sort(key=lambda row: [row[name] for name in ORDER])
     batches = [pa.RecordBatch.from_pylist(rows[k : k + 3]) for k in range(0, len(rows), 3)]
     result = np.zeros(plan.shape, dtype=plan.variables[0].result)
     covered = np.zeros(plan.shape, dtype=int)
@@ -83,6 +86,36 @@ def assert_like_xarray(got: npt.NDArray[Any], expected: "xr.DataArray", scale: f
 def largest(values: npt.NDArray[Any]) -> float:
     finite = np.abs(np.nan_to_num(values.astype(np.float64)))
     return float(finite.max(initial=0.0)) * max(1, values.size)
+
+
+@settings(max_examples=scaled(15))
+@given(st.integers(0, 2**32 - 1), st.sampled_from([How.SUM, How.MEAN, How.STD]))
+def test_the_order_in_which_parts_arrive_changes_no_bit(seed: int, how: How) -> None:
+    values = np.random.default_rng(seed).lognormal(0, 9, (5, 24)).astype(np.float64)
+    grid = grid_of(values, (2, 3))
+    plan = plan_reduce(grid, ["y"], how, grouping=None, skipna=True, max_bytes=64)
+    assert plan.tasks > len(plan.cells) * 4  # many parts of a cell
+    bits = {carried_out(plan, values, order).tobytes() for order in range(4)}
+    assert len(bits) == 1
+
+
+@given(encodings(), st.sampled_from([How.MIN, How.MAX, How.SUM, How.COUNT, How.MEAN]))
+@pytest.mark.filterwarnings("ignore:Mean of empty", "ignore:All-NaN", "ignore:invalid value")
+def test_encoded_values_are_reduced_as_xarray_reduces_them(case: Encoded, how: How) -> None:
+    if case.is_time:  # reduced as the numbers that its units count
+        case = Encoded(case.stored, {k: v for k, v in case.attrs.items() if k != "units"})
+    grid = grid_of(case.stored, (2,))
+    grid = replace(grid, variables=(replace(grid.variables[0], attrs=case.attrs),))
+    plan = plan_reduce(grid, ["x"], how, grouping=None, skipna=True, max_bytes=16)
+    decoded = xr.DataArray(case.expected, dims=["x"])
+    if decoded.dtype.kind == "f":
+        decoded = decoded.astype(plan.variables[0].dtype)  # NaN as fill keeps xarray at float32
+    expected = getattr(decoded, str(how))("x")
+    got = carried_out(plan, case.stored, seed=1)
+    wanted = expected.to_numpy().astype(got.dtype)
+    scale = largest(case.expected)
+    eps = 1e-5 if got.dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(got, wanted, rtol=eps, atol=eps * max(1.0, scale))
 
 
 @given(arrays(), st.sampled_from(list(How)), st.booleans(), st.data())

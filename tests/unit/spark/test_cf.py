@@ -10,8 +10,10 @@ import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.cf import Plain, Scaled, Time, decode, decoded_dtype, plan_decoding
+from frazil.errors import InvalidInputError
+from frazil.spark.cf import Plain, Scaled, Time, decode, decoded_dtype, plan_decoding, with_nan
 from frazil.spark.description import ArrayDescription
+from tests.unit.spark.cf_cases import Encoded, encodings
 
 
 def described(values: npt.NDArray[Any], **facts: Any) -> ArrayDescription:
@@ -32,6 +34,35 @@ def decoded(values: npt.NDArray[Any], **facts: Any) -> list[Any]:
     column = decode(plan_decoding(described(values, **facts)), values)
     null = column.null if column.null is not None else np.zeros(len(values), dtype=bool)
     return [None if n else v for v, n in zip(column.values.tolist(), null, strict=True)]
+
+
+@given(encodings())
+def test_random_attributes_are_decoded_as_xarray_decodes_them(case: Encoded) -> None:
+    array = described(case.stored, attrs=case.attrs)
+    column = decode(plan_decoding(array), case.stored)
+    assert column.values.dtype == decoded_dtype(plan_decoding(array), array.dtype)
+    expected, found = case.expected, with_nan(column)
+    if case.is_time:
+        assert np.array_equal(np.isnat(expected), np.isnat(found))
+        assert np.isnat(expected).tolist() == _nulls(column.null, len(expected))
+        apart = np.abs(np.nan_to_num((expected - found).astype(np.int64)[~np.isnat(found)]))
+        # xarray cuts fractions of a microsecond off, and rounds numbers of its own
+        exact = case.stored.dtype.kind in "iu" and not _is_packed(case)
+        assert apart.max(initial=0) <= (0 if exact else 1)
+    else:
+        assert np.isnan(expected.astype(np.float64)).tolist() == _nulls(column.null, len(expected))
+        if expected.dtype == np.float32:  # where a fill value is NaN xarray unpacks in float32
+            np.testing.assert_allclose(found, expected, rtol=1e-6, equal_nan=True)
+        else:
+            assert np.array_equal(expected, found.astype(expected.dtype), equal_nan=True)
+
+
+def _is_packed(case: Encoded) -> bool:
+    return bool({"scale_factor", "add_offset"} & case.attrs.keys())
+
+
+def _nulls(null: npt.NDArray[np.bool_] | None, size: int) -> list[bool]:
+    return [False] * size if null is None else null.tolist()
 
 
 @pytest.mark.parametrize(
@@ -160,3 +191,41 @@ def test_the_dtype_after_decoding_is_known_before() -> None:
     assert decoded_dtype(Plain(), stored) == stored
     assert decoded_dtype(Scaled(2.0, 0.0), stored) == np.float64
     assert decoded_dtype(Time(1, 0), stored) == np.dtype("datetime64[us]")
+
+
+@pytest.mark.parametrize("fill", [-1, 65_535, -1.0])
+@pytest.mark.parametrize("key", ["_FillValue", "missing_value"])
+def test_a_fill_value_of_unsigned_numbers_may_be_given_either_way(key: str, fill: float) -> None:
+    """NetCDF gives it in the stored type; xarray takes `missing_value` only as unsigned."""
+    stored = np.array([100, 40_000, 65_535], dtype=np.uint16).view(np.int16)
+    assert decoded(stored, _Unsigned="true", **{key: fill}) == [100, 40_000, None]
+    stored = np.array([100, 200, 255], dtype=np.uint8)
+    assert decoded(stored, _Unsigned="false", **{key: -1}) == [100, -56, None]
+
+
+@pytest.mark.parametrize("given", ["true", "True", True])
+def test_unsigned_is_true_however_it_is_written(given: object) -> None:
+    assert decoded(np.array([-1], dtype=np.int8), _Unsigned=given) == [255]
+    assert decoded(np.array([-1.0]), _Unsigned=given) == [-1.0]
+
+
+def test_the_bits_of_large_integers_are_kept() -> None:
+    stored = np.array([-1, -(2**63), 5], dtype=np.int64)
+    assert decoded(stored, _Unsigned="true") == [2**64 - 1, 2**63, 5]
+
+
+@pytest.mark.parametrize("key", ["scale_factor", "add_offset"])
+@pytest.mark.parametrize("value", ["large", [1, 2], {}, [[0.5]]])
+def test_a_scale_that_is_no_number_is_refused(key: str, value: object) -> None:
+    with pytest.raises(InvalidInputError, match=key):
+        plan_decoding(described(np.arange(3), **{key: value}))
+    assert decoded(np.arange(3), **{key: [2]}) == ([0.0, 2.0, 4.0] if "scale" in key else [2, 3, 4])
+
+
+@pytest.mark.parametrize("value", [{}, [[1.0, 2.0]], [{}], None, [None]])
+@pytest.mark.parametrize("dtype", ["f8", "i4", "O"])
+def test_a_fill_value_that_is_none_masks_nothing(value: object, dtype: str) -> None:
+    stored = np.array([1, 2], dtype=dtype)
+    decoding = plan_decoding(described(stored, _FillValue=value))
+    assert decode(decoding, stored).null is None
+    hash(decoding)  # a part of the key under which workers cache coordinates

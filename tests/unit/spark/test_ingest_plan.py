@@ -139,6 +139,17 @@ def test_times_that_are_not_whole_in_the_first_sources_unit_are_refused() -> Non
         layout_of(day("a.nc", [0]), day("b.nc", [30], units=other))
 
 
+def test_packed_times_of_other_units_are_refused() -> None:
+    """Stored numbers are converted as they are: with a scale that would be another time."""
+    packing = {"scale_factor": 0.5, "add_offset": 12.0}
+    first = day("a.nc", [0, 1], units={**HOURS, **packing})
+    same = day("b.nc", [2], units={**HOURS, **packing})
+    assert coordinate(layout_of(first, same)) == [0, 1, 2]
+    other = day("b.nc", [60], units={"units": "minutes since 2024-01-02", **packing})
+    with pytest.raises(InvalidInputError, match=r"b\.nc.*'scale_factor', 'add_offset'"):
+        layout_of(first, other)
+
+
 def test_bounds_are_converted_like_the_coordinate_they_bound() -> None:
     def bounded(path: str, units: str) -> SourceDescription:
         return source(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
-from frazil.spark.cf import Time, decode, plan_decoding
+from frazil.spark.cf import Time, decode, plan_decoding, with_nan
 from frazil.spark.description import ArrayDescription
 from frazil.spark.index_selection import both, positions_at, to_index_selection
 from frazil.spark.positions import Positions, resolve
@@ -156,12 +156,7 @@ def _whole(session: Session, array: ArrayDescription) -> npt.NDArray[Any]:
 
 
 def _decoded(array: ArrayDescription, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    found = decode(plan_decoding(array), stored.reshape(-1))
-    values = found.values
-    if found.null is not None and found.null.any() and values.dtype.kind in "fM":
-        missing = np.datetime64("NaT") if values.dtype.kind == "M" else np.nan
-        values = np.where(found.null, missing, values)
-    return values.reshape(stored.shape)
+    return with_nan(decode(plan_decoding(array), stored.reshape(-1))).reshape(stored.shape)
 
 
 def texts_of(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

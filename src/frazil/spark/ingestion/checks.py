@@ -17,6 +17,7 @@ from frazil.spark.sources.description import Attributes, SourceDescription, Vari
 type Conversions = Mapping[str, TimeConversion]
 
 # Attributes that change what raw values mean.
+_NEUTRAL = {"scale_factor": 1, "add_offset": 0, "_Unsigned": "false"}
 PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned")
 
 
@@ -67,8 +68,24 @@ def plan_conversions(
         except InvalidInputError as error:
             _refuse(source, f"variable {name!r}: {error}")
         if conversion is not None:
+            _require_unpacked(source, reference.variables[name], wanted)
             planned[name] = conversion
     return planned
+
+
+def _require_unpacked(
+    source: SourceDescription, variable: VariableDescription, wanted: TimeEncoding
+) -> None:
+    """Numbers are converted as they are stored, which is wrong for packed ones."""
+    packed = [
+        key for key, neutral in _NEUTRAL.items() if variable.attrs.get(key, neutral) != neutral
+    ]
+    if packed:
+        _refuse(
+            source,
+            f"variable {variable.name!r} counts its times otherwise than {wanted}, and times that"
+            f" are packed ({_names(packed)}) are not converted",
+        )
 
 
 def check_static(

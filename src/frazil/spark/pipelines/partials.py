@@ -8,9 +8,10 @@
     std        and their mean, and sum of squared       sqrt(squares / number): the population's
                distances from it                        (ddof=0), as in xarray
 
-Parts combine in any order (Chan, Golub and LeVeque 1979 for std). Sums of floats are kept in double
-precision, of integers in 64 bits. NaN is no value if `skipna`; else it spoils the result, except of
-`count`, which never counts it. What has no values is NaN, its sum and number 0: all as in xarray.
+Parts combine in any order (Chan, Golub and LeVeque 1979 for std), though the last bits of floats
+depend on it: see reduce_job.py. Sums of floats are kept in double precision, of integers in
+64 bits. NaN is no value if `skipna`; else it spoils the result, except of `count`, which never
+counts it. What has no values is NaN, its sum and number 0: all as in xarray.
 """
 
 from collections.abc import Sequence

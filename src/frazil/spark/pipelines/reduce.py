@@ -28,7 +28,7 @@ from frazil.spark.opened import Opened, RepositoryLike
 from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.partials import How
-from frazil.spark.pipelines.reduce_job import PARTIALS, MakeParts, StoreCells
+from frazil.spark.pipelines.reduce_job import ORDER, PARTIALS, MakeParts, StoreCells
 from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
 from frazil.spark.pipelines.reduced_group import create_arrays, require_new
 from frazil.spark.pipelines.reduced_rows import MakeRows, row_schema
@@ -112,7 +112,7 @@ def reduce(
         spark: the session whose executors read and write.
         repo: the repository, or where it is.
         variables: names in `group`, of the same dimensions in the same order. Values are decoded
-            (`_FillValue`, `missing_value`, `scale_factor`, `add_offset`).
+            (`_FillValue`, `missing_value`, `_Unsigned`, `scale_factor`, `add_offset`).
         over: the dimensions that vanish; by default that of `groupby`.
         how: mean, min, max, sum, count or std (of the population, ddof=0).
         groupby: a coordinate of one dimension, or a part of a time such as `time.month`: the
@@ -263,7 +263,7 @@ def _parts(spark: SparkSession, base: Session, plan: ReducePlan, counter: Counte
         PARTIALS,
     )
     count = max(1, min(len(plan.cells), parallelism(spark) * 4))
-    return rows.repartition(count, "cell").sortWithinPartitions("cell", "variable", "label")
+    return rows.repartition(count, "cell").sortWithinPartitions(*ORDER)
 
 
 def _frame(spark: SparkSession, base: Session, plan: ReducePlan, grid: Grid) -> DataFrame:

@@ -3,6 +3,10 @@
 stage 1   read boxes -> parts, those of one cell added up within a partition
 shuffle   by cell
 stage 2   parts of a cell in order -> its values -> a chunk is stored, or rows are made
+
+Sums of floats depend on the order of their terms. Blocks are added in their order within a task,
+and parts in the order of their blocks, not of their arrival: so a reduction that is repeated with
+as many partitions has the same bits.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,11 +35,14 @@ PARTIALS = pa.schema(
         ("cell", pa.int64()),
         ("variable", pa.int32()),
         ("label", pa.int32()),
+        ("first", pa.int64()),  # the task whose block is the first in this part
         ("count", pa.binary()),
         ("value", pa.binary()),
         ("squares", pa.binary()),
     ]
 )
+
+ORDER = ("cell", "variable", "label", "first")  # of rows, for the same bits in every run
 
 type Parts = dict[int, Partial]  # by group, 0 if there are none
 type Cell = tuple[int, dict[int, npt.NDArray[Any]]]  # number, values by variable
@@ -52,11 +59,12 @@ class MakeParts:
     def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
         current: tuple[int, int] | None = None
         parts: Parts = {}
+        first = tasks.start
         for task in tasks:
             variable, cell, region = self.plan.locate(task)
             if current is not None and current != (variable, cell):
-                yield _encode(current, parts)
-                parts = {}
+                yield _encode(current, parts, first)
+                parts, first = {}, task
             current = variable, cell
             one = self.plan.variables[variable]
             found = one.source
@@ -67,7 +75,7 @@ class MakeParts:
             add_block(self.plan, one, parts, stored, region)
             self.counter.add(stored.nbytes)
         if current is not None:
-            yield _encode(current, parts)
+            yield _encode(current, parts, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +164,14 @@ def _groups(
         yield label, values.take(np.flatnonzero(codes == label), axis=axis)
 
 
-def _encode(key: tuple[int, int], parts: Parts) -> pa.RecordBatch:
+def _encode(key: tuple[int, int], parts: Parts, first: int) -> pa.RecordBatch:
     variable, cell = key
     rows = [
         {
             "cell": cell,
             "variable": variable,
             "label": label,
+            "first": first,
             "count": part.count.tobytes(),
             "value": part.value.tobytes(),
             "squares": part.squares.tobytes(),

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Decoding, Plain, Scaled, Time, decode, decoded_dtype, plan_decoding
+from frazil.spark.cf import (
+    Decoding,
+    Scaled,
+    Time,
+    count_decoding,
+    decode,
+    decoded_dtype,
+    plan_decoding,
+)
 from frazil.spark.description import ArrayDescription, Grid
 from frazil.spark.pipelines.boxes import Cut, Region, choose_box
 from frazil.spark.pipelines.grouping import Grouping
@@ -172,7 +180,7 @@ def _plan_variable(source: ArrayDescription, how: How) -> Variable:
     if isinstance(decoding, Time):
         if how not in (How.MIN, How.MAX, How.COUNT):
             raise InvalidInputError(f"{source.name!r} is a time: it has no {how} here")
-        decoding = Plain(decoding.missing)  # the numbers are in the order of the times
+        decoding = count_decoding(decoding)  # the numbers are in the order of the times
     dtype = decoded_dtype(decoding, source.dtype)
     if dtype.kind in "iu" and decoding.missing and not isinstance(decoding, Scaled):
         dtype = np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)

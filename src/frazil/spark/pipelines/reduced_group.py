@@ -18,7 +18,7 @@ from frazil.zarrstore.arrays import read_region
 from frazil.zarrstore.documents import array_document
 
 # They tell how the source is stored; reduced values are stored as they are.
-_ENCODING = frozenset({"_FillValue", "missing_value", "scale_factor", "add_offset"})
+_ENCODING = frozenset({"_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned"})
 _MICROSECONDS = {"units": "microseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
 
 

@@ -5,10 +5,11 @@ NULL                           the fill value; NaN where the array is of floats
 a value equal to a fill value  refused: it would be read as NULL
 TIMESTAMP, DATE                a number, by the CF `units` of the array; refused if not exact
 any, with scale_factor         (value - add_offset) / scale_factor, rounded for integers
+any, with _Unsigned            the same bits as integers of the stored dtype
 a number the dtype cannot hold refused
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Decoding, Plain, Scaled, Time
+from frazil.spark.cf import Decoding, Plain, Scaled, Time, decode, pack
 from frazil.spark.writing.snapping import Snapping
 
 type Column = npt.NDArray[Any]
@@ -99,7 +100,7 @@ def _exact(spec: StoredColumn, column: pa.Array) -> Column:
     if isinstance(spec.decoding, Scaled) and spec.dtype.kind in "iu":
         values = _logical(spec, column)
         said = values.astype(np.float64)
-        off = np.abs(stored * spec.decoding.scale + spec.decoding.offset - said)
+        off = np.abs(decode(spec.decoding, stored).values - said)
         noise = np.finfo(values.dtype).eps * np.abs(said) if values.dtype.kind == "f" else 0.0
         wrong = np.flatnonzero(off > _ROUNDING * abs(spec.decoding.scale) + noise)
         if len(wrong):
@@ -113,8 +114,7 @@ def _exact(spec: StoredColumn, column: pa.Array) -> Column:
 def text_of(spec: StoredColumn, value: object) -> str:
     """A stored value, for a message."""
     if isinstance(spec.decoding, Time):
-        micros = round(float(str(value)) * spec.decoding.unit_us) + spec.decoding.epoch_us
-        return str(np.datetime64(micros, "us"))
+        return str(decode(spec.decoding, np.array([value], dtype=spec.dtype)).values[0])
     return str(value)
 
 
@@ -151,16 +151,22 @@ def _from_decimal(spec: StoredColumn, column: pa.Array) -> Column:
 
 
 def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
+    if spec.decoding.view:
+        bare = replace(spec.decoding, view="", missing=())
+        seen = replace(spec, dtype=np.dtype(spec.decoding.view), decoding=bare)
+        return _stored(seen, values, null).astype(spec.dtype)
     match spec.decoding:
         case Plain():
             return _cast(spec, values, null)
-        case Scaled(scale, offset):
-            packed = (values.astype(np.float64) - offset) / scale
+        case Scaled():
+            packed = pack(spec.decoding, values, spec.dtype)
             if spec.dtype.kind in "iu":
-                packed = np.rint(np.where(null | np.isnan(packed), 0, packed))
                 null |= np.isnan(values.astype(np.float64))
+                packed = np.where(null | np.isnan(packed), 0, packed)
             return _cast(spec, packed, null, rounds=True)
-        case Time(unit_us, epoch_us):
+        case Time(unit_us, epoch_us) as time:
+            if time.is_packed or time.per_unit > 1:
+                return _packed_time(spec, time, values, null)
             return _stored_time(spec, values, null, unit_us, epoch_us)
         case _:
             assert_never(spec.decoding)
@@ -179,6 +185,26 @@ def _stored_time(
             f"column {spec.name!r}: {wrong} is no whole number of the units the array counts in"
         )
     return _cast(spec, whole, null)
+
+
+def _packed_time(spec: StoredColumn, time: Time, micros: Column, null: Mask) -> Column:
+    """Times that are counted in packed numbers, or in nanoseconds: what reads back as the same."""
+    since = np.where(null, 0, micros - np.int64(time.epoch_us))
+    if time.is_packed:
+        count = since.astype(np.float64) * time.per_unit / time.unit_us
+        stored = _cast(spec, pack(time, count, spec.dtype), null, rounds=True)
+    else:
+        if np.abs(since).max(initial=0) > np.iinfo(np.int64).max // time.per_unit:
+            raise InvalidInputError(f"column {spec.name!r}: a time is too far for nanoseconds")
+        stored = _cast(spec, since * time.per_unit, null, rounds=True)
+    again = decode(replace(time, missing=()), stored)
+    wrong = np.flatnonzero((again.values.view(np.int64) != micros) & ~null)
+    if len(wrong):
+        raise InvalidInputError(
+            f"column {spec.name!r}: {np.datetime64(int(micros[wrong[0]]), 'us')} is no number that"
+            " the array can hold"
+        )
+    return stored
 
 
 def _cast(spec: StoredColumn, values: Column, null: Mask, *, rounds: bool = False) -> Column:

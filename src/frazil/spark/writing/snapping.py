@@ -98,7 +98,7 @@ def _is_inexact(decoding: Decoding, stored: np.dtype[Any], wanted: np.dtype[Any]
     if isinstance(decoding, Scaled):
         return True
     if isinstance(decoding, Time):
-        return stored.kind == "f"
+        return stored.kind == "f" or decoding.is_packed or decoding.per_unit > 1
     if stored.kind in "mM":
         return bool(np.dtype(f"{stored.kind}8[us]") < stored)
     return stored.kind == "f" and wanted.kind == "f" and wanted.itemsize < stored.itemsize
