@@ -82,16 +82,18 @@ def parse_access(text: AccessText) -> VirtualChunkAccess:
         return NOBODY
     try:
         given = json.loads(text.plain)
+        if not isinstance(given, dict):
+            raise TypeError(f"it is a {type(given).__name__}")  # noqa: TRY301 -- told below
         return VirtualChunkAccess({prefix: _credentials(prefix, given[prefix]) for prefix in given})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInputError(
             f"option 'authorize' is {text.plain!r}, expected a JSON object of url prefixes: {error}"
         ) from error
 
 
-def _credentials(prefix: str, word: str) -> AnyCredential:
+def _credentials(prefix: str, word: object) -> AnyCredential:
     known = _known(prefix)
-    if word not in known:
+    if not isinstance(word, str) or word not in known:
         expected = " or ".join(map(repr, known)) or "another url prefix"
         raise ValueError(f"{prefix!r} is given {word!r}, expected {expected}")
     return known[word]

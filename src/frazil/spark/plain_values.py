@@ -27,7 +27,6 @@ from frazil.objectstore.remote_place import aware
 from frazil.objectstore.remote_s3 import S3Place
 from frazil.objectstore.remote_settings import RemoteSettings
 
-MAX_CHARACTERS = 1 << 20
 _KIND = "kind"
 # No class that holds a pickle may ever be added here: *RefreshableCredentials are left out.
 KINDS: Mapping[str, type[Any]] = {
@@ -62,8 +61,6 @@ def decode_values(option: str, text: str, expected: Mapping[str, Any]) -> dict[s
 
     Raises InvalidInputError that names the option and the field, never its content.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise InvalidInputError(f"option {option!r} is longer than {MAX_CHARACTERS} characters")
     try:
         document = json.loads(text, object_pairs_hook=_unique)
         return _decode_fields("", document, expected, required=_required(expected))
