@@ -8,7 +8,7 @@ any, with scale_factor         (value - add_offset) / scale_factor, rounded for 
 a number the dtype cannot hold refused
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 import numpy as np
@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Decoding, Plain, Scaled, Time
+from frazil.spark.cf import Decoding, Plain, Scaled, Time, decode
 from frazil.spark.writing.snapping import Snapping
 
 type Column = npt.NDArray[Any]
 type Mask = npt.NDArray[np.bool_]
 
 _DAY_US = 86_400_000_000
+_FAR_US = 2**62  # the year 148,000; no difference of two such overflows
 _ROUNDING = 1e-3  # of a step of a scaled coordinate
 _OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
 
@@ -169,16 +170,39 @@ def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
 def _stored_time(
     spec: StoredColumn, micros: Column, null: Mask, unit_us: int, epoch_us: int
 ) -> Column:
+    if not abs(epoch_us) < _FAR_US or (np.abs(micros.astype(np.float64)) >= _FAR_US).any():
+        raise InvalidInputError(f"column {spec.name!r} has times too far from 1970 to be counted")
     since = np.where(null, 0, micros - np.int64(epoch_us))
     if spec.dtype.kind == "f":
-        return (since / np.float64(unit_us)).astype(spec.dtype)
+        with np.errstate(over="ignore"):  # found out below
+            stored = (since / np.float64(unit_us)).astype(spec.dtype)
+        _require_exact_times(spec, stored, micros, null)
+        return stored
     whole, rest = np.divmod(since, np.int64(unit_us))
     if rest.any():
         wrong = np.datetime64(int(micros[np.flatnonzero(rest)[0]]), "us")
         raise InvalidInputError(
             f"column {spec.name!r}: {wrong} is no whole number of the units the array counts in"
         )
-    return _cast(spec, whole, null)
+    stored = _cast(spec, whole, null)
+    _require_exact_times(spec, stored, micros, null)
+    return stored
+
+
+def _require_exact_times(spec: StoredColumn, stored: Column, micros: Column, null: Mask) -> None:
+    """Refuse a time that would be read as another: floats have gaps, larger ones wider."""
+    back = decode(replace(spec.decoding, missing=()), stored)
+    same = back.values.astype("M8[us]").view(np.int64) == micros
+    if back.null is not None:
+        same &= ~back.null
+    wrong = np.flatnonzero(~(same | null))
+    if len(wrong):
+        given, read = np.datetime64(int(micros[wrong[0]]), "us"), back.values[wrong[0]]
+        raise InvalidInputError(
+            f"column {spec.name!r}: {given} cannot be stored as {spec.dtype} in the units of its"
+            f" array, it would be read as {read}; times are never rounded: choose another dtype"
+            " or other units, or round the column"
+        )
 
 
 def _cast(spec: StoredColumn, values: Column, null: Mask, *, rounds: bool = False) -> Column:

@@ -96,6 +96,11 @@ def new_array(
             f"column {name!r} is {kind.simpleString()}: {told['units']!r} with the calendar"
             f" {told['calendar']!r} does not count times that Spark has"
         )
+    if not isinstance(kind, _TIMES) and isinstance(plan_decoding(description), Time):
+        raise InvalidInputError(
+            f"column {name!r} is {kind.simpleString()}, but its attributes say that it counts"
+            f" times ({told['units']!r}): cast it to TIMESTAMP, or leave `units` out"
+        )
     return description
 
 
@@ -123,12 +128,16 @@ def require_near(array: ArrayDescription, kind: DataType) -> None:
         require_fitting(array, kind)
 
 
-def require_fitting(array: ArrayDescription, kind: DataType) -> None:
-    """A column may be of the type that reading gives, or a smaller one of its kind."""
-    own = spark_type(
-        ColumnPlan(array.name, array, plan_decoding(array), is_dimension=False, nan_is_null=True)
-    )
+def require_fitting(array: ArrayDescription, kind: DataType, dtype: str | None = None) -> None:
+    """Refuse a column that is neither of the type that reading gives, or a smaller one of its
+    kind, nor of one that would have made this array, with the `dtype` that the caller asks for.
+    """
+    decoding = plan_decoding(array)
+    own = spark_type(ColumnPlan(array.name, array, decoding, is_dimension=False, nan_is_null=True))
     if _fits(kind, own):
+        return
+    is_time = isinstance(decoding, Time)  # a number would be taken for microseconds
+    if not is_time and _stored_dtype(array.name, kind, dtype) == array.dtype:
         return
     raise InvalidInputError(
         f"column {array.name!r} is {kind.simpleString()}, but the array is {array.dtype} and"
