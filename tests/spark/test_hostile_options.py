@@ -108,7 +108,7 @@ def read_rows(options: dict[str, str]) -> None:
     if isinstance(schema, StructType):  # a table's is text, which only Spark can parse
         reader = source.reader(schema)
         for part in reader.partitions():
-            assert all(batch.num_columns for batch in reader.read(part))
+            list(reader.read(part))
 
 
 def read_chunks(options: dict[str, str]) -> None:
@@ -116,7 +116,7 @@ def read_chunks(options: dict[str, str]) -> None:
     source.schema()
     reader = source.reader(StructType(CHUNK_ROWS.fields[:7]))
     for part in reader.partitions():
-        assert all(batch.num_columns for batch in reader.read(part))
+        list(reader.read(part))
 
 
 def read_stream(options: dict[str, str]) -> None:

@@ -156,6 +156,7 @@ def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
         case Plain():
             return _cast(spec, values, null)
         case Scaled(scale, offset):
+            require_usable_scale(spec.name, spec.decoding)
             packed = (values.astype(np.float64) - offset) / scale
             if spec.dtype.kind in "iu":
                 packed = np.rint(np.where(null | np.isnan(packed), 0, packed))
@@ -165,6 +166,17 @@ def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
             return _stored_time(spec, values, null, unit_us, epoch_us)
         case _:
             assert_never(spec.decoding)
+
+
+def require_usable_scale(name: str, decoding: Decoding) -> None:
+    """Refuse a scale that no value could be divided by."""
+    if isinstance(decoding, Scaled) and (
+        not decoding.scale or not np.isfinite([decoding.scale, decoding.offset]).all()
+    ):
+        raise InvalidInputError(
+            f"column {name!r}: its array has scale_factor {decoding.scale} and add_offset"
+            f" {decoding.offset}, by which nothing can be packed"
+        )
 
 
 def _stored_time(

@@ -24,6 +24,7 @@ from frazil.spark.writing.types import (
     stored_column,
 )
 
+_LONGEST_CHUNK = 2**31 - 1
 _GROWTH = {
     WriteMode.APPEND: Growth(grows=True, touches=False),
     WriteMode.UPSERT: Growth(grows=True, touches=True),
@@ -355,8 +356,11 @@ def _require_named(new: NewArrays, dims: Sequence[str], names: Sequence[str]) ->
                     f" there is {', '.join(known)}"
                 )
     for dim, size in new.chunks.items():
-        if size != -1 and size < 1:
-            raise InvalidInputError(f"chunks of {size} along {dim!r}: at least 1, or -1 for whole")
+        if size != -1 and not 1 <= size <= _LONGEST_CHUNK:
+            raise InvalidInputError(
+                f"option 'chunks' says {size} along {dim!r}: at least 1, at most {_LONGEST_CHUNK},"
+                " or -1 for whole"
+            )
 
 
 def _require_chunks(array: ArrayDescription, wanted: Mapping[str, int]) -> None:
