@@ -37,8 +37,6 @@ ALLOWED = {
     ("api/session.py", "pickle.loads"): "inside of a pickle",
     ("repo/session.py", "pickle.loads"): "inside of a pickle",
     ("repo/fork.py", "pickle.loads"): "inside of a pickle",
-    ("spark/access.py", "pickle.loads"): "an option that the driver made for its executors",
-    ("spark/place.py", "pickle.loads"): "an option that the driver made for its executors",
     ("spark/maintenance/verify.py", "pickle.loads"): "results of our executors",
     ("spark/maintenance/stats.py", "pickle.loads"): "results of our executors",
     ("spark/maintenance/elsewhere.py", "pickle.loads"): "results of our executors",

@@ -20,7 +20,7 @@ from frazil.spark.streaming.limited import LimitedCommitStream
 
 type Row = dict[str, Any]
 
-_CHUNK_ROWS = StructType(
+CHUNK_ROWS = StructType(
     [
         StructField("array", StringType()),
         *(StructField(name, ArrayType(LongType())) for name in ("chunk", "offset", "shape")),
@@ -38,7 +38,7 @@ def stream_here(path: Path | str, **options: str) -> LimitedCommitStream:
     schema = source.schema()
     copied = pickle.loads(pickle.dumps(source))
     # Spark reads the text of a schema, which it does in Java
-    made = copied.streamReader(schema if isinstance(schema, StructType) else _CHUNK_ROWS)
+    made = copied.streamReader(schema if isinstance(schema, StructType) else CHUNK_ROWS)
     assert isinstance(made, LimitedCommitStream)
     return made
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -250,3 +251,27 @@ def test_chunk_rows_are_copied_as_they_are_read(
     found = array(repository, "b/t2m")
     assert np.isnan(found[:4, :3]).all()
     assert (found[4:] == expected()[4:]).all()
+
+
+def test_other_threads_write_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark looks the data source up in the session that is active in the thread."""
+    paths = [tmp_path / name for name in ("source", "function")]
+    made = [make_repository(path) for path in paths]
+    df = spark.range(2).selectExpr("id AS t", "CAST(id AS DECIMAL(10, 0)) AS v")
+    later = df.selectExpr("t + 2 AS t", "v")
+
+    def by_source() -> None:
+        frazil.spark.register(spark)
+        for each in (df, later):
+            each.write.format("icechunk").mode("append").option("dims", "t").save(str(paths[0]))
+
+    def by_function() -> None:
+        for each in (df, later):
+            frazil.spark.write(each, made[1], dims=["t"], mode="append", progress=False)
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        for done in (one.submit(by_source), other.submit(by_function)):
+            done.result()
+    for repository in made:
+        assert array(repository, "t").tolist() == [0, 1, 2, 3]
+        assert array(repository, "v").tolist() == [0, 1, 0, 1]

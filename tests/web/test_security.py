@@ -34,6 +34,61 @@ def test_other_names_are_answered_if_they_were_allowed(made: Made) -> None:
         assert client.ask("/", headers={"Host": "10.0.0.1"})[0] == 421
 
 
+FROM_ELSEWHERE = [
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+    {"Sec-Fetch-Site": "Cross-Site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"},
+    {"Sec-Fetch-Site": "anything"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://localhost:1"},
+    {"Origin": "http://[evil"},
+    {"Referer": "http://evil.example/page"},
+]
+OWN: list[dict[str, str]] = [
+    {},
+    {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"},
+    {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},  # typed
+    {"Host": "localhost:8000", "Origin": "http://localhost:8000"},
+    {"Host": "localhost:8000", "Referer": "http://localhost:8000/storage?count=all"},
+]
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_pages_of_other_sites_cannot_ask_for_data(client: Client, endpoint: str) -> None:
+    assert client.ask(f"/api/{endpoint}")[0] != 403
+    for headers in FROM_ELSEWHERE:
+        for method in ("GET", "HEAD"):
+            status, answered, body = client.ask(
+                f"/api/{endpoint}?count=all", method=method, headers=headers
+            )
+            assert status == 403, headers
+            assert answered["content-type"] == "application/json"
+            assert b"made up" not in body
+    for headers in OWN:
+        assert client.ask(f"/api/{endpoint}", headers=headers)[0] != 403, headers
+
+
+@pytest.mark.parametrize("headers", OWN)
+def test_own_pages_and_programs_get_data(client: Client, headers: dict[str, str]) -> None:
+    assert client.ask("/api/repository", headers=headers)[0] == 200
+
+
+@pytest.mark.parametrize("headers", FROM_ELSEWHERE)
+def test_other_sites_may_link_to_the_pages(client: Client, headers: dict[str, str]) -> None:
+    for page in PAGES:
+        assert client.ask(page, headers=headers)[0] == 200
+    assert client.ask("/static/main.js", headers=headers)[0] == 200
+
+
+def test_no_spelling_of_the_path_gets_past(client: Client) -> None:
+    for target in ("/api/repository", "/%61pi/repository", "//api/repository", "/./api/repository"):
+        status, _, body = client.ask(target, headers={"Sec-Fetch-Site": "cross-site"})
+        assert status in {403, 404}
+        assert b"made up" not in body
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 def test_nothing_can_be_changed(client: Client, method: str) -> None:
     for target in ("/", "/api/repository", "/static/main.js"):

@@ -32,6 +32,11 @@ class BucketRoot(LateStore):
         """As if keys began as usual."""
         return self._place
 
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Keys that are looked for under both names."""
+        return self._probes
+
     def find_place(self) -> S3Place:
         modern = RemoteStore(self._place, self._settings)
         rooted = RemoteStore(replace(self._place, rooted=True), self._settings)

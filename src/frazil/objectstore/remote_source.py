@@ -57,6 +57,13 @@ def _require_expected(key: str, mark: Mark, expected: Expectation) -> None:
                 raise ObjectChangedError(key, f"ETag {etag}", f"ETag {mark.etag or 'none'}")
         case NotModifiedAfter(seconds):
             modified = mark.modified_at_us // 1_000_000
+            if modified <= 0:  # as obstore has it where a web server sends no Last-Modified
+                raise ObjectChangedError(
+                    key,
+                    f"no modification after {seconds}",
+                    "no time of modification: the server does not tell it, so nothing can be"
+                    " checked (give references an ETag, or no time)",
+                )
             if modified > seconds:
                 raise ObjectChangedError(
                     key, f"no modification after {seconds}", f"one at {modified}, in Unix seconds"

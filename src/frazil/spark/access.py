@@ -1,13 +1,13 @@
 """Leave to read virtual chunks, as text: options are all that Spark hands to its workers.
 
 authorize       {"file:///data/": "local", "s3://bucket/": "environment"}
-secretAccess    anything else, pickled; the name makes Spark hide it from its pages and plans
+secretAccess    any other permission, as JSON (plain_values.py); the name makes Spark hide it from
+                its pages and plans
 """
 
-import base64
 import json
-import pickle
 from dataclasses import dataclass, field
+from typing import cast
 
 from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
 from frazil.errors import InvalidInputError
@@ -25,6 +25,7 @@ from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
     S3FromEnvCredentials,
 )
+from frazil.spark.plain_values import decode_values, encode_values
 
 _S3: dict[str, AnyCredential] = {
     "anonymous": CredentialsForS3(S3AnonymousCredentials()),
@@ -68,29 +69,31 @@ def format_access(access: VirtualChunkAccess) -> AccessText:
         words.update((prefix, word) for word in fitting)
     if access == VirtualChunkAccess({prefix: access.credentials[prefix] for prefix in words}):
         return AccessText(plain=json.dumps(words)) if words else NO_ACCESS
-    return AccessText(secret=base64.b64encode(pickle.dumps(access)).decode())
+    return AccessText(secret=encode_values({"access": access}))
 
 
 def parse_access(text: AccessText) -> VirtualChunkAccess:
     if text.secret:
-        found = pickle.loads(base64.b64decode(text.secret))  # noqa: S301 -- written by `format_access`
-        if not isinstance(found, VirtualChunkAccess):
-            raise InvalidInputError("option 'secretAccess' is not what frazil wrote there")
-        return found
+        access = decode_values("secretAccess", text.secret, {"access": VirtualChunkAccess})[
+            "access"
+        ]
+        return cast("VirtualChunkAccess", access)
     if not text.plain:
         return NOBODY
     try:
         given = json.loads(text.plain)
+        if not isinstance(given, dict):
+            raise TypeError(f"it is a {type(given).__name__}")  # noqa: TRY301 -- told below
         return VirtualChunkAccess({prefix: _credentials(prefix, given[prefix]) for prefix in given})
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInputError(
             f"option 'authorize' is {text.plain!r}, expected a JSON object of url prefixes: {error}"
         ) from error
 
 
-def _credentials(prefix: str, word: str) -> AnyCredential:
+def _credentials(prefix: str, word: object) -> AnyCredential:
     known = _known(prefix)
-    if word not in known:
+    if not isinstance(word, str) or word not in known:
         expected = " or ".join(map(repr, known)) or "another url prefix"
         raise ValueError(f"{prefix!r} is given {word!r}, expected {expected}")
     return known[word]

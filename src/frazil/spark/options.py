@@ -153,14 +153,14 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         "sel": ("selection", lambda _, text: parse_selection(text)),
         "isel": ("isel", lambda _, text: parse_index_selection(text)),
         "decodeCf": ("decode_cf", _boolean),
-        "partitionBytes": ("partition_bytes", _positive),
-        "batchRows": ("batch_rows", _positive),
+        "partitionBytes": ("partition_bytes", parse_positive),
+        "batchRows": ("batch_rows", parse_positive),
         "includeMissing": ("include_missing", _boolean),
         "from": ("start", _text),
         "to": ("end", _text),
     }
     parsed = {
-        attribute: read(name, given[name.lower()])
+        attribute: read_option(read, name, given[name.lower()])
         for name, (attribute, read) in readers.items()
         if name.lower() in given
     }
@@ -173,6 +173,14 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         chunk_data=_chunk_data(given),
         **parsed,
     )
+
+
+def read_option(read: Callable[[str, str], Any], name: str, text: str) -> Any:
+    """The value of one option; JSON that is nested too deeply is an error as any other."""
+    try:
+        return read(name, text)
+    except RecursionError:
+        raise InvalidInputError(f"option {name!r} is nested too deeply") from None
 
 
 def _require_fitting(names: set[str], given: Mapping[str, str]) -> None:
@@ -285,7 +293,7 @@ def _names(option: str, text: str) -> tuple[str, ...]:
         names = json.loads(text)
     except ValueError as error:
         raise InvalidInputError(f"option {option!r} is not a JSON list: {error}") from error
-    if not all(isinstance(name, str) for name in names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InvalidInputError(f"option {option!r} must be a list of names, not {text}")
     return tuple(names)
 
@@ -296,7 +304,11 @@ def _boolean(option: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _positive(option: str, text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
+_MOST_DIGITS = 18  # of a number that fits 64 bits
+
+
+def parse_positive(option: str, text: str) -> int:
+    digits = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    if not digits or int(text) == 0:
         raise InvalidInputError(f"option {option!r} is {text!r}, expected a positive number")
     return int(text)

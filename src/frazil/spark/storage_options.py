@@ -70,8 +70,19 @@ def storage_of(options: Mapping[str, str]) -> Storage:
     path = next((text for name, text in options.items() if name.lower() == "path"), "")
     if not path:
         raise InvalidInputError("option 'path' is missing: where the repository is")
-    kind = _kind_of(path)
-    return kind.make(path, _parse(kind, storage_options_in(options)))
+    if "\0" in path:
+        raise InvalidInputError("option 'path' has a null character, which no location has")
+    kind, own = _kind_of(path), storage_options_in(options)
+    parameters = _parse(kind, own)
+    try:
+        return kind.make(path, parameters)
+    except InvalidInputError:
+        raise
+    except ValueError:  # its text may repeat a secret
+        raise InvalidInputError(
+            f"cannot use option {', '.join(map(repr, sorted(own)))}: they do not go together,"
+            " one is missing, or a value is not allowed"
+        ) from None
 
 
 type _Parameters = dict[str, Any]
@@ -93,8 +104,11 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+_MOST_DIGITS = 18  # of a number that fits 64 bits
+
+
 def _number(text: str) -> int:
-    if not text.isdecimal():
+    if not text.isascii() or not text.isdecimal() or len(text) > _MOST_DIGITS:
         raise ValueError("expected a number")
     return int(text)
 
@@ -224,6 +238,8 @@ def _parse(kind: _Kind, options: Mapping[str, str]) -> _Parameters:
 def _read(option: str, reader: _Reader, text: str) -> object:
     try:
         return reader(text)
+    except RecursionError:
+        raise InvalidInputError(f"cannot read option {option!r}: it is no JSON") from None
     except ValueError as error:  # what it says is in no message: it may be a secret
         expected = "it is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
         raise InvalidInputError(f"cannot read option {option!r}: {expected}") from None

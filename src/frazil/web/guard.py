@@ -1,13 +1,16 @@
 """Who may ask, what, and what a browser may do with the answer.
 
 Only the names of this server are answered: another site's name that resolves to this address (DNS
-rebinding) is refused. Pages may load nothing but what this server has, and run no script but its
+rebinding) is refused. Pages of other sites may link to the pages here, but not ask for data: what
+is under /api may take the server long, and any page that is open in the same browser could ask.
+Pages may load nothing but what this server has, and run no script but its
 own; they cannot be framed, nor can other sites embed or read what is here.
 """
 
 import ipaddress
 from collections.abc import Collection
 from http import HTTPStatus
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
@@ -32,6 +35,8 @@ HEADERS = {
 }
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 METHODS = ("GET", "HEAD")
+API = "/api/"
+_OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site; none: typed, or a bookmark
 
 
 class Guard:
@@ -58,7 +63,8 @@ class Guard:
         await (refusal or self._inner)(scope, receive, with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        if not self._is_ours(Headers(scope=scope).get("host", "")):
+        headers = Headers(scope=scope)
+        if not self._is_ours(headers.get("host", "")):
             text = "this server does not go by that name (frazil serve --allow-host)"
             return json_answer({"error": text, "kind": "host"}, HTTPStatus.MISDIRECTED_REQUEST)
         if scope["method"] not in METHODS:
@@ -68,6 +74,9 @@ class Guard:
             )
             answer.headers["Allow"] = ", ".join(METHODS)
             return answer
+        if scope["path"].startswith(API) and _is_from_elsewhere(headers):
+            text = "pages of other sites may not ask this server for data"
+            return json_answer({"error": text, "kind": "origin"}, HTTPStatus.FORBIDDEN)
         return None
 
     def _is_ours(self, header: str) -> bool:
@@ -79,6 +88,27 @@ class Guard:
         except ValueError:
             return False
         return self._any_address
+
+
+def _is_from_elsewhere(headers: Headers) -> bool:
+    """True if a browser says that another site's page asks. Programs say nothing of the kind.
+
+    Browsers send Sec-Fetch-Site to this machine and over HTTPS; else Origin or Referer may tell.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:  # pages cannot set it
+        return site.lower() not in _OWN_SITE
+    pages = (headers.get("origin"), headers.get("referer"))
+    host = headers.get("host", "").lower()
+    return any(_host_of(page) != host for page in pages if page is not None)
+
+
+def _host_of(page: str) -> str | None:
+    """Host and port of a URL as in the header Host; None for `null` and what is no URL."""
+    try:
+        return urlsplit(page).netloc.lower() or None
+    except ValueError:
+        return None
 
 
 def _without_port(header: str) -> str:

@@ -41,6 +41,7 @@ class RecordingServer(LoopbackServer):
         self.knows_ranges = knows_ranges
         self.pause_s = pause_s
         self.counts_generations = False  # as Google's server does
+        self.tells_times = True  # False: no Last-Modified, as servers of generated content
         self.generations: dict[str, int] = {}
         self._busy = 0
         self._count_lock = threading.Lock()
@@ -96,7 +97,9 @@ class _Handler(QuietHandler):
         if data is None:
             self._answer(HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>")
             return
-        headers = {"ETag": _etag(data), "Last-Modified": formatdate(1e9, usegmt=True)}
+        headers = {"ETag": _etag(data)}
+        if server.tells_times:
+            headers["Last-Modified"] = formatdate(1e9, usegmt=True)
         if server.counts_generations:
             headers["x-goog-generation"] = str(server.generations[path])
         if asked.get("if-none-match") == headers["ETag"]:

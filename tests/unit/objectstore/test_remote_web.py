@@ -60,6 +60,21 @@ def test_sources_are_read_only_if_they_are_what_is_expected(server: RecordingSer
         assert refused.value.kind == "invalid-virtual-ref"
 
 
+def test_a_server_that_tells_no_time_cannot_pass_a_check_of_it(server: RecordingServer) -> None:
+    server.objects["/key"] = DATA
+    source = RemoteSource(HttpPlace(base_url=server.url), RemoteSettings())
+    wanted = [Range(0, 3)]
+    etag = SameETag(source._store.reader().head("key", key="").etag)
+    for expected in (None, etag, NotModifiedAfter(2**32 - 1)):
+        assert bytes(source.read("key", wanted, expected=expected)[0]) == DATA[:3]
+    server.tells_times = False
+    for expected in (None, etag):
+        assert bytes(source.read("key", wanted, expected=expected)[0]) == DATA[:3]
+    for seconds in (0, 10**9, 2**32 - 1):
+        with pytest.raises(ObjectChangedError, match="the server does not tell it"):
+            source.read("key", wanted, expected=NotModifiedAfter(seconds))
+
+
 def _etag_of(source: RemoteSource, server: RecordingServer) -> str:
     del server
     return source._store.reader().head("a b/c%25", key="").etag

@@ -43,11 +43,10 @@ from frazil.repo.repository import Repository
 from frazil.spark.access import AccessText, parse_access
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.opened import RepositoryLike, access_to, place_of
+from frazil.spark.opened import RepositoryLike, access_to
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.opening import StorageOptions
+from frazil.spark.pipelines.opening import StorageOptions, find_store
 from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
-from frazil.spark.place import open_place
 from frazil.spark.progress import (
     Counter,
     ProgressOption,
@@ -95,7 +94,7 @@ def verify(
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
     """
-    store = open_place(place_of(repo, storage))
+    store = find_store(repo, storage)
     return verify_store(
         spark, store, access_to(repo), decode=decode, virtual=virtual, progress=progress
     )

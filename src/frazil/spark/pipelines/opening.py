@@ -11,7 +11,7 @@ from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.repo.repository import Repository
 from frazil.spark.opened import RepositoryLike, place_of
-from frazil.spark.place import open_place
+from frazil.spark.place import open_place, require_shared
 from frazil.spark.writing.opening import open_engine
 
 type StorageOptions = Mapping[str, object]
@@ -21,6 +21,13 @@ type StorageOptions = Mapping[str, object]
 def open_shared(repo: RepositoryLike, storage: StorageOptions | None = None) -> Repository:
     """Raises InvalidInputError for storage that other processes would not see."""
     return open_engine(repo, storage)
+
+
+def find_store(repo: RepositoryLike, storage: StorageOptions | None) -> ObjectStore:
+    """The store of a repository, which need not be sound enough to be opened."""
+    if isinstance(repo, str | os.PathLike) or storage:
+        return open_place(place_of(repo, storage))
+    return require_shared((repo if isinstance(repo, Repository) else repo.engine).store)
 
 
 def open_target(target: str | os.PathLike[str], storage: StorageOptions | None) -> ObjectStore:

@@ -14,6 +14,7 @@ from frazil.spark.sources.source import Source
 if TYPE_CHECKING:
     import xarray as xr
 
+_CHARACTER = np.dtype("S1")
 SUFFIXES = (".nc", ".nc4", ".cdf", ".netcdf", ".h5", ".hdf5", ".he5")
 
 
@@ -55,14 +56,19 @@ class NetcdfReader:
     def read(self, name: str, selection: tuple[slice, ...]) -> npt.NDArray[np.generic]:
         with source_errors_as_ours(self._path):
             stored = self._file[self._group or "/"][name]
-            if len(stored.shape) == len(selection) and all(
-                part.stop <= length for part, length in zip(selection, stored.shape, strict=True)
-            ):
+            if stored.dtype != _CHARACTER and _covers(stored.shape, selection):
                 return normalised(np.asarray(stored[selection]))
-        # Characters have one dimension more than the text they make, a step of what is stacked has
-        # one less, and along an unlimited dimension a variable may be stored shorter than it is.
+        # Characters have one dimension more than the text they make (and may lack one that they are
+        # stacked along: the number of dimensions does not tell), a step of what is stacked has one
+        # less, and along an unlimited dimension a variable may be stored shorter than it is.
         with self._otherwise() as dataset:
             return read_slab(dataset, name, selection)
 
     def close(self) -> None:
         self._file.close()
+
+
+def _covers(shape: tuple[int, ...], selection: tuple[slice, ...]) -> bool:
+    return len(shape) == len(selection) and all(
+        part.stop <= length for part, length in zip(selection, shape, strict=True)
+    )

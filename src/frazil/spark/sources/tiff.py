@@ -1,5 +1,6 @@
 """TIFF and GeoTIFF files: one variable, with coordinates where the file tells where it lies."""
 
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from frazil.spark.sources.source import Source
 if TYPE_CHECKING:
     import xarray as xr
 
+_LONGEST_INTEGER = 20  # characters
 VARIABLE = "band_data"  # as rioxarray calls it
 _DIMS = {"Y": "y", "X": "x", "S": "band", "Z": "z", "T": "time", "C": "channel", "I": "page"}
 
@@ -38,7 +40,13 @@ def open_tiff(source: Source) -> "xr.Dataset":
     sizes = dict(zip(dims, shape, strict=True))
     attrs: dict[str, Any] = {}
     if "GDAL_NODATA" in tags:
-        attrs["_FillValue"] = dtype.type(str(tags["GDAL_NODATA"]).strip("\0 "))
+        text = str(tags["GDAL_NODATA"]).strip("\0 ")
+        nodata = find_nodata(text, dtype)
+        if nodata is None:
+            message = f"{source.path}: nodata {text!r} is no value of {dtype}, and ignored"
+            warnings.warn(message, stacklevel=2)
+        else:
+            attrs["_FillValue"] = nodata
 
     @cache
     def image() -> npt.NDArray[Any]:
@@ -50,6 +58,33 @@ def open_tiff(source: Source) -> "xr.Dataset":
 
     coords = {name: ((name,), line) for name, line in _coordinates(tags, sizes).items()}
     return xr.Dataset({VARIABLE: lazy_variable(dims, shape, dtype, read, attrs), **coords})
+
+
+def find_nodata(text: str, dtype: np.dtype[Any]) -> Any:
+    """GDAL's text of the value that marks missing pixels, in the dtype of the pixels.
+
+    None for one that no pixel can have, such as -9999 of bytes: GDAL then finds none missing.
+    """
+    number = _number(text)
+    if number is None:
+        return None
+    if dtype.kind in "biu":  # nothing that would be rounded or wrapped
+        value = int(number) if np.isfinite(float(number)) else None
+        low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        fits = value is not None and value == number and low <= value <= high
+        return dtype.type(value) if fits else None
+    with np.errstate(over="ignore"):
+        found = np.asarray(float(number)).astype(dtype)[()]
+    return None if np.isinf(found) and not np.isinf(float(number)) else found
+
+
+def _number(text: str) -> int | float | None:
+    for kind in (int, float):  # the former holds all of 64 bits
+        try:
+            return kind(text) if kind is float or len(text) <= _LONGEST_INTEGER else float(text)
+        except ValueError:
+            continue
+    return None
 
 
 def require_tifffile(source: Source) -> Any:

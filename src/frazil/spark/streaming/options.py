@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
-from frazil.spark.options import OPTIONS, Mode, ReadOptions, Version
+from frazil.spark.options import OPTIONS, Mode, ReadOptions, Version, parse_positive
 from frazil.spark.storage_options import is_storage_option
 from frazil.spark.timetext import find_instants
 
@@ -141,8 +141,4 @@ def _time(text: str | None) -> int | None:
 def _count(text: str | None) -> int | None:
     if text is None:
         return None
-    if not text.isdigit() or int(text) == 0:
-        raise InvalidInputError(
-            f"option 'maxCommitsPerTrigger' is {text!r}, expected a positive number"
-        )
-    return int(text)
+    return parse_positive("maxCommitsPerTrigger", text)

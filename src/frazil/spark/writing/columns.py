@@ -25,6 +25,7 @@ type Column = npt.NDArray[Any]
 type Mask = npt.NDArray[np.bool_]
 
 _DAY_US = 86_400_000_000
+_FAR_US = 2**62  # the year 148,000; no difference of two such overflows
 _ROUNDING = 1e-3  # of a step of a scaled coordinate
 _OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
 
@@ -159,6 +160,7 @@ def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
         case Plain():
             return _cast(spec, values, null)
         case Scaled():
+            require_usable_scale(spec.name, spec.decoding)
             packed = pack(spec.decoding, values, spec.dtype)
             if spec.dtype.kind in "iu":
                 null |= np.isnan(values.astype(np.float64))
@@ -172,24 +174,62 @@ def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
             assert_never(spec.decoding)
 
 
+def require_usable_scale(name: str, decoding: Decoding) -> None:
+    """Refuse a scale that no value could be divided by."""
+    if isinstance(decoding, Scaled) and (
+        not decoding.scale or not np.isfinite([decoding.scale, decoding.offset]).all()
+    ):
+        raise InvalidInputError(
+            f"column {name!r}: its array has scale_factor {decoding.scale} and add_offset"
+            f" {decoding.offset}, by which nothing can be packed"
+        )
+
+
 def _stored_time(
     spec: StoredColumn, micros: Column, null: Mask, unit_us: int, epoch_us: int
 ) -> Column:
-    since = np.where(null, 0, micros - np.int64(epoch_us))
+    since = _micros_since(spec, micros, null, epoch_us)
     if spec.dtype.kind == "f":
-        return (since / np.float64(unit_us)).astype(spec.dtype)
+        with np.errstate(over="ignore"):  # found out below
+            stored = (since / np.float64(unit_us)).astype(spec.dtype)
+        _require_exact_times(spec, stored, micros, null)
+        return stored
     whole, rest = np.divmod(since, np.int64(unit_us))
     if rest.any():
         wrong = np.datetime64(int(micros[np.flatnonzero(rest)[0]]), "us")
         raise InvalidInputError(
             f"column {spec.name!r}: {wrong} is no whole number of the units the array counts in"
         )
-    return _cast(spec, whole, null)
+    stored = _cast(spec, whole, null)
+    _require_exact_times(spec, stored, micros, null)
+    return stored
+
+
+def _micros_since(spec: StoredColumn, micros: Column, null: Mask, epoch_us: int) -> Column:
+    if not abs(epoch_us) < _FAR_US or (np.abs(micros.astype(np.float64)) >= _FAR_US).any():
+        raise InvalidInputError(f"column {spec.name!r} has times too far from 1970 to be counted")
+    return np.where(null, 0, micros - np.int64(epoch_us))
+
+
+def _require_exact_times(spec: StoredColumn, stored: Column, micros: Column, null: Mask) -> None:
+    """Refuse a time that would be read as another: floats have gaps, larger ones wider."""
+    back = decode(replace(spec.decoding, missing=()), stored)
+    same = back.values.astype("M8[us]").view(np.int64) == micros
+    if back.null is not None:
+        same &= ~back.null
+    wrong = np.flatnonzero(~(same | null))
+    if len(wrong):
+        given, read = np.datetime64(int(micros[wrong[0]]), "us"), back.values[wrong[0]]
+        raise InvalidInputError(
+            f"column {spec.name!r}: {given} cannot be stored as {spec.dtype} in the units of its"
+            f" array, it would be read as {read}; times are never rounded: choose another dtype"
+            " or other units, or round the column"
+        )
 
 
 def _packed_time(spec: StoredColumn, time: Time, micros: Column, null: Mask) -> Column:
     """Times that are counted in packed numbers, or in nanoseconds: what reads back as the same."""
-    since = np.where(null, 0, micros - np.int64(time.epoch_us))
+    since = _micros_since(spec, micros, null, time.epoch_us)
     if time.is_packed:
         count = since.astype(np.float64) * time.per_unit / time.unit_us
         stored = _cast(spec, pack(time, count, spec.dtype), null, rounds=True)
@@ -197,13 +237,7 @@ def _packed_time(spec: StoredColumn, time: Time, micros: Column, null: Mask) -> 
         if np.abs(since).max(initial=0) > np.iinfo(np.int64).max // time.per_unit:
             raise InvalidInputError(f"column {spec.name!r}: a time is too far for nanoseconds")
         stored = _cast(spec, since * time.per_unit, null, rounds=True)
-    again = decode(replace(time, missing=()), stored)
-    wrong = np.flatnonzero((again.values.view(np.int64) != micros) & ~null)
-    if len(wrong):
-        raise InvalidInputError(
-            f"column {spec.name!r}: {np.datetime64(int(micros[wrong[0]]), 'us')} is no number that"
-            " the array can hold"
-        )
+    _require_exact_times(spec, stored, micros, null)
     return stored
 
 

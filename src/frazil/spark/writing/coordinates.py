@@ -7,6 +7,9 @@ is there keeps its values where they are; where it may grow, new values follow i
     rows        40 35           ->  10 20 30 35 40
     rows        25              ->  refused (or appended as it is, with `unordered`)
 
+One that has a single value so far goes on in the direction that is asked for, else in that of the
+first new values: the first two decide.
+
 A dimension without coordinate is addressed by position.
 """
 
@@ -69,9 +72,10 @@ def merge_coordinate(known: KnownDimension, found: Column, growth: Growth) -> Co
     _require_growth(known, found[there], fresh, growth)
     if not len(fresh):
         return Coordinate(known.name, known.column, known.size, known.values)
-    ordered = fresh[::-1] if _descends(known) else fresh
+    descends = _descends(known, fresh)
+    ordered = fresh[::-1] if descends else fresh
     if not growth.unordered:
-        _require_order(known, ordered)
+        _require_order(known, ordered, descends=descends)
     values = np.concatenate([known.values, ordered])
     return Coordinate(known.name, known.column, len(values), values)
 
@@ -129,17 +133,20 @@ def _require_growth(known: KnownDimension, there: Column, fresh: Column, growth:
         )
 
 
-def _descends(known: KnownDimension) -> bool:
-    if len(known.values) < 2:
+def _descends(known: KnownDimension, fresh: Column) -> bool:
+    """The first two values decide: with fewer than two, what is asked for, else the new ones."""
+    if len(known.values) > 1:
+        return bool(known.values[0] > known.values[-1])
+    if known.descending is not None or not len(known.values):
         return bool(known.descending)
-    return bool(known.values[0] > known.values[-1])
+    return bool(fresh[-1] < known.values[0])  # all of them: they are ascending
 
 
-def _require_order(known: KnownDimension, fresh: Column) -> None:
+def _require_order(known: KnownDimension, fresh: Column, *, descends: bool) -> None:
     if not len(known.values):
         return
     last, first = known.values[-1], fresh[0]
-    if (first > last) if _descends(known) else (first < last):
+    if (first > last) if descends else (first < last):
         raise InvalidInputError(
             f"{known.name} is {text_of(known.column, first)} in a row, but the array goes on from"
             f" {text_of(known.column, last)}: it would no longer be in order"

@@ -1,11 +1,13 @@
 """The repository that is written to, wherever it was named."""
 
+import os
 from collections.abc import Mapping
 
 from frazil.repo.repository import Repository
 from frazil.spark import opened
 from frazil.spark.access import NO_ACCESS
 from frazil.spark.opened import RepositoryLike, place_of
+from frazil.spark.place import require_shared
 from frazil.spark.writing.options import WriteOptions
 
 
@@ -16,11 +18,8 @@ def open_repository(options: WriteOptions) -> Repository:
 
 def open_engine(repo: RepositoryLike, storage: Mapping[str, object] | None) -> Repository:
     """Of what a caller has: an open repository, or where one is. Executors must see it, too."""
-    place = place_of(repo, storage)
-    if isinstance(repo, Repository):
-        return repo
-    return (
-        repo.engine
-        if isinstance(repo, opened.HasEngine)
-        else opened.open_repository(place, NO_ACCESS)
-    )
+    if isinstance(repo, str | os.PathLike) or storage:
+        return opened.open_repository(place_of(repo, storage), NO_ACCESS)
+    engine = repo if isinstance(repo, Repository) else repo.engine
+    require_shared(engine.store)
+    return engine

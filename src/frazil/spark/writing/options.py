@@ -14,6 +14,7 @@ from typing import Any
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.access import NO_ACCESS, AccessText
+from frazil.spark.options import read_option
 from frazil.spark.place import PlaceText, place_of_options
 from frazil.spark.storage_options import is_storage_option
 
@@ -116,12 +117,12 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
     if not given.get("path"):
         raise InvalidInputError("option 'path' is missing: the repository to write to")
     new = {
-        name: _READERS[name](name, given[name.lower()])
+        name: read_option(_READERS[name], name, given[name.lower()])
         for name in ("chunks", "order", "positions", "dtypes", "fill", "units", "codecs", "attrs")
         if name.lower() in given
     }
     plain = {
-        attribute: _READERS[name](name, given[name.lower()])
+        attribute: read_option(_READERS[name], name, given[name.lower()])
         for name, attribute in _ATTRIBUTES.items()
         if name.lower() in given
     }

@@ -58,6 +58,8 @@ class Commit:
             branch=options.branch,
             metadata=options.metadata,
             rebasing=Rebasing(Policy()) if options.rebases else None,
+            # rows may say what is there already, and the key of the commit must be found later
+            allow_empty=True,
         )
 
 

@@ -24,6 +24,7 @@ from frazil.spark.writing.types import (
     stored_column,
 )
 
+_LONGEST_CHUNK = 2**31 - 1
 _GROWTH = {
     WriteMode.APPEND: Growth(grows=True, touches=False),
     WriteMode.UPSERT: Growth(grows=True, touches=True),
@@ -134,13 +135,14 @@ def _existing_target(
     names = [name for name in schema.names if name not in dims]
     _require_named(options.new, dims, names)
     _require_same_variables(there, names, dims, append_dim, growth=growth)
-    variables = tuple(_existing_variable(there, schema, name, dims) for name in names)
+    dtypes = options.new.dtypes
+    variables = tuple(
+        _existing_variable(there, schema, name, dims, dtypes.get(name)) for name in names
+    )
     for variable in variables:
         _require_chunks(variable.array, options.new.chunks)
     dimensions = tuple(
-        _existing_dimension(
-            there, schema, name, variables, coordinates, tolerance=options.tolerance.get(name)
-        )
+        _existing_dimension(there, schema, name, variables, coordinates, options=options)
         for name in dims
     )
     return Target(
@@ -171,11 +173,6 @@ def _new_array(schema: StructType, name: str, options: WriteOptions) -> ArrayDes
 def _new_dimension(
     array: ArrayDescription, schema: StructType, options: WriteOptions
 ) -> KnownDimension:
-    order = options.new.order.get(array.name)
-    if order not in {None, "ascending", "descending"}:
-        raise InvalidInputError(
-            f"option 'order' says {order!r} of {array.name!r}, expected 'ascending' or 'descending'"
-        )
     by_position = array.name in options.new.positions
     if by_position:
         _require_position(schema, array.name)
@@ -187,8 +184,17 @@ def _new_dimension(
         values=np.zeros(0, dtype=column.work_dtype),
         size=0,
         is_new=True,
-        descending=None if order is None else order == "descending",
+        descending=_wants_descending(options, array.name),
     )
+
+
+def _wants_descending(options: WriteOptions, name: str) -> bool | None:
+    order = options.new.order.get(name)
+    if order not in {None, "ascending", "descending"}:
+        raise InvalidInputError(
+            f"option 'order' says {order!r} of {name!r}, expected 'ascending' or 'descending'"
+        )
+    return None if order is None else order == "descending"
 
 
 def _existing_dims(
@@ -245,8 +251,13 @@ def _require_same_variables(
 
 
 def _existing_variable(
-    there: GroupDescription, schema: StructType, name: str, dims: Sequence[str]
+    there: GroupDescription,
+    schema: StructType,
+    name: str,
+    dims: Sequence[str],
+    dtype: str | None,
 ) -> VariableTarget:
+    """`dtype` is the one asked for, when the caller repeats the options that made the array."""
     array = there.arrays[name]
     if set(array.dims) != set(dims):
         raise InvalidInputError(
@@ -254,8 +265,9 @@ def _existing_variable(
             f" the rows have {', '.join(dims)}",
             kind="invalid-array-metadata",
         )
-    require_fitting(array, schema[name].dataType)
-    return VariableTarget(array=array, column=stored_column(array), is_new=False)
+    require_fitting(array, schema[name].dataType, dtype)
+    column = stored_column(array, narrows=dtype is not None)
+    return VariableTarget(array=array, column=column, is_new=False)
 
 
 def _existing_dimension(
@@ -265,9 +277,9 @@ def _existing_dimension(
     variables: Sequence[VariableTarget],
     coordinates: Mapping[str, Column],
     *,
-    tolerance: float | None,
+    options: WriteOptions,
 ) -> KnownDimension:
-    array = there.arrays.get(name)
+    array, tolerance = there.arrays.get(name), options.tolerance.get(name)
     sizes = {v.array.shape[v.array.dims.index(name)] for v in variables}
     if array is not None and array.is_coordinate:
         sizes.add(array.shape[0])
@@ -283,12 +295,15 @@ def _existing_dimension(
             values=np.zeros(0, dtype=np.int64), size=sizes.pop(), is_new=False,
         )  # fmt: skip
     kind = schema[name].dataType
-    require_fitting(array, kind) if tolerance is None else require_near(array, kind)
+    if tolerance is None:
+        require_fitting(array, kind, options.new.dtypes.get(name))
+    else:
+        require_near(array, kind)
     column = snapped_column(array, kind, coordinates[name], tolerance)
     values = coordinates[name].astype(column.work_dtype)
     known = KnownDimension(
         name=name, column=column, has_coordinate=True, values=values, size=sizes.pop(),
-        is_new=False,
+        is_new=False, descending=_wants_descending(options, name),
     )  # fmt: skip
     require_distinct(known)
     return known
@@ -341,8 +356,11 @@ def _require_named(new: NewArrays, dims: Sequence[str], names: Sequence[str]) ->
                     f" there is {', '.join(known)}"
                 )
     for dim, size in new.chunks.items():
-        if size != -1 and size < 1:
-            raise InvalidInputError(f"chunks of {size} along {dim!r}: at least 1, or -1 for whole")
+        if size != -1 and not 1 <= size <= _LONGEST_CHUNK:
+            raise InvalidInputError(
+                f"option 'chunks' says {size} along {dim!r}: at least 1, at most {_LONGEST_CHUNK},"
+                " or -1 for whole"
+            )
 
 
 def _require_chunks(array: ArrayDescription, wanted: Mapping[str, int]) -> None:

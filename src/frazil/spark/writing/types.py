@@ -39,10 +39,11 @@ from pyspark.sql.types import (
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.spark.cf import Time, plan_decoding
+from frazil.spark.cf import Decoding, Time, plan_decoding
 from frazil.spark.description import ArrayDescription
+from frazil.spark.ingestion.metadata import json_attributes
 from frazil.spark.schema import ColumnPlan, spark_type
-from frazil.spark.writing.columns import StoredColumn
+from frazil.spark.writing.columns import StoredColumn, require_usable_scale
 from frazil.spark.writing.snapping import plan_snapping
 
 TIME_UNITS = "microseconds since 1970-01-01"
@@ -91,12 +92,31 @@ def new_array(
         name=name, path=name, dims=(), shape=(), chunks=(), dtype=stored, attrs=told,
         fill_value=value,
     )  # fmt: skip
-    if isinstance(kind, _TIMES) and not isinstance(plan_decoding(description), Time):
+    decoding = _decoding_of(description)
+    if isinstance(kind, _TIMES) and not isinstance(decoding, Time):
         raise InvalidInputError(
             f"column {name!r} is {kind.simpleString()}: {told['units']!r} with the calendar"
             f" {told['calendar']!r} does not count times that Spark has"
         )
+    if not isinstance(kind, _TIMES) and isinstance(decoding, Time):
+        raise InvalidInputError(
+            f"column {name!r} is {kind.simpleString()}, but its attributes say that it counts"
+            f" times ({told['units']!r}): cast it to TIMESTAMP, or leave `units` out"
+        )
     return description
+
+
+def _decoding_of(array: ArrayDescription) -> Decoding:
+    """Raises InvalidInputError for attributes of CF that are not what they should be."""
+    try:
+        decoding = plan_decoding(array)
+        json_attributes(array.attrs, array.dtype)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise InvalidInputError(
+            f"option 'attrs': those of column {array.name!r} cannot be used: {error}"
+        ) from error
+    require_usable_scale(array.name, decoding)
+    return decoding
 
 
 def stored_column(array: ArrayDescription, *, narrows: bool = False) -> StoredColumn:
@@ -123,12 +143,16 @@ def require_near(array: ArrayDescription, kind: DataType) -> None:
         require_fitting(array, kind)
 
 
-def require_fitting(array: ArrayDescription, kind: DataType) -> None:
-    """A column may be of the type that reading gives, or a smaller one of its kind."""
-    own = spark_type(
-        ColumnPlan(array.name, array, plan_decoding(array), is_dimension=False, nan_is_null=True)
-    )
+def require_fitting(array: ArrayDescription, kind: DataType, dtype: str | None = None) -> None:
+    """Refuse a column that is neither of the type that reading gives, or a smaller one of its
+    kind, nor of one that would have made this array, with the `dtype` that the caller asks for.
+    """
+    decoding = plan_decoding(array)
+    own = spark_type(ColumnPlan(array.name, array, decoding, is_dimension=False, nan_is_null=True))
     if _fits(kind, own):
+        return
+    is_time = isinstance(decoding, Time)  # a number would be taken for microseconds
+    if not is_time and _stored_dtype(array.name, kind, dtype) == array.dtype:
         return
     raise InvalidInputError(
         f"column {array.name!r} is {kind.simpleString()}, but the array is {array.dtype} and"
@@ -165,7 +189,7 @@ def _stored_dtype(name: str, kind: DataType, wanted: str | None) -> np.dtype[Any
         return usual
     try:
         asked = np.dtypes.StringDType() if wanted in {"string", "str"} else np.dtype(wanted)
-    except TypeError as error:
+    except (TypeError, ValueError, SyntaxError) as error:  # numpy parses lists of fields
         raise InvalidInputError(f"option 'dtypes' says {wanted!r} of {name!r}: {error}") from error
     numeric = "biufc"
     same = (usual.kind in numeric and asked.kind in numeric) or usual.kind == asked.kind
@@ -205,7 +229,7 @@ def _fill(name: str, dtype: np.dtype[Any], given: Json) -> Any:
         return dtype.type(np.nan) if dtype.kind in "fc" else None
     try:
         value = np.asarray(given).astype(dtype)[()]
-        exact = dtype.kind not in "iub" or bool(value == given)
+        exact = np.ndim(value) == 0 and (dtype.kind not in "iub" or bool(value == given))
     except (TypeError, ValueError, OverflowError):
         exact = False
     if not exact or (not value and dtype.kind != "f"):
