@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.compat.driver import OURS, REFERENCE, Engine, contents, diff_between, plain_diff
+from tests.examples_count import scaled
 
 ENGINES = (OURS, REFERENCE)
 PLACES = ("/", "/a", "/b", "/g", "/g/x", "/g/h", "/g/h/y", "/k", "/k/x", "/a-b", "/g/é", "/zz/a")
@@ -107,7 +108,9 @@ def test_moves(tmp_path: Path, moves: Moves) -> None:
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     moves=st.lists(

@@ -10,6 +10,7 @@ from frazil.errors import IcechunkError
 from frazil.objectstore.archive import ABOUT, END, INDEX, ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.ranges import Range
+from tests.examples_count import scaled
 
 _SEGMENT = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1
@@ -26,7 +27,7 @@ def written(path: Path, objects: dict[str, bytes]) -> ArchiveStore:
     return ArchiveStore(path)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(OBJECTS, st.data())
 def test_what_goes_in_comes_out(objects: dict[str, bytes], data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:
@@ -47,7 +48,7 @@ def test_what_goes_in_comes_out(objects: dict[str, bytes], data: st.DataObject) 
         assert listed == {key for key in objects if key.startswith(prefix)}
 
 
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 @given(st.data())
 def test_damage_raises_our_errors_and_nothing_else(data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:

@@ -19,6 +19,7 @@ from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
 from frazil.spark.pipelines.partials import How, combine, finish, reduce_block, result_dtype
 from frazil.spark.pipelines.reduce_job import _encode, add_block, cells
 from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
+from tests.examples_count import scaled
 
 DIMS = ("x", "y", "z")
 FLOATS = st.sampled_from([0.0, 1.5, -2.25, 1e6, -3e-5, np.nan, 7.0])
@@ -86,7 +87,7 @@ def largest(values: npt.NDArray[Any]) -> float:
 
 
 @given(arrays(), st.sampled_from(list(How)), st.booleans(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 def test_a_reduction_in_parts_is_that_of_xarray(
     values: npt.NDArray[Any],
@@ -114,7 +115,7 @@ def test_a_reduction_in_parts_is_that_of_xarray(
 
 
 @given(arrays(), st.sampled_from(list(How)), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 def test_groups_in_parts_are_those_of_xarray(
     values: npt.NDArray[Any], how: How, data: st.DataObject

@@ -18,6 +18,7 @@ from frazil.repo.merge_base import merged_by
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
+from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 PATHS = ("/a", "/g/b", "/g")
@@ -176,7 +177,7 @@ def assert_the_log_is_right(repository: Repository, old: SnapshotId, new: Snapsh
 
 
 few = settings(
-    max_examples=25,
+    max_examples=scaled(25),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
