@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from frazil.assets.caches import TagFile
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
     CONFIG_YAML,
@@ -180,18 +181,20 @@ class RefFilesEntry:
 
     def _fetch_stored(self) -> _Stored:
         names = {MAIN}
-        tags, deleted = set[str](), set[str]()
+        tags, deleted = dict[str, TagFile](), set[str]()
         for found in self.files.store.list(REFS):
             match ref_of_key(found.key):
                 case "branch", name, False:
                     names.add(name)
-                case "tag", name, is_deleted:
-                    (deleted if is_deleted else tags).add(name)
+                case "tag", name, True:
+                    deleted.add(name)
+                case "tag", name, False:
+                    tags[name] = TagFile(name, found.size_bytes, found.modified_at_us)
         refs = self.files.pool.map(self._find_branch, sorted(names))
         branches = {n: ref for n, ref in zip(sorted(names), refs, strict=True) if ref is not None}
         if MAIN not in branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
-        targets = self._fetch_tags(sorted(tags - deleted))
+        targets = self._fetch_tags([tags[name] for name in sorted(tags.keys() - deleted)])
         known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
         chain = SnapshotChain(self.files.fetch_head, known)
 
@@ -230,14 +233,15 @@ class RefFilesEntry:
         with naming(key):
             return _StoredRef(decode_ref(blob.data), blob.version)
 
-    def _fetch_tags(self, names: list[str]) -> dict[str, SnapshotId]:
+    def _fetch_tags(self, tags: list[TagFile]) -> dict[str, SnapshotId]:
+        """The targets by name. A file that is listed as it was is not read again."""
         known = self.files.v1_tags
-        new = [name for name in names if name not in known]
+        new = [tag for tag in tags if tag not in known]
         known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
-        return {name: known[name] for name in names}
+        return {tag.name: known[tag] for tag in tags}
 
-    def _fetch_tag(self, name: str) -> SnapshotId:
-        key = tag_key(name)
+    def _fetch_tag(self, tag: TagFile) -> SnapshotId:
+        key = tag_key(tag.name)
         with naming(key):
             return decode_ref(self.files.store.get(key).data)
 
