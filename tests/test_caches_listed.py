@@ -182,7 +182,8 @@ def memos_of_classes(tree: ast.AST) -> Iterator[str]:
 
 def find_caches(source: str) -> set[str]:
     tree = ast.parse(source)
-    return {*memos_of_modules(tree), *memos_of_functions(tree), *memos_of_classes(tree)}
+    found = {*memos_of_modules(tree), *memos_of_functions(tree), *memos_of_classes(tree)}
+    return found - {""}  # assignments to something else than a name
 
 
 @cache
