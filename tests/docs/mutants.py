@@ -523,14 +523,15 @@ class Runner:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
         test = item.nodeid.partition("[")[0]
-        self.sound[test] = self.sound.get(test, True) and self._passes(item)
-        for mutant in MUTANTS:
-            if mutant.test == test and mutant.name not in self.found:
-                with mutant.applied():
-                    passed = self._passes(item)
-                expected = AssertionError | pytest.fail.Exception | mutant.raises
-                if not passed and self._raised and isinstance(self._raised.value, expected):
-                    self.found[mutant.name] = self._phase
+        left = [each for each in MUTANTS if each.test == test and each.name not in self.found]
+        if left:
+            self.sound[test] = self.sound.get(test, True) and self._passes(item)
+        for mutant in left:
+            with mutant.applied():
+                passed = self._passes(item)
+            expected = AssertionError | pytest.fail.Exception | mutant.raises
+            if not passed and self._raised and isinstance(self._raised.value, expected):
+                self.found[mutant.name] = self._phase
         return True
 
     def _passes(self, item: Any) -> bool:
