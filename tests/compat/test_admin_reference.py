@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.compat.driver import INITIAL_SNAPSHOT, OURS, REFERENCE, Engine
+from tests.examples_count import scaled
 
 SET_AT = datetime(2024, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
 
@@ -127,7 +128,7 @@ def logged(kind: Any) -> tuple[object, ...]:
             return (name,)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.sampled_from(STEPS), max_size=15))
 def test_both_answer_the_same_and_store_the_same(
     steps: list[Step], tmp_path_factory: pytest.TempPathFactory

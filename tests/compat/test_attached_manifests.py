@@ -22,6 +22,7 @@ from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.session import Session
+from tests.examples_count import scaled
 
 PATH = NodePath("/v")
 SIZE = 16  # bytes of a chunk of four
@@ -181,7 +182,7 @@ def sets_of_chunks(draw: st.DrawFn) -> tuple[list[npt.NDArray[np.uint32]], int]:
     return [index[numbers == number] for number in np.unique(numbers)], ndim
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(drawn=st.lists(sets_of_chunks(), min_size=1, max_size=3), more=st.booleans())
 def test_a_log_that_is_streamed_lists_all_chunks_in_order(
     drawn: list[tuple[list[npt.NDArray[np.uint32]], int]], *, more: bool

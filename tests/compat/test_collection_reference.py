@@ -22,6 +22,7 @@ from tests.compat.collections import (
     steps,
     young_snapshots,
 )
+from tests.examples_count import scaled
 
 COUNTED = ("snapshots", "transaction_logs", "manifests", "chunks")
 
@@ -84,7 +85,7 @@ def same_stats(left: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_both_delete_the_same_and_both_can_read_what_is_left(version: int) -> None:
-    @settings(max_examples=20)
+    @settings(max_examples=scaled(20))
     @given(steps, st.integers(0, 99), st.integers(0, 99), st.tuples(st.booleans(), st.booleans()))
     def check(
         done: list[tuple[str, int]], expiry: int, cutoff: int, flags: tuple[bool, bool]

@@ -1,7 +1,6 @@
 """Generated histories: whoever writes, both engines show the same, and what the model says."""
 
 import itertools
-import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,12 +25,11 @@ from tests.compat.driver import (
 )
 from tests.compat.histories import histories
 from tests.compat.steps import Abandon, Commit, History, Step
+from tests.examples_count import scaled
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
-# The ci profile must end in minutes, the others take hypothesis' own number of examples.
-IN_CI = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "ci"
-few_examples = settings(max_examples=40) if IN_CI else settings()
+few_examples = settings(max_examples=scaled(40))
 
 
 def assert_model_is_shown(history: Plain, model: Model, ids: list[str]) -> None:

@@ -4,7 +4,6 @@ Twins: each engine does the same in a repository of its own. Neighbours: both wo
 repository, with sessions of both open at the same time. HYPOTHESIS_PROFILE=deep goes on for long.
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,10 +19,10 @@ from tests.compat.pairs import Neighbours, Twins
 from tests.compat.rules import AdminRules, ChunkRules, RefRules, SessionRules
 from tests.compat.sides import Side, named, seen_in, shown_by
 from tests.compat.test_rebase_reference import begin
+from tests.examples_count import scaled
 from tests.servers.s3 import S3Server
 
-IN_CI = os.environ.get("HYPOTHESIS_PROFILE", "ci") == "ci"
-bounded = settings(max_examples=12, stateful_step_count=25) if IN_CI else settings()
+bounded = settings(max_examples=scaled(12), stateful_step_count=25)
 
 # Storages of both engines for one new place: a bucket of a server would do as well
 type StoragePair = Callable[[Path], tuple[Any, Any]]
@@ -136,4 +135,4 @@ def test_they_share_a_bucket(s3_server: S3Server) -> None:
     class OnServer(NeighbourMachine):
         storages = staticmethod(one_prefix)
 
-    run_state_machine_as_test(OnServer, settings=settings(bounded, max_examples=4))
+    run_state_machine_as_test(OnServer, settings=settings(bounded, max_examples=scaled(4)))

@@ -3,7 +3,9 @@
 Both write to a directory of their own, and each then reads what the other one wrote.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,19 @@ import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.compat.driver import OURS, REFERENCE, Engine, contents, diff_between, plain_diff
+from tests.compat.driver import (
+    OURS,
+    REFERENCE,
+    Engine,
+    apply_edit,
+    contents,
+    diff_between,
+    plain_diff,
+)
+from tests.compat.excuses import excuse_for_rebase
+from tests.compat.sides import Answer, details, diff_of, known_name
+from tests.compat.test_rebase_reference import edits, in_memory
+from tests.examples_count import scaled
 
 ENGINES = (OURS, REFERENCE)
 PLACES = ("/", "/a", "/b", "/g", "/g/x", "/g/h", "/g/h/y", "/k", "/k/x", "/a-b", "/g/é", "/zz/a")
@@ -107,7 +121,9 @@ def test_moves(tmp_path: Path, moves: Moves) -> None:
 
 
 @settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     moves=st.lists(
@@ -322,3 +338,92 @@ def test_chunks(tmp_path: Path, change: Callable[[Any], object]) -> None:
         said.append((answer, status, pending, diff, state(repo)))
     assert said[0] == said[1]
     assert_each_reads_both({engine.name: tmp_path / engine.name for engine in ENGINES})
+
+
+# Rebasing over moves, and moves over other changes
+
+SOURCES = ("/a", "/b", "/g", "/g/x", "/g/h", "/g/h/y")
+_branches = itertools.count()
+
+
+def rebased(engine: Engine, steps: list[list[Act]], act: Act, kind: str) -> tuple[Answer, Any, Any]:
+    """The answer, the status of the session before, and the changes of each commit since."""
+    repo, branch = in_memory(engine), f"moves-{next(_branches)}"
+    repo.create_branch(branch, repo.lookup_branch("main"))
+    session = getattr(repo, f"{kind}_session")(branch)
+    act(engine, session)
+    mine, theirs = diff_of(session.status()), []
+    for commit in steps:
+        before = repo.lookup_branch(branch)
+        for step in commit:
+            step(engine, branch)
+        after = repo.lookup_branch(branch)
+        if after != before:
+            diff = repo.diff(from_snapshot_id=before, to_snapshot_id=after)
+            theirs.append(diff_of(diff))
+    try:
+        session.rebase(engine.module.ConflictDetector())
+        return Answer(None, None), mine, theirs
+    except engine.module.IcechunkError as error:
+        ids = [snapshot.id for snapshot in repo.ancestry(branch=branch)]
+        return Answer((known_name(error), str(error.kind)), details(error, ids)), mine, theirs
+
+
+def moving(moves: Moves) -> Act:
+    def act(engine: Engine, session: Any) -> None:
+        for move in moves:
+            attempt(engine, partial(session.move, *move))
+
+    return act
+
+
+def editing(changes: Sequence[Any]) -> Act:
+    def act(engine: Engine, session: Any) -> None:
+        del engine
+        for change in changes:
+            with suppress(Exception):  # an edit may be impossible in both
+                apply_edit(session.store, change)
+
+    return act
+
+
+def committing(kind: str, act: Act) -> Act:
+    def commit(engine: Engine, branch: Any) -> None:
+        session = getattr(in_memory(engine), f"{kind}_session")(branch)
+        act(engine, session)
+        if session.has_uncommitted_changes:
+            session.commit("theirs")
+
+    return commit
+
+
+MOVES = st.lists(
+    st.tuples(st.sampled_from(SOURCES), st.sampled_from(("/n", "/k/n", "/g/n", "/g/h/n", "/b"))),
+    min_size=1,
+    max_size=2,
+)
+
+
+@settings(max_examples=scaled(30), deadline=None)
+@given(
+    changes=edits(),
+    moves=MOVES,
+    before=st.lists(edits(), max_size=1),
+    ours_moves=st.booleans(),
+)
+def test_a_rebase_that_meets_moves_ends_as_the_page_says(
+    changes: Sequence[Any], moves: Moves, before: list[Sequence[Any]], *, ours_moves: bool
+) -> None:
+    """Both engines, and where they differ only as docs/differences.md has it."""
+    found = []
+    for engine in ENGINES:
+        steps = [[committing("writable", editing(each))] for each in before]
+        if ours_moves:
+            steps.append([committing("writable", editing(changes))])
+            found.append(rebased(engine, steps, moving(moves), "rearrange"))
+        else:
+            steps.append([committing("rearrange", moving(moves))])
+            found.append(rebased(engine, steps, editing(changes), "writable"))
+    (ours, mine, theirs), (reference, _, _) = found
+    if ours != reference:
+        excuse_for_rebase(mine, theirs, ours, reference)

@@ -37,6 +37,7 @@ from tests.compat.steps import (
     SetAttributes,
     Write,
 )
+from tests.examples_count import scaled
 
 SPEC = ArraySpec(
     dtype="int32", shape=(8,), chunks=(2,), shards=None, compressed=False, dimension_names=None
@@ -355,7 +356,7 @@ def edits() -> st.SearchStrategy[Edits]:
 
 
 @settings(
-    max_examples=40,
+    max_examples=scaled(40),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -18,6 +18,7 @@ import frazil
 from frazil.maintenance.pack import pack, plan_pack
 from tests.compat.driver import OURS, REFERENCE, Engine
 from tests.compat.sides import known_name
+from tests.examples_count import scaled
 
 VALUES = np.arange(7 * 5, dtype="<i4").reshape(7, 5)
 
@@ -170,7 +171,7 @@ sizes_of_cells = st.dictionaries(
 )
 
 
-@settings(max_examples=10)
+@settings(max_examples=scaled(10))
 @given(
     shape=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     boxes=st.lists(st.tuples(*[st.integers(0, 3), st.integers(1, 4)] * 3), min_size=1, max_size=2),

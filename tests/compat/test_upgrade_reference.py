@@ -32,6 +32,7 @@ from tests.compat.histories import histories
 from tests.compat.steps import History
 from tests.compat.test_v1_reference import in_ascii
 from tests.conformance.test_v1_repositories import ORDERS, described, unpacked
+from tests.examples_count import scaled
 from tests.overtaking import OvertakenStore
 
 BOTH = (OURS, REFERENCE)
@@ -132,7 +133,7 @@ def test_the_result_is_that_of_the_reference(tmp_path: Path) -> None:
     assert_same(array_values(stores[0]), array_values(stores[1]), "values")
 
 
-@settings(max_examples=15)
+@settings(max_examples=scaled(15))
 @given(histories(max_steps=8))
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 def test_generated_histories_are_upgraded_alike(history: History) -> None:

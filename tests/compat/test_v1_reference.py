@@ -31,6 +31,7 @@ from tests.compat.driver import (
 )
 from tests.compat.histories import histories
 from tests.compat.steps import Abandon, Commit, History, Step
+from tests.examples_count import scaled
 
 UNKNOWN = "AAAAAAAAAAAAAAAAAAA0"
 BOTH = (OURS, REFERENCE)
@@ -143,7 +144,7 @@ def in_ascii(step: Step) -> Step:
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(histories(max_steps=8))
 def test_generated_histories_are_read_alike(history: History) -> None:
     with TemporaryDirectory() as directory:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples_count import scaled
 from tests.fuzz import seeds
 from tests.fuzz.mutation import mutations
 from tests.fuzz.run import NAMES
@@ -70,7 +71,7 @@ def test_cut_off_and_random_input_is_refused_or_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@settings(max_examples=scaled(20))
 @given(data=st.data())
 def test_edited_input_is_refused_or_read(name: str, data: st.DataObject) -> None:
     """What hypothesis makes of the seeds: it looks for the smallest that fails."""

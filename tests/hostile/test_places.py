@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 import frazil
-from frazil.errors import IcechunkError, InvalidInputError, StorageError
+from frazil.errors import IcechunkError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.payloads import Inline, Native, Virtual
 from frazil.ids import ChunkId
 from frazil.objectstore.redirect import find_target
@@ -77,22 +77,30 @@ def test_a_location_that_nobody_authorized_is_not_read(
             with pytest.raises(InvalidInputError) as caught:
                 first_chunk(root, access)
             assert caught.value.kind == "unauthorized-virtual-chunk-container"
+            assert f"resolves to the url prefix {next(iter(containers))}" in str(caught.value)
     assert inside.asked == []
+    for number, containers in enumerate(places.values()):
+        leave = dict.fromkeys(containers, WEB if "http" in next(iter(containers)) else LOCAL)
+        assert first_chunk(tmp_path / str(number), leave) == SECRET[:5]  # it is there to be read
+    assert inside.asked
 
 
-SPELLINGS = (
-    "{data}/../secret",
-    "{data}/%2e%2e/secret",
-    "{data}/%2E%2E%2Fsecret",
-    "{data}/..%2fsecret",
-    "{data}/x/../../secret",
-    "{data}/.%2e/secret",
-    "{data}/\t.\t./secret",
-    "{data}\\..\\secret",
-    "{data}/%252e%252e/secret",
-    "{data}//../secret",
-    "{data}/open/../../secret",
-)
+LEADS_OUT = InvalidInputError, "no-container-for-virtual-chunk", "no virtual chunk container"
+ODD = InvalidInputError, "invalid-virtual-ref", "path segments"
+MISSING = StorageError, "virtual-chunk-fetch", "object not found"  # inside, and not there
+SPELLINGS = {
+    "{data}/../secret": LEADS_OUT,
+    "{data}/%2e%2e/secret": LEADS_OUT,
+    "{data}/%2E%2E%2Fsecret": ODD,
+    "{data}/..%2fsecret": ODD,
+    "{data}/x/../../secret": LEADS_OUT,
+    "{data}/.%2e/secret": LEADS_OUT,
+    "{data}/\t.\t./secret": LEADS_OUT,
+    "{data}\\..\\secret": LEADS_OUT,
+    "{data}/%252e%252e/secret": MISSING,
+    "{data}//../secret": MISSING,
+    "{data}/open/../../secret": LEADS_OUT,
+}
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
@@ -101,11 +109,23 @@ def test_no_spelling_of_a_location_leads_out_of_its_container(
     tmp_path: Path, folders: tuple[Path, Path], spelling: str, start: str
 ) -> None:
     data, _ = folders
-    location = start + spelling.format(data="" if start.startswith("vcc") else data)
+    inner = "" if start.startswith("vcc") else str(data)
     containers = local_container(data)
-    root = stranger(tmp_path / "r", Virtual(location, 0, 5), config=config_of(containers))
-    with pytest.raises(IcechunkError):
-        first_chunk(root, dict.fromkeys(containers, LOCAL))
+    leave = dict.fromkeys(containers, LOCAL)
+
+    def read(name: str, text: str) -> bytes:
+        location = start + text.format(data=inner)
+        root = stranger(tmp_path / name, Virtual(location, 0, 5), config=config_of(containers))
+        return first_chunk(root, leave)
+
+    error, kind, says = SPELLINGS[spelling]
+    with pytest.raises(error, match=says) as caught:
+        read("r", spelling)
+    assert getattr(caught.value, "kind", "") == kind
+    assert read("fine", "{data}/open") == b"open "
+    named = start.startswith("vcc") and "\\" in spelling  # there, part of a container's name
+    if error is InvalidInputError and "%2" not in spelling and not named:  # out, and in again
+        assert read("back", spelling.replace("secret", "data/open")) == b"open "
 
 
 def test_links_in_authorized_folders_do_not_lead_out(
@@ -122,6 +142,14 @@ def test_links_in_authorized_folders_do_not_lead_out(
         with pytest.raises(InvalidInputError) as caught:
             first_chunk(root, dict.fromkeys(containers, LOCAL))
         assert caught.value.kind == "unauthorized-virtual-chunk-container"
+        assert "is a link that leads out of" in str(caught.value)
+    (data / "alias").symlink_to(data / "open")  # a link that stays inside
+    location = f"file://{data}/alias"
+    stranger(tmp_path / "fine", Virtual(location, 0, 4), config=config_of(containers))
+    assert first_chunk(tmp_path / "fine", dict.fromkeys(containers, LOCAL)) == b"open"
+
+
+NOT_FOLLOWED = "is a symbolic link, which is not followed"
 
 
 def test_links_in_a_repository_are_not_followed(tmp_path: Path, folders: tuple[Path, Path]) -> None:
@@ -129,8 +157,11 @@ def test_links_in_a_repository_are_not_followed(tmp_path: Path, folders: tuple[P
     chunk = ChunkId(bytes(12))
     root = stranger(tmp_path / "file", Native(chunk, 0, 5))
     (root / "chunks" / str(chunk)).symlink_to(secret)
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match=NOT_FOLLOWED):
         first_chunk(root)
+    (root / "chunks" / str(chunk)).unlink()
+    (root / "chunks" / str(chunk)).write_bytes(SECRET)
+    assert first_chunk(root) == SECRET[:5]  # the same, as a file
     other = stranger(tmp_path / "folder", Native(chunk, 0, 5))
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -139,14 +170,20 @@ def test_links_in_a_repository_are_not_followed(tmp_path: Path, folders: tuple[P
         each.unlink()
     (other / "chunks").rmdir()
     (other / "chunks").symlink_to(outside)
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match=NOT_FOLLOWED):
         first_chunk(other)
+    (other / "chunks").unlink()
+    outside.rename(other / "chunks")
+    assert first_chunk(other) == SECRET[:5]
     for name in ("repo", "snapshots"):
         third = stranger(tmp_path / f"{name}-third", Inline(b"x"))
         (third / name).rename(tmp_path / f"{name}-moved")
         (third / name).symlink_to(tmp_path / f"{name}-moved")
-        with pytest.raises(IcechunkError):
+        with pytest.raises(StorageError, match=NOT_FOLLOWED):
             first_chunk(third)
+        (third / name).unlink()
+        (tmp_path / f"{name}-moved").rename(third / name)
+        assert first_chunk(third) == b"x"
 
 
 def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
@@ -165,7 +202,12 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
     thread.start()
     thread.join(60)
     assert not thread.is_alive()
-    assert caught
+    (error,) = caught
+    assert isinstance(error, ObjectNotFoundError)
+    assert str(chunk) in str(error)
+    (root / "chunks" / str(chunk)).unlink()
+    (root / "chunks" / str(chunk)).write_bytes(b"a file")
+    assert first_chunk(root) == b"a fil"
 
 
 @pytest.mark.parametrize("reader", ["config", "endpoints"])
@@ -242,6 +284,12 @@ def test_options_that_lead_elsewhere_need_leave(
     with pytest.raises(InvalidInputError, match="which you have not authorized") as caught:
         first_chunk(root, access)
     assert caught.value.kind == "unauthorized-virtual-chunk-container"
+    storage = frazil.local_filesystem_storage(str(root))
+    refused = frazil.Repository.open(storage, authorize_virtual_chunk_access=access)
+    assert [each.authorized for each in refused.virtual_containers()] == [False]
+    # A reader who gives the same container has authorized it; nothing is asked of it here.
+    trusted = frazil.Repository.open(storage, config, access)
+    assert [each.authorized for each in trusted.virtual_containers()] == [True]
 
 
 def test_a_redirect_of_a_web_server_cannot_lead_inside(
@@ -268,29 +316,37 @@ def test_a_redirect_of_a_web_server_cannot_lead_inside(
     assert inside.asked
 
 
+INNER, SCHEME = "is not an address for everybody", "unknown scheme"
+
+
 @pytest.mark.parametrize(
-    "target",
+    ("target", "says"),
     [
-        "{inside}/x",
-        "http+icechunk://127.0.0.2:1/x",
-        "s3://bucket/x?region=r&endpoint_url={inside}",
-        "http://169.254.169.254/latest/meta-data/",
-        "http://[::ffff:169.254.169.254]/",
-        "http://2852039166/",
-        "http://10.0.0.1/",
-        "http://[fd00::1]/",
-        "http://0.0.0.0:1/",
-        "file:///etc/passwd",
-        "r2://bucket/x?account_id=evil.example/",
-        "gopher://127.0.0.2/",
+        ("{inside}/x", INNER),
+        ("http+icechunk://127.0.0.2:1/x", INNER),
+        ("s3://bucket/x?region=r&endpoint_url={inside}", INNER),
+        ("http://169.254.169.254/latest/meta-data/", INNER),
+        ("http://[::ffff:169.254.169.254]/", INNER),
+        ("http://2852039166/", INNER),
+        ("http://10.0.0.1/", INNER),
+        ("http://[fd00::1]/", INNER),
+        ("http://0.0.0.0:1/", INNER),
+        ("file:///etc/passwd", SCHEME),
+        ("r2://bucket/x?account_id=evil.example/", "expected letters and digits"),
+        ("gopher://127.0.0.2/", SCHEME),
     ],
 )
-def test_redirect_storage_cannot_lead_inside(good: Listener, inside: Listener, target: str) -> None:
+def test_redirect_storage_cannot_lead_inside(
+    good: Listener, inside: Listener, target: str, says: str
+) -> None:
     good.redirects["/repo"] = target.format(inside=inside.url)
-    with pytest.raises(StorageError) as caught:
+    with pytest.raises(StorageError, match=says) as caught:
         find_target(f"{good.url}/repo")
     assert caught.value.kind == "bad-redirect"
     assert inside.asked == []
+    good.redirects["/repo"] = f"{good.url}/next"  # the same host may be led to
+    good.redirects["/next"] = "s3://bucket/x?region=r"
+    assert find_target(f"{good.url}/repo").location == "s3://bucket/x"
 
 
 def test_addresses_for_everybody_may_be_led_to() -> None:
@@ -310,5 +366,11 @@ def test_names_in_the_log_of_operations_do_not_lead_out_of_the_repository(tmp_pa
         root = stranger(tmp_path / f"r{number}", Inline(b"x"))
         with_info(root, before_updates=name)
         opened = frazil.Repository.open(frazil.local_filesystem_storage(str(root)))
-        with pytest.raises(IcechunkError):
+        with pytest.raises(InvalidInputError, match="segment") as caught:
             list(opened.ops_log())
+        assert caught.value.kind == "invalid-key"
+    root = stranger(tmp_path / "fine", Inline(b"x"))
+    (backup,) = (root / "overwritten").iterdir()
+    with_info(root, before_updates=backup.name)
+    opened = frazil.Repository.open(frazil.local_filesystem_storage(str(root)))
+    assert len(list(opened.ops_log())) == 3  # a name of the repository itself is followed

@@ -13,6 +13,7 @@ from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
+from tests.examples_count import scaled
 
 GENERATIONS = [Generation.ALPHA1, Generation.A2E, Generation.V1, Generation.V2]
 NAMES = ["a", "a/b", "a-b", "c", "c/d/e"]
@@ -124,7 +125,7 @@ def act(repository: Repository, step: tuple[object, object], number: int) -> lis
     raise AssertionError(step)
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(steps)
 def test_all_generations_hold_the_same(done: list[tuple[object, object]]) -> None:
     made = [Repository.create(MemoryStore(), generation=each) for each in GENERATIONS]

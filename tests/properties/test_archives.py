@@ -12,6 +12,7 @@ from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.ranges import Range
 from frazil.testing.disk import watched_disk
 from frazil.testing.forgetful_disk import ForgetfulDisk
+from tests.examples_count import scaled
 
 _SEGMENT = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1
@@ -28,7 +29,7 @@ def written(path: Path, objects: dict[str, bytes]) -> ArchiveStore:
     return ArchiveStore(path)
 
 
-@settings(max_examples=60)
+@settings(max_examples=scaled(60))
 @given(OBJECTS, st.data())
 def test_what_goes_in_comes_out(objects: dict[str, bytes], data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:
@@ -49,7 +50,7 @@ def test_what_goes_in_comes_out(objects: dict[str, bytes], data: st.DataObject) 
         assert listed == {key for key in objects if key.startswith(prefix)}
 
 
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 @given(st.data())
 def test_damage_raises_our_errors_and_nothing_else(data: st.DataObject) -> None:
     with TemporaryDirectory() as directory:

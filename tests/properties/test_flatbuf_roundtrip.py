@@ -38,6 +38,7 @@ from frazil.flatbuf import (
     decode,
     encode,
 )
+from tests.examples_count import scaled
 
 SCALARS = ("?", "u1", "i1", "u2", "i2", "u4", "i4", "f4", "u8", "i8", "f8")
 LEAF = TableSchema("Leaf", (Field("x", 0, Scalar("i2", -5)), Field("name", 2, String())))
@@ -195,7 +196,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)) | st.just(len(data)))])
 
 
-@settings(max_examples=500)
+@settings(max_examples=scaled(500))
 @given(damaged())
 def test_damage_is_refused_or_gives_a_table_that_can_be_used(data: bytes) -> None:
     try:
@@ -207,7 +208,7 @@ def test_damage_is_refused_or_gives_a_table_that_can_be_used(data: bytes) -> Non
         assert decode(encode(table), ROOT, max_expansion=8).equals(table)
 
 
-@settings(max_examples=500)
+@settings(max_examples=scaled(500))
 @given(st.binary(max_size=200))
 def test_noise_is_refused_or_read(data: bytes) -> None:
     with suppress(FormatError):

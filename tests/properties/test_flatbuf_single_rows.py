@@ -13,6 +13,7 @@ from frazil.flatbuf import Table, TableSchema, decode, encode
 from frazil.flatbuf.decode import _decode_many
 from frazil.flatbuf.encode import _encode_many
 from frazil.flatbuf.places import Places
+from tests.examples_count import scaled
 from tests.properties.test_flatbuf_roundtrip import NODE, ROOT, Maker
 
 
@@ -59,7 +60,7 @@ def test_a_single_row_is_written_to_the_bytes_that_many_rows_would_be(table: Tab
         assert decode(data, table.schema).equals(table)
 
 
-@settings(max_examples=500)
+@settings(max_examples=scaled(500))
 @given(single_rows(), st.data())
 def test_a_damaged_single_row_is_refused_for_the_same_reason(
     table: Table, data: st.DataObject
@@ -73,7 +74,7 @@ def test_a_damaged_single_row_is_refused_for_the_same_reason(
         assert agree(found, outcome(bytes(content), table.schema))
 
 
-@settings(max_examples=300)
+@settings(max_examples=scaled(300))
 @given(st.binary(max_size=120))
 def test_noise_is_refused_for_the_same_reason(data: bytes) -> None:
     found = outcome(data, ROOT)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.flatbuf import Json, decode_flexbuffer, encode_flexbuffer
+from tests.examples_count import scaled
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 KEYS = st.text(st.characters(exclude_categories=["Cs"], min_codepoint=1))
@@ -47,7 +48,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data[draw(st.integers(0, len(data)) | st.just(0)) :])
 
 
-@settings(max_examples=500)
+@settings(max_examples=scaled(500))
 @given(damaged() | st.binary())
 def test_damage_is_refused_or_read(data: bytes) -> None:
     with suppress(FormatError):

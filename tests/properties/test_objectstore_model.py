@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from frazil.objectstore import Counting, LocalStore, MemoryStore, ObjectStore, Prefixed
 from frazil.testing.objectstore_model import ObjectStoreMachine
+from tests.examples_count import scaled
 
 
 class MemoryMachine(ObjectStoreMachine):
@@ -37,7 +38,7 @@ class WrappedMachine(ObjectStoreMachine):
 
 
 _FEW = settings(
-    max_examples=60,
+    max_examples=scaled(60),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

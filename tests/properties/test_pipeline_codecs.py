@@ -133,7 +133,7 @@ def same(left: Any, right: Any) -> None:
         assert one.tobytes() == other.tobytes()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=cases(), data=st.data(), is_local=st.booleans())
 def test_any_array_is_read_and_written_as_by_zarr(
     case: Case, data: st.DataObject, *, is_local: bool
@@ -158,7 +158,7 @@ def test_any_array_is_read_and_written_as_by_zarr(
             same(ours.blocks[0], theirs.blocks[0])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=scaled(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=cases().filter(lambda case: case.dtype is not str), data=st.data())
 def test_what_is_stored_is_the_same_and_damage_does_the_same(
     case: Case, data: st.DataObject

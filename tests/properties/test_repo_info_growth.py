@@ -24,6 +24,7 @@ from frazil.format.updates import (
 from frazil.ids import SnapshotId
 from frazil.repo.initial import initial_repo_info
 from frazil.repo.ops_log import record
+from tests.examples_count import scaled
 
 steps = st.lists(
     st.tuples(
@@ -86,7 +87,7 @@ def same(one: RepoInfo, other: RepoInfo) -> bool:
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(steps, st.integers(1, 6), st.integers(1, 5))
 def test_growing_is_the_same_as_writing_at_once(
     chosen: list[tuple[str, int, str]], page: int, most: int

@@ -25,6 +25,7 @@ from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.splitting import split
+from tests.examples_count import scaled
 from tests.unit.maintenance.contents import contents_of, history_of
 from tests.unit.spec.written import GROUP, array_metadata, split_every
 
@@ -121,7 +122,7 @@ def limited(most: int) -> Iterator[None]:
         yield
 
 
-@settings(max_examples=30)
+@settings(max_examples=scaled(30))
 @given(histories, actions, st.sampled_from([1, 2]))
 def test_packing_unpacking_and_rewriting_change_no_content(
     history: list[tuple[int, list[Write]]],

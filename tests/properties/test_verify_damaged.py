@@ -11,6 +11,7 @@ from frazil.maintenance.verify.run import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly
+from tests.examples_count import scaled
 from tests.verify.damage import healthy
 
 STORED = {
@@ -69,14 +70,14 @@ def damaged(draw: st.DrawFn) -> MemoryStore:
 
 
 @given(damaged())
-@settings(max_examples=150)
+@settings(max_examples=scaled(150))
 def test_what_readers_stumble_over_is_found(store: MemoryStore) -> None:
     report = verify(store)
     assert report.problems or not stumbles(store)
 
 
 @given(damaged())
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 def test_a_repair_ends_and_makes_nothing_worse(store: MemoryStore) -> None:
     result = repair(store)
     assert len(result.after.errors) <= len(result.before.errors)

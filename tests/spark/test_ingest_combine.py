@@ -18,6 +18,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.paths import NodePath
 from frazil.spark.ingest import ingest
 from frazil.spark.ingestion import run, virtual_jobs
+from tests.examples_count import scaled
 from tests.sources.test_grib import message
 from tests.spark.netcdf3_files import Made, write_netcdf3
 from tests.spark.test_ingest import stored, tip
@@ -262,7 +263,9 @@ def file_sets(draw: st.DrawFn) -> tuple[list[int], int, str, str, bool]:
 
 
 @settings(
-    max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(5),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(drawn=file_sets(), seed=st.integers(0, 2**31))
 def test_ingest_copied_or_virtual_equals_what_xarray_concatenates(

@@ -15,6 +15,7 @@ from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.payloads import RefKind
 from frazil.paths import NodePath
 from frazil.spark.ingest import ingest
+from tests.examples_count import scaled
 from tests.spark.test_ingest import stored, tip
 from tests.spark.test_ingest_virtual import repository
 
@@ -118,7 +119,9 @@ def test_only_what_is_there_can_be_replaced(spark: SparkSession, tmp_path: Path)
 
 
 @settings(
-    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(4),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     start=st.integers(0, LENGTH - 1),

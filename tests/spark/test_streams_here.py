@@ -20,6 +20,7 @@ from frazil.repo.session import Session
 from frazil.spark.chunk_scan import plan_chunk_scan, read_chunk_part
 from frazil.spark.opened import open_pinned, pin
 from frazil.spark.options import parse_options
+from tests.examples_count import scaled
 from tests.spark.repositories import put
 from tests.spark.stream_cases import Row, batch_here, by_commit, changes_here, kinds, stream_here
 
@@ -349,7 +350,7 @@ def history(path: Path, script: list[list[tuple[Any, ...]]]) -> frazil.Repositor
 
 
 @given(commits, st.sampled_from(["1", "200", "100000"]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=scaled(12), deadline=None)
 def test_a_mirror_of_rows_is_the_table(script: list[list[tuple[Any, ...]]], size: str) -> None:
     with TemporaryDirectory() as folder:
         repository = history(Path(folder) / "r", script)
@@ -377,7 +378,7 @@ def test_a_mirror_of_rows_is_the_table(script: list[list[tuple[Any, ...]]], size
 
 
 @given(commits)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=scaled(8), deadline=None)
 def test_a_mirror_of_chunks_has_the_chunks(script: list[list[tuple[Any, ...]]]) -> None:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "r"

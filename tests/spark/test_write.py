@@ -21,6 +21,7 @@ import frazil.spark
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
+from tests.examples_count import scaled
 from tests.spark.writing_cases import Case, cases, make_repository, ordered, table_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
@@ -91,7 +92,7 @@ def saved(df: DataFrame, repository: Repository, **options: str) -> None:
 
 
 @settings(
-    max_examples=2,
+    max_examples=scaled(2),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

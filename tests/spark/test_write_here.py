@@ -47,6 +47,7 @@ from frazil.spark.writing.shuffled import (
 )
 from frazil.spark.writing.staging import stage
 from frazil.spark.writing.writer import RowsMessage, RowsWriter
+from tests.examples_count import scaled
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import (
     Case,
@@ -100,7 +101,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "repo"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
     with TemporaryDirectory() as folder:
@@ -116,7 +117,7 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
             assert array.metadata.dimension_names == case.dims  # type: ignore[union-attr]  # of Zarr 3
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(max_size=3))
 def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
     """The maps of frazil.spark.write against the merging of fragments."""

@@ -19,6 +19,7 @@ from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunk_writers import MAX_COMMITS, UNKNOWN, chunk_writers
 from frazil.web.explored import Explored
 from frazil.web.line_segments import segments_at
+from tests.examples_count import scaled
 from tests.unit.describe.test_graph import histories
 from tests.unit.spec.written import GROUP
 from tests.web.made import document
@@ -95,7 +96,7 @@ def naive_segments(layout: Layout, owner: list[int]) -> list[set[tuple[int, ...]
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=scaled(40))
 @given(info=histories(), shared=st.integers(0, 3))
 def test_lines_that_share_a_lane_are_drawn_as_one(info: RepoInfo, shared: int) -> None:
     layout = layout_of_all(info, max_lanes=shared + 1)
@@ -153,7 +154,7 @@ def explored_with(writes: list[list[int]]) -> tuple[Explored, list[SnapshotId]]:
     return Explored(repository, "made up"), commits
 
 
-@settings(max_examples=25)
+@settings(max_examples=scaled(25))
 @given(writes=st.lists(st.lists(st.integers(0, 11), max_size=5), min_size=1, max_size=12))
 def test_the_writer_of_a_chunk_is_the_last_who_wrote_it(writes: list[list[int]]) -> None:
     explored, commits = explored_with(writes)

@@ -11,9 +11,10 @@ from zarr.testing.stateful import ZarrHierarchyStateMachine, ZarrStoreStateMachi
 from zarr.testing.strategies import short_node_names
 
 from frazil import IcechunkStore, Repository, in_memory_storage
+from tests.examples_count import scaled
 
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=scaled(40),
     stateful_step_count=30,
     deadline=None,
     report_multiple_bugs=False,

@@ -33,6 +33,17 @@ _MANIFEST_BYTES, _LOG_BYTES = 5000, 2000
 _REMEMBERED_PLANS, _PLAN = 10_000, 100  # manifests in them; a plan is as much as so many
 
 
+@dataclass(frozen=True, slots=True)
+class TagFile:
+    """A tag of version 1 as it is listed. Tags never move, but a repository may be deleted, and
+    another one with a tag of that name be created at the same place.
+    """
+
+    name: str
+    size_bytes: int
+    modified_at_us: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Caches:
     """Safe to share between threads, and between objects for one repository."""
@@ -50,8 +61,7 @@ class Caches:
     )
     loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
     background: Background = field(default_factory=Background)
-    # By name and time of the file: tags never move, but their repository may be created again.
-    v1_tags: dict[tuple[str, int], SnapshotId] = field(default_factory=dict)
+    v1_tags: dict[TagFile, SnapshotId] = field(default_factory=dict)
     newest: Newest = field(default_factory=Newest)
 
     @classmethod

@@ -83,7 +83,10 @@ def decode_index(data: Buffer) -> ArchiveIndex:
 
 
 class ArchiveStore:
-    """The objects of an archive. May be pickled: the file must be there where it is used."""
+    """The objects of an archive. May be pickled: the file must be there where it is used.
+
+    Its index is read once. If another file is put at the path, every read raises StorageError.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -103,8 +106,16 @@ class ArchiveStore:
         return False
 
     @cached_property
+    def _status(self) -> os.stat_result:
+        """The file that the index is of, as it was when the index was read."""
+        try:
+            return self.path.stat()
+        except OSError as error:
+            raise StorageError(f"{self.path}: {error.strerror}") from error
+
+    @cached_property
     def index(self) -> ArchiveIndex:
-        size = self._size()
+        size = self._status.st_size
         at = size - 3 * BLOCK  # of what is in the last member, before two empty blocks
         footer = self._read(at, FOOTER.size) if at >= 0 else b""
         if len(footer) < FOOTER.size:
@@ -183,18 +194,14 @@ class ArchiveStore:
         key = self.index.key(row).decode(errors="replace")
         return ObjectInfo(key, int(self.index.length[row]), self._modified_at_us)
 
-    @cached_property
+    @property
     def _modified_at_us(self) -> int:
-        return self.path.stat().st_mtime_ns // 1000
-
-    def _size(self) -> int:
-        try:
-            return self.path.stat().st_size
-        except OSError as error:
-            raise StorageError(f"{self.path}: {error.strerror}") from error
+        return self._status.st_mtime_ns // 1000
 
     def _read(self, offset: int, length: int) -> bytes:
         with self.path.open("rb") as file:
+            if _version(os.fstat(file.fileno())) != _version(self._status):
+                raise StorageError(f"{self.path} was replaced since it was opened: open it again")
             file.seek(offset)
             return file.read(length)
 
@@ -202,3 +209,8 @@ class ArchiveStore:
         raise ReadOnlyError(
             f"cannot change {what}: an archive is read-only", kind="read-only-storage"
         )
+
+
+def _version(status: os.stat_result) -> tuple[int, ...]:
+    """Differs between two files, and between two contents of one."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -73,6 +73,10 @@ class Durability:
             for _ in paths:  # only now: whatever interrupts a sync, the next one starts over
                 pending.paths.popleft()
 
+    def forget(self, directory: str) -> None:
+        """The directory was made just now, perhaps again: its name has yet to be synced."""
+        self._pending().settled -= {directory, *self._above(directory)}
+
     def sync_name(self, path: str) -> None:
         """The name of one file, whose content is durable already, is durable as well."""
         self._sync_names(self._pending(), [path])

@@ -352,6 +352,7 @@ class LocalStore:
             write_new(temporary, pieces, fsync=fsync)
         except FileNotFoundError:  # raised before any of the pieces was used
             self._directories.create(directory)
+            self._durability.forget(directory)
             write_new(temporary, pieces, fsync=fsync)
         return temporary
 

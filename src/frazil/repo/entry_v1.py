@@ -13,10 +13,11 @@ it, as in version 2, where the deletion is worked out anew on what the commit le
 after is refused, and does not bring the branch back.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from frazil.assets.caches import TagFile
 from frazil.assets.entry_file import create_entry, move_ref, nothing, replace_entry
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
@@ -181,20 +182,20 @@ class RefFilesEntry:
 
     def _fetch_stored(self) -> _Stored:
         names = {MAIN}
-        tags, deleted = dict[str, int](), set[str]()
+        tags, deleted = dict[str, TagFile](), set[str]()
         for found in self.files.store.list(REFS):
             match ref_of_key(found.key):
                 case "branch", name, False:
                     names.add(name)
-                case "tag", name, False:
-                    tags[name] = found.modified_at_us
                 case "tag", name, True:
                     deleted.add(name)
+                case "tag", name, False:
+                    tags[name] = TagFile(name, found.size_bytes, found.modified_at_us)
         refs = self.files.pool.map(self._find_branch, sorted(names))
         branches = {n: ref for n, ref in zip(sorted(names), refs, strict=True) if ref is not None}
         if MAIN not in branches:
             raise RepositoryNotFoundError("the repository doesn't exist")
-        targets = self._fetch_tags({n: tags[n] for n in sorted(tags.keys() - deleted)})
+        targets = self._fetch_tags([tags[name] for name in sorted(tags.keys() - deleted)])
         known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
         chain = SnapshotChain(self.files.fetch_head, known, forget=self.files.forget_heads)
 
@@ -233,16 +234,15 @@ class RefFilesEntry:
         with naming(key):
             return _StoredRef(decode_ref(blob.data), blob.version)
 
-    def _fetch_tags(self, listed: Mapping[str, int]) -> dict[str, SnapshotId]:
-        """`listed` are times of their files by name."""
+    def _fetch_tags(self, tags: list[TagFile]) -> dict[str, SnapshotId]:
+        """The targets by name. A file that is listed as it was is not read again."""
         known = self.files.v1_tags
-        new = [tag for tag in listed.items() if tag not in known]
-        targets = self.files.pool.map(self._fetch_tag, [name for name, _ in new])
-        known.update(zip(new, targets, strict=True))
-        return {name: known[name, at_us] for name, at_us in listed.items()}
+        new = [tag for tag in tags if tag not in known]
+        known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
+        return {tag.name: known[tag] for tag in tags}
 
-    def _fetch_tag(self, name: str) -> SnapshotId:
-        key = tag_key(name)
+    def _fetch_tag(self, tag: TagFile) -> SnapshotId:
+        key = tag_key(tag.name)
         with naming(key):
             return decode_ref(self.files.store.get(key).data)
 

@@ -189,7 +189,8 @@ class Repository:
     ) -> "Repository":
         """The same repository, with `config` over the configuration it has here.
 
-        What was read is kept, as far as the sizes of the caches stay the same.
+        What was read is kept, as far as the sizes of the caches stay the same; nothing is kept for
+        a reader with other limits, which might have refused it.
         """
         given = given_config(config)
         allowed = self.access if access is None else access
@@ -201,7 +202,7 @@ class Repository:
             spec_version=self.spec_version,
             generation=self.generation,
             access=trusting(allowed, self.store, is_given=is_given),
-            caches=self._files.caches,
+            caches=self._files.caches if allowed.limits == self.access.limits else None,
         )
         again.containers_are_given = is_given
         again.default_commit_metadata = self.default_commit_metadata

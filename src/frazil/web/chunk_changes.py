@@ -44,7 +44,7 @@ def chunk_changes(
     explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
 ) -> ChunkChanges:
     make = partial(_compare, explored, start, end, path)
-    return explored.recall(("changes", start, end, path), make)
+    return explored.recall_of(explored.info(), ("changes", start, end, path), make)
 
 
 def _compare(

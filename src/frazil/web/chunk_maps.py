@@ -54,7 +54,8 @@ def chunk_map(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: A
     start = explored.snapshot(asked.text("from")) if by == "change" else None
     wishes = tuple(asked.values.get(name, "") for name in ("map_axes", "chunk_at", "window"))
     make = partial(_make, explored, snapshot, path, asked, start)
-    return explored.recall(("map", snapshot, path, by, start, wishes), make)
+    key = ("map", snapshot, path, by, start, wishes)
+    return explored.recall_of(explored.info(), key, make)
 
 
 def _make(

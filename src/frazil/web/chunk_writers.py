@@ -31,18 +31,19 @@ class ChunkWriters:
 
 
 def chunk_writers(explored: Explored, snapshot: SnapshotId, path: NodePath) -> ChunkWriters:
+    """As the history is now: ancestors of a snapshot may expire, or become one commit."""
+    info = explored.info()
+
     def make() -> ChunkWriters:
         node = explored.session(snapshot).node(path)
-        return _find_writers(explored, snapshot, node.id, explored.chunks(snapshot, path))
+        return _find_writers(explored, info, snapshot, node.id, explored.chunks(snapshot, path))
 
-    key = ("writers", snapshot, path)
-    return explored.recall(key, make)
+    return explored.recall_of(info, ("writers", snapshot, path), make)
 
 
 def _find_writers(
-    explored: Explored, snapshot: SnapshotId, node: NodeId, chunks: ChunkColumns
+    explored: Explored, info: RepoInfo, snapshot: SnapshotId, node: NodeId, chunks: ChunkColumns
 ) -> ChunkWriters:
-    info = explored.info()
     steps = islice(_logs_back(info, history.require_row(info, snapshot)), MAX_COMMITS)
     writer = np.full(len(chunks.refs), UNKNOWN, np.int32)
     commits: list[SnapshotId] = []

@@ -34,7 +34,7 @@ class Explored:
         found: T = self._worked_out.recall(key, make)
         return found
 
-    def recall_of[T](self, info: RepoInfo, what: str, make: Callable[[], T]) -> T:
+    def recall_of[T](self, info: RepoInfo, what: Hashable, make: Callable[[], T]) -> T:
         """The same about one state of the repository."""
         # It is kept beside the result, so that no other object gets its identity.
         return self.recall((what, id(info)), lambda: (info, make()))[1]

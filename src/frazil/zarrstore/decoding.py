@@ -19,11 +19,8 @@ def chunk_problem(document: bytes, index: tuple[int, ...], data: Data) -> str | 
     `document` is the array's zarr metadata. Of a shard all chunks are decoded. Chunks of unequal
     sizes are not looked at: zarr does not say where they are.
     """
-    opened = _opened(document, get_ident())
-    if isinstance(opened, str):
-        return opened
     try:
-        opened.read(index, data)
+        _opened(document, get_ident()).read(index, data)
     except NotImplementedError:  # zarr's answer for a rectilinear grid
         return None
     except Exception as error:  # noqa: BLE001 -- codecs raise what they like
@@ -50,12 +47,11 @@ class _Opened:
 
 
 @lru_cache(maxsize=256)  # by array: all its chunks have the same
-def _opened(document: bytes, thread: int) -> _Opened | str:
-    """An array for the use of one thread, or what is wrong with its metadata."""
+def _opened(document: bytes, thread: int) -> _Opened:
+    """An array for the use of one thread. Raises what zarr raises about its metadata.
+
+    Failures are not cached: a codec may be registered later.
+    """
     del thread
     stored = {METADATA_KEY: default_buffer_prototype().buffer.from_bytes(document)}
-    try:
-        array = zarr.open_array(MemoryStore(stored), mode="r", zarr_format=3)
-    except Exception as error:  # noqa: BLE001 -- codecs are found and configured here
-        return f"{type(error).__name__}: {error}"
-    return _Opened(array, stored)
+    return _Opened(zarr.open_array(MemoryStore(stored), mode="r", zarr_format=3), stored)

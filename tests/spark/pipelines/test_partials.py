@@ -119,7 +119,7 @@ def test_encoded_values_are_reduced_as_xarray_reduces_them(case: Encoded, how: H
 
 
 @given(arrays(), st.sampled_from(list(How)), st.booleans(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=scaled(300), deadline=None)
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 def test_a_reduction_in_parts_is_that_of_xarray(
     values: npt.NDArray[Any],
@@ -147,7 +147,7 @@ def test_a_reduction_in_parts_is_that_of_xarray(
 
 
 @given(arrays(), st.sampled_from(list(How)), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=scaled(200), deadline=None)
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:Mean of empty")
 def test_groups_in_parts_are_those_of_xarray(
     values: npt.NDArray[Any], how: How, data: st.DataObject

@@ -11,6 +11,7 @@ from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.local_files import write_new
 from frazil.objectstore.parts import Parts, PartsStore, shares
+from tests.examples_count import scaled
 
 SIZES = (1, 90_000, 5000)
 CONTENT = {f"N{at}": np.random.default_rng(at).bytes(size) for at, size in enumerate(SIZES)}
@@ -46,7 +47,7 @@ def wanted(draw: st.DrawFn) -> Parts:
     return Parts("chunks/", names, edges, start, length, into)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=scaled(150), deadline=None)
 @given(parts=wanted(), width=st.integers(1, 4))
 def test_parts_are_what_the_files_hold(store: LocalStore, parts: Parts, width: int) -> None:
     found = [
@@ -94,7 +95,7 @@ def test_no_file_stays_open(store: LocalStore) -> None:
 
 
 @given(sizes=st.lists(st.sampled_from([0, 1, 700, 400_000, 1 << 20, 3 << 20]), max_size=8))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 def test_pieces_are_written_end_to_end(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
 ) -> None:

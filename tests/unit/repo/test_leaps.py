@@ -13,6 +13,7 @@ from frazil.repo.rebase import Position, replay
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy, VersionSelection
+from tests.examples_count import scaled
 from tests.unit.repo.some_changes import (
     BASE,
     Change,
@@ -81,7 +82,7 @@ def outcome(session: Session, repository: Repository, policy: Policy, leap: int)
     return at.base.id, conflicts, described(at.changes)
 
 
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @few

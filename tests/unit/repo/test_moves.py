@@ -27,6 +27,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session, SessionMode
 from frazil.repo.solver import Policy, VersionSelection
 from frazil.repo.version import Branch
+from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 SOLVE_ALL = Policy(
@@ -361,7 +362,7 @@ def grown(present: set[str]) -> Repository:
     return repository
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=scaled(60), deadline=None)
 @given(
     present=st.sets(st.sampled_from(PLACES), max_size=10),
     moves=st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=12),
@@ -417,7 +418,7 @@ def edit_what_can_be(session: Session, edits: list[tuple[bool, str]]) -> None:
 SOME_MOVES = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES)), max_size=6)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=scaled(80), deadline=None)
 @given(
     present=st.sets(st.sampled_from(PLACES), max_size=8),
     ours=SOME_MOVES,

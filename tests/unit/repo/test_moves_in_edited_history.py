@@ -16,6 +16,7 @@ from frazil.repo.history_editing import Edit, Edited, cherry_pick, merge, revert
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy
 from frazil.repo.squash import SquashRequest, squash
+from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 from tests.unit.repo.some_changes import (
     BASE,
@@ -256,7 +257,7 @@ def test_where_moves_are_disabled_none_is_made() -> None:
 # Properties
 
 some_changes = st.lists(moves | moves | edits, min_size=1, max_size=4)
-few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+few = settings(max_examples=scaled(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @few

@@ -15,6 +15,7 @@ from frazil.repo.fork import fork, merge
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
+from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 A = NodePath("/a")
@@ -200,7 +201,7 @@ def test_chunks_of_different_sizes_stay_where_they_are(session: Session) -> None
         session.shift_array(NodePath("/r"), (1,))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=scaled(50), deadline=None)
 @given(
     present=st.sets(st.tuples(st.integers(0, 3), st.integers(0, 2))),
     offset=st.tuples(st.integers(-5, 5), st.integers(-4, 4)),

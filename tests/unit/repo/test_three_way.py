@@ -18,6 +18,7 @@ from frazil.repo.merge_base import merged_by
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
+from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 PATHS = ("/a", "/g/b", "/g")
@@ -111,7 +112,11 @@ def model_of(repository: Repository, snapshot: SnapshotId) -> Model:
 def expected(base: Model, tip: Model, source: Model) -> tuple[Model, set[Key]]:
     """The result, and the keys that both sides changed, each in its way."""
     result, contradictions = dict(tip), set[Key]()
-    here_already = {(path, data) for (path, _, chunk), data in tip.items() if chunk == -1}
+    here_already = {
+        (key[0], data)
+        for key, data in tip.items()
+        if key[2] == -1 and not (key in base and key not in source)  # which goes from here, too
+    }
     for key in base.keys() | tip.keys() | source.keys():
         was, here, there = base.get(key), tip.get(key), source.get(key)
         same_group = was is None and key[2] == -1 and (key[0], there) in here_already
@@ -176,7 +181,7 @@ def assert_the_log_is_right(repository: Repository, old: SnapshotId, new: Snapsh
 
 
 few = settings(
-    max_examples=25,
+    max_examples=scaled(25),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
@@ -187,6 +192,11 @@ few = settings(
 @example(first=[], tip=[Write("/a", 0, 1)], source=[Define("/a", 2, 0), Define("/a", 4, 0)])
 @example(first=[], tip=[Delete("/g")], source=[Define("/g/b", 2, 0)])
 @example(first=[Define("/g", 2, 0)], tip=[Write("/g", 0, 1)], source=[Write("/g", 1, 1)])
+@example(
+    first=[Define("/g/b", 0, 1)],
+    tip=[Write("/a", 0, 0)],
+    source=[Delete("/g/b"), Define("/g/b", 0, 1)],
+)
 @pytest.mark.parametrize("operation", ["merge", "pick"])
 def test_what_is_applied_is_what_changed(
     operation: str, first: list[Change], tip: list[Change], source: list[Change]
@@ -204,6 +214,7 @@ def test_what_is_applied_is_what_changed(
 @given(first=changes, later=changes)
 @example(first=[Define("/a", 2, 0)], later=[Define("/g/b", 1, 0)])
 @example(first=[Delete("/g")], later=[Define("/g", 0, 0)])
+@example(first=[Delete("/g"), Define("/g", 0, 0)], later=[Write("/a", 0, 0)])
 def test_a_revert_undoes_one_commit_of_several(first: list[Change], later: list[Change]) -> None:
     repository = Repository.create(MemoryStore())
     before = commit(repository, "main", list(BASE))

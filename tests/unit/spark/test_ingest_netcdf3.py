@@ -23,6 +23,7 @@ from frazil.spark.sources import (
     opened,
 )
 from frazil.spark.sources.netcdf3 import netcdf3_chunks
+from tests.examples_count import scaled
 from tests.servers.http_files import HttpServer
 from tests.spark.netcdf3_files import Made, write_netcdf3
 
@@ -43,7 +44,9 @@ def contents(draw: st.DrawFn) -> tuple[dict[str, Made], str | None, int]:
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(contents())
 def test_files_read_as_they_were_written(
@@ -89,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield running
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=scaled(30), deadline=None)
 @given(drawn=contents(), data=st.data())
 def test_parts_of_remote_files_are_those_of_local_ones(
     server: HttpServer, drawn: tuple[dict[str, Made], str | None, int], data: st.DataObject
@@ -126,7 +129,9 @@ def test_files_of_others_are_read(name: str) -> None:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=scaled(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.data())
 def test_damage_is_an_error_that_names_the_file(tmp_path: Path, data: st.DataObject) -> None:

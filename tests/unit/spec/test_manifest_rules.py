@@ -1,6 +1,7 @@
 import itertools
 
 import numpy as np
+import pytest
 
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
@@ -17,9 +18,11 @@ def chunk_refs(manifest: Table) -> Table:
     return manifest.tables("arrays").rows.tables("refs").rows
 
 
-def test_arrays_of_a_manifest_ascend_by_node_id() -> None:
-    # frazil itself writes one array per manifest; the encoder takes any number, in any order
-    one = ChunkRefs.from_payloads(np.zeros((1, 1), dtype=np.uint32), [Inline(b"x")])
+@pytest.mark.parametrize("chunks", [1, 2000], ids=["small file", "large file"])
+def test_arrays_of_a_manifest_ascend_by_node_id(chunks: int) -> None:
+    # frazil itself writes one array per manifest; both encoders take any number, in any order
+    index = np.arange(chunks, dtype=np.uint32).reshape(-1, 1)
+    one = ChunkRefs.from_payloads(index, [Inline(b"x")] * chunks)
     arrays = {NodeId(bytes([first] * 8)): one for first in (9, 200, 1, 128)}
     data = encode_manifest(Manifest(id=ManifestId(bytes(12)), arrays=arrays))
     table = decode(decode_envelope(data, FileType.MANIFEST).data, MANIFEST)

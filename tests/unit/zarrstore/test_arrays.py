@@ -22,6 +22,7 @@ from frazil.zarrstore.arrays import open_array, open_group, read_region, write_r
 from frazil.zarrstore.pipeline.fused import use_fused_pipeline
 from frazil.zarrstore.pipeline.zarr_parts import ARE_THERE, FusedCodecPipeline
 from frazil.zarrstore.store import SessionStore
+from tests.examples_count import scaled
 
 X = NodePath("/x")
 VALUES = np.arange(50 * 40, dtype=np.int32).reshape(50, 40)
@@ -48,7 +49,7 @@ def slices(draw: st.DrawFn, length: int) -> slice:
 )
 @pytest.mark.parametrize("committed", [False, True])
 @settings(
-    max_examples=25,
+    max_examples=scaled(25),
     deadline=None,
     # the session is only read from
     suppress_health_check=[HealthCheck.function_scoped_fixture],

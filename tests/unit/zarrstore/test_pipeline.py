@@ -33,6 +33,7 @@ from frazil.repo.version import Branch
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.pipeline.spans import WORTHWHILE_BYTES, span_of
 from frazil.zarrstore.store import SessionStore
+from tests.examples_count import scaled
 
 CODECS: dict[str, dict[str, Any]] = {
     "plain": {"compressors": None},
@@ -78,7 +79,9 @@ def places(length: int) -> st.SearchStrategy[Any]:
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("codecs", CODECS)
-@settings(max_examples=6, deadline=None)  # many more in tests/properties/test_pipeline_codecs.py
+@settings(
+    max_examples=scaled(6), deadline=None
+)  # many more in tests/properties/test_pipeline_codecs.py
 @given(data=st.data())
 def test_selections_are_read_and_written_as_by_zarr(codecs: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(DTYPES if codecs != "transposed" else DTYPES[:6]))
@@ -321,6 +324,8 @@ PROGRAM = """
 import zarr
 {before}
 import frazil
+
+from tests.examples_count import scaled
 session = frazil.Repository.create(frazil.in_memory_storage()).writable_session("main")
 array = zarr.create_array(session.store, shape=3, dtype="i4")
 print(type(array.async_array.codec_pipeline).__name__, type(

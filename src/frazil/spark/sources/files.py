@@ -110,7 +110,7 @@ class RemoteFile(io.RawIOBase):
         self._remote = remote
         self._mark = _head(path, remote)
         self._at = 0
-        self._kept = _kept_of(path, self._mark)
+        self._kept = _kept_of(remote, self._mark)
         self._ahead = 1  # blocks fetched at once
 
     @property
@@ -193,13 +193,18 @@ _recent: OrderedDict[object, _Kept] = OrderedDict()
 _recent_lock = Lock()
 
 
-def _kept_of(path: str, mark: Mark) -> _Kept:
-    """Files are opened several times in a row: to describe them, and to refer to them."""
+def _kept_of(remote: Remote, mark: Mark) -> _Kept:
+    """Files are opened several times in a row: to describe them, and to refer to them.
+
+    By place, key and version: a bucket of that name may be at another endpoint as well, and ETags
+    only tell versions of one object apart.
+    """
     if not mark.etag and mark.generation is None:
         return _Kept()  # another version might look the same
     with _recent_lock:
-        kept = _recent.pop((path, mark.identity), None) or _Kept()
-        _recent[path, mark.identity] = kept
+        name = (remote.store.place, remote.key, mark.identity)
+        kept = _recent.pop(name, None) or _Kept()
+        _recent[name] = kept
         while len(_recent) > _RECENT_FILES:
             _recent.popitem(last=False)
         return kept
