@@ -14,10 +14,6 @@ from frazil.maintenance.progress import Progress
 from frazil.repo import repository as engine
 
 MIB = 1 << 20
-_INSTEAD = (
-    "total_chunks_storage is deprecated: chunk_storage_stats counts inline and virtual chunks too,"
-    " and its native_bytes is what this method returns"
-)
 _OUR_CODE = str(Path(__file__).parents[1])  # a warning is for who called it
 
 
@@ -244,7 +240,7 @@ class CollectedRepository:
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
         """Deprecated: the native bytes of `chunk_storage_stats`."""
-        warnings.warn(_INSTEAD, DeprecationWarning, skip_file_prefixes=(_OUR_CODE,))
+        _warn_of_total("total_chunks_storage", "chunk_storage_stats")
         return self.chunk_storage_stats(
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
@@ -260,13 +256,14 @@ class CollectedRepository:
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
-        return await asyncio.to_thread(
-            self.total_chunks_storage,
+        _warn_of_total("total_chunks_storage_async", "chunk_storage_stats_async")
+        stats = await self.chunk_storage_stats_async(
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         )
+        return stats.native_bytes
 
     def stats(self, *, progress: Progress | None = None) -> "actions.StorageStats":
         """Bytes by kind, and of each branch, tag and array: what it has, and has alone.
@@ -282,3 +279,12 @@ class CollectedRepository:
 def _require_positive(*limits: int | None) -> None:
     if any(limit is not None and limit <= 0 for limit in limits):
         raise ValueError("invalid zero value: a limit must be at least 1")
+
+
+def _warn_of_total(name: str, instead: str) -> None:
+    warnings.warn(
+        f"{name} is deprecated: {instead} counts inline and virtual chunks too, and its"
+        " native_bytes is what this method returns",
+        DeprecationWarning,
+        skip_file_prefixes=(_OUR_CODE,),
+    )

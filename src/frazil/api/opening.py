@@ -1,6 +1,8 @@
 """Repositories made and opened."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Self
 
@@ -16,6 +18,16 @@ from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig, StorageSettings
 from frazil.format.limits import Limits
 from frazil.repo import repository as engine
+
+
+@contextmanager
+def noting_place(storage: Storage) -> Iterator[None]:
+    """Adds to the error about a missing repository where it was looked for."""
+    try:
+        yield
+    except RepositoryNotFoundError as error:
+        error.add_note(f"no repository was found in {storage!r}")
+        raise
 
 
 class OpenedRepository(EditedRepository):
@@ -87,7 +99,8 @@ class OpenedRepository(EditedRepository):
         if limits is not None:
             access = replace(access, limits=limits)
         store = attributed(storage.store, attribution)
-        made = engine.Repository.open(store, config, access=access)
+        with noting_place(storage):
+            made = engine.Repository.open(store, config, access=access)
         return cls(made, storage, attribution)
 
     @classmethod
@@ -204,7 +217,8 @@ class OpenedRepository(EditedRepository):
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:
         """The saved configuration; None if the repository uses only defaults."""
-        return engine.Repository.fetch_config(storage.store)
+        with noting_place(storage):
+            return engine.Repository.fetch_config(storage.store)
 
     @staticmethod
     async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:

@@ -196,6 +196,9 @@ class Diff(Displayed):
     def is_empty(self) -> bool:
         return self == _NO_DIFF
 
+    def __repr__(self) -> str:  # the fields may have thousands of chunk indices
+        return str(self)
+
     def __str__(self) -> str:
         sections = {
             "Groups created": sorted(self.new_groups),

@@ -38,12 +38,14 @@ __all__ = [
     "ManifestPreloadConfig",
     "ManifestSplitCondition",
     "ManifestSplitDimCondition",
+    "ManifestSplitValues",
     "ManifestSplittingConfig",
     "ManifestVirtualChunkLocationCompressionConfig",
     "ObjectStoreConfig",
     "RepoUpdateRetryConfig",
     "RepositoryConfig",
     "S3Options",
+    "SplitSizesDict",
     "StorageConcurrencySettings",
     "StorageRetriesSettings",
     "StorageSettings",
@@ -53,6 +55,8 @@ __all__ = [
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]
+type ManifestSplitValues = dict[ManifestSplitDimCondition, int]
+type SplitSizesDict = dict[ManifestSplitCondition, ManifestSplitValues]
 
 
 class CompressionAlgorithm(NamedIntEnum):
@@ -122,7 +126,7 @@ class ManifestSplittingConfig(Record):
             tuple((arrays, tuple(sizes.items())) for arrays, sizes in split_sizes.items())
         )
 
-    def to_dict(self) -> dict[ManifestSplitCondition, dict[ManifestSplitDimCondition, int]]:
+    def to_dict(self) -> SplitSizesDict:
         return {arrays: dict(sizes) for arrays, sizes in self.split_sizes or ()}
 
 

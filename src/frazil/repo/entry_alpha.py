@@ -87,7 +87,7 @@ class SequenceEntry:
             self._put_ref(branch_file_key(self.files.generation, MAIN, 0), first.id)
         except PreconditionFailedError as error:
             raise ConflictError(
-                "somebody else created a repository here", kind="branch-update-conflict"
+                message="somebody else created a repository here", kind="branch-update-conflict"
             ) from error
 
     def fetch(self) -> RepoInfo:

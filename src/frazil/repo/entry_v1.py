@@ -112,7 +112,7 @@ class RefFilesEntry:
             self._put_ref(branch_key(MAIN), INITIAL_SNAPSHOT, Absent())
         except PreconditionFailedError as error:
             raise ConflictError(
-                "somebody else created a repository here", kind="branch-update-conflict"
+                message="somebody else created a repository here", kind="branch-update-conflict"
             ) from error
         if config is not None:
             self.files.store.put(CONFIG_YAML, encode_config_yaml(config))
@@ -289,7 +289,7 @@ class RefFilesEntry:
         except ObjectNotFoundError:
             return
         raise ConflictError(
-            "the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 meanwhile: open it again",
             kind="repo-info-updated",
         )
 

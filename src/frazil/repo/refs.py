@@ -40,7 +40,7 @@ def _is_taken(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
     tip = history.snapshot_id(info, info.branches[name])
     message = f"branch already exists `{name} -> {tip}`"
     if info.spec_version == 1:
-        return ConflictError(message, kind="branch-update-conflict", actual_parent=str(tip))
+        return ConflictError(actual_parent=str(tip), message=message, kind="branch-update-conflict")
     return AlreadyExistsError(message, kind="branch-already-exists")
 
 
@@ -67,7 +67,7 @@ def _require_tip(info: RepoInfo, name: str, *, expected: SnapshotId | None) -> S
         raise RefNotFoundError(f"branch not found `{name}`", kind="branch-not-found")
     if actual != expected:
         raise ConflictError(
-            f"branch `{name}` is at {actual}, expected {expected}",
+            message=f"branch update conflict: `{name}` is at {actual}, expected {expected}",
             kind="branch-update-conflict",
             expected_parent=str(expected),
             actual_parent=None if actual is None else str(actual),

@@ -112,9 +112,10 @@ class Session(SessionChunks):
             return True
 
     def delete_node(self, path: NodePath) -> None:
-        """And everything below it; nothing happens if there is no such node."""
+        """Deletes the node and everything below it; does nothing if there is no such node."""
         with self._editing() as changes:
-            changes.delete_nodes(path)
+            if changes.find_node(path) is not None:
+                changes.delete_nodes(path)
 
     def move(self, source: NodePath, target: NodePath) -> None:
         """Gives a node another path, with everything below it; only while rearranging."""

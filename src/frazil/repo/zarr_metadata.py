@@ -60,7 +60,10 @@ def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMet
     grid: Any = document.get("chunk_grid")
     num_chunks = _count_chunks(tuple(shape), grid)
     if only_regular and grid["name"] != "regular":
-        raise _bad("version 1 has no other than regular chunk grids: use spec_version=2 or higher")
+        raise _bad(
+            "Non-regular chunk grids are not supported in icechunk format version 1: use"
+            " spec_version=2 or higher"
+        )
     names: Any = document.get("dimension_names")
     if names is not None and not _is_names(names, len(shape)):
         raise _bad(f"dimension_names is {names!r}, expected {len(shape)} strings or nulls")

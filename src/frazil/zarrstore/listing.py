@@ -46,8 +46,15 @@ class _Chunks:
 
 
 def keys_with_prefix(session: Session, prefix: str) -> Iterator[list[str]]:
-    """Every key that starts with `prefix`, metadata first; `prefix` may end inside a name."""
+    """Every key that starts with `prefix`, metadata first; `prefix` may end inside a name.
+
+    The path of a node stands for that node and those below it, not for `foo-bar` beside `foo`.
+    """
     prefix = prefix.removeprefix("/")
+    whole = parse_directory(prefix)
+    if whole is not None and session.find_node(whole.node) is not None:
+        start = key_prefix(whole.node)
+        prefix = start if start.startswith(prefix) else prefix
     directory = parse_directory(prefix.rpartition("/")[0])
     if directory is None:
         return

@@ -88,7 +88,7 @@ def _require_forward(info: RepoInfo, source: RepoInfo, name: str, tip: SnapshotI
     ids = {source.snapshots.id(one) for one in source.snapshots.ancestors(row)}
     if current not in ids:
         raise ConflictError(
-            f"branch {name!r} at the target is at {current}, which is not part of the history of"
+            message=f"branch {name!r} at the target is at {current}, which is not part of the history of"
             f" {tip}: it has commits of its own",
             kind="branch-update-conflict",
             expected_parent=str(tip),
@@ -98,7 +98,7 @@ def _require_forward(info: RepoInfo, source: RepoInfo, name: str, tip: SnapshotI
 
 def _require_same_tag(info: RepoInfo, name: str, tip: SnapshotId) -> None:
     if name in info.tags and info.snapshot_of_tag(name) != tip:
-        raise ConflictError(f"tag {name!r} at the target is at another snapshot than {tip}")
+        raise ConflictError(message=f"tag {name!r} at the target is at another snapshot than {tip}")
 
 
 def _tips(info: RepoInfo, refs: dict[str, int]) -> dict[str, SnapshotId]:

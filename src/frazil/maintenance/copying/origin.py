@@ -197,7 +197,7 @@ def exists(store: ObjectStore, key: str) -> bool:
 
 def require_absent(target: ObjectStore, key: str, *, version: int) -> None:
     if exists(target, key):
-        raise ConflictError(f"there is a repository of version {version} at the target")
+        raise ConflictError(message=f"there is a repository of version {version} at the target")
 
 
 def _says_the_same(there: RepoInfo, ours: RepoInfo) -> bool:
@@ -223,7 +223,7 @@ def _unchanged(found: Versions, key: str) -> Precondition:
 def _require(known: bool, name: str, tip: SnapshotId) -> None:  # noqa: FBT001 -- a condition
     if not known:
         raise ConflictError(
-            f"{name!r} at the target is at {tip}, which the source does not have: it is another"
+            message=f"{name!r} at the target is at {tip}, which the source does not have: it is another"
             " repository, or was changed since it was copied"
         )
 
@@ -233,4 +233,4 @@ def moved_is_conflict() -> Iterator[None]:
     try:
         yield
     except PreconditionFailedError as error:
-        raise ConflictError("the target was changed while it was copied to") from error
+        raise ConflictError(message="the target was changed while it was copied to") from error

@@ -73,7 +73,7 @@ def upgrade(plan: UpgradePlan) -> Repository:
         store.put(REPO_INFO, data, when=Absent())
     except PreconditionFailedError as error:
         raise ConflictError(
-            "the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 meanwhile: open it again",
             kind="repo-info-updated",
         ) from error
     upgraded = Repository.open(store, clock=plan.repository.clock, access=plan.repository.access)
@@ -96,7 +96,7 @@ def plan_finish(store: ObjectStore) -> tuple[str, ...]:
                 target = decode_ref(store.get(key).data)
                 if info.snapshots.find(target) < 0 and name not in info.deleted_tags:
                     raise ConflictError(
-                        f"{kind} {name!r} of version 1 is at {target}, which version 2 does not"
+                        message=f"{kind} {name!r} of version 1 is at {target}, which version 2 does not"
                         " have: somebody has written to version 1 since it was migrated"
                     )
     return keys
