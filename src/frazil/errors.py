@@ -25,7 +25,8 @@
 
 Names and `kind` codes are those of the `icechunk` package, so that a handler written for one
 works with the other; ReadOnlyStoreError, ValueNotFoundError, UnknownKeyError, JavaNotFoundError
-and the leaves under StorageError are frazil's own. A `kind` never changes its meaning and is never removed.
+and the leaves under StorageError are frazil's own. A `kind` never changes its meaning and is never
+removed.
 """
 
 import sys

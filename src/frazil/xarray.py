@@ -49,8 +49,8 @@ def to_icechunk(
     appending, "r+" for a region, and "w-" otherwise. Parallel writes need chunks of Dask that
     fall on chunks of Zarr, which `safe_chunks` checks and `align_chunks` arranges; should two
     tasks write to one chunk after all, SessionStateError[merge-failed] says so.
-    `chunkmanager_store_kwargs` go to the `store` of xarray's chunk manager; `split_every` is how many sessions one
-    task merges.
+    `chunkmanager_store_kwargs` go to the `store` of xarray's chunk manager; `split_every` is how
+    many sessions one task merges.
     """
     dataset = _as_dataset(obj)
     target = ZarrStore.open_group(

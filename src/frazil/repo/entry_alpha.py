@@ -43,8 +43,8 @@ from frazil.format.updates import (
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import Absent
 from frazil.repo.entry import Change, exhausted, nothing, tries
-from frazil.repo.entry_v1 import require_name
 from frazil.repo.refs import MAIN
+from frazil.repo.refs_v1 import require_name
 from frazil.repo.snapshot_chain import SnapshotChain
 
 _ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)

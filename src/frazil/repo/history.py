@@ -82,7 +82,8 @@ def logs_apart(info: RepoInfo, base: SnapshotId, branch: str) -> tuple[SnapshotI
     common = next((row for row in ancestor_rows(info, tip) if row in known), None)
     if common is None:
         raise ConflictError(
-            message=f"cannot rebase: branch `{branch}` and snapshot {base} have no history in common",
+            message=f"cannot rebase: branch `{branch}` and snapshot {base} have no history in"
+            " common",
             expected_parent=str(base),
             actual_parent=str(snapshot_id(info, tip)),
         )

@@ -88,8 +88,8 @@ def _require_forward(info: RepoInfo, source: RepoInfo, name: str, tip: SnapshotI
     ids = {source.snapshots.id(one) for one in source.snapshots.ancestors(row)}
     if current not in ids:
         raise ConflictError(
-            message=f"branch {name!r} at the target is at {current}, which is not part of the history of"
-            f" {tip}: it has commits of its own",
+            message=f"branch {name!r} at the target is at {current}, which is not part of the"
+            f" history of {tip}: it has commits of its own",
             kind="branch-update-conflict",
             expected_parent=str(tip),
             actual_parent=str(current),

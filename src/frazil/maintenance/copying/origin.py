@@ -223,8 +223,8 @@ def _unchanged(found: Versions, key: str) -> Precondition:
 def _require(known: bool, name: str, tip: SnapshotId) -> None:  # noqa: FBT001 -- a condition
     if not known:
         raise ConflictError(
-            message=f"{name!r} at the target is at {tip}, which the source does not have: it is another"
-            " repository, or was changed since it was copied"
+            message=f"{name!r} at the target is at {tip}, which the source does not have: it is"
+            " another repository, or was changed since it was copied"
         )
 
 

@@ -96,8 +96,8 @@ def plan_finish(store: ObjectStore) -> tuple[str, ...]:
                 target = decode_ref(store.get(key).data)
                 if info.snapshots.find(target) < 0 and name not in info.deleted_tags:
                     raise ConflictError(
-                        message=f"{kind} {name!r} of version 1 is at {target}, which version 2 does not"
-                        " have: somebody has written to version 1 since it was migrated"
+                        message=f"{kind} {name!r} of version 1 is at {target}, which version 2 does"
+                        " not have: somebody has written to version 1 since it was migrated"
                     )
     return keys
 
