@@ -141,3 +141,38 @@ def test_a_creation_that_was_interrupted_is_taken_up(tmp_path: Path, engine: Any
     (tmp_path / "something").write_text("else")
     with pytest.raises(frazil.InvalidInputError):
         engine.Repository.create(storage)
+
+
+def test_nodes_below_an_array_go_with_it(tmp_path: Path) -> None:
+    """The reference writes such a hierarchy, and keeps the node when the array is deleted."""
+    storages = [m.local_filesystem_storage(str(tmp_path)) for m in (icechunk, frazil)]
+    theirs = icechunk.Repository.create(storages[0]).writable_session("main")
+    zarr.create_array(theirs.store, name="a", shape=4, chunks=1, dtype="i4")
+    sync(theirs.store.set("a/below/zarr.json", GROUP))
+    theirs.commit("a node below an array")
+    session = frazil.Repository.open(storages[1]).writable_session("main")
+    sync(session.store.delete("a/zarr.json"))
+    assert session.status().deleted_arrays == {"/a"}
+    assert session.status().deleted_groups == {"/a/below"}
+
+
+def test_a_directory_without_a_node_is_deleted_with_what_is_below(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    sync(session.store.set("no/node/here/zarr.json", GROUP))
+    sync(session.store.delete("no/node/zarr.json"))
+    assert session.status().new_groups == {"/no/node/here"}
+    sync(session.store.delete_dir("no/node"))
+    assert session.status().is_empty()
+
+
+def test_a_session_is_made_only_if_its_snapshot_can_be_read(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path)))
+    session = repo.writable_session("main")
+    zarr.create_group(session.store)
+    snapshot = session.commit("a group")
+    (tmp_path / "snapshots" / snapshot).unlink()
+    other = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path)))
+    for begin in (other.readonly_session, other.writable_session):
+        with pytest.raises(frazil.StorageError, match=snapshot) as caught:
+            begin("main")
+        assert caught.value.kind == "object-not-found"
