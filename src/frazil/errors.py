@@ -32,6 +32,7 @@ removed.
 import sys
 from dataclasses import dataclass
 from enum import IntEnum
+from types import UnionType
 from typing import ClassVar
 
 _PACKAGE = __name__.partition(".")[0]
@@ -281,3 +282,12 @@ class JavaNotFoundError(IcechunkError):
 
 class InternalError(IcechunkError):
     default_kind = "unknown"
+
+
+def require_type(value: object, expected: type | UnionType) -> None:
+    """Raises TypeError unless the value is of the expected type, as compiled packages do."""
+    if not isinstance(value, expected):
+        raise TypeError(
+            f"{type(value).__name__!r} object is not an instance of"
+            f" {getattr(expected, '__name__', str(expected))!r}"
+        )

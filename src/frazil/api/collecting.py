@@ -8,6 +8,7 @@ from pathlib import Path
 
 from frazil.api import actions
 from frazil.clock import from_datetime
+from frazil.errors import require_type
 from frazil.ids import SnapshotId
 from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.progress import Progress
@@ -44,6 +45,8 @@ class CollectedRepository:
         patterns (`release-*`) of refs that stay with all of their history. With these, what stays
         becomes the child of the youngest ancestor that stays, otherwise of the first snapshot.
         """
+        for flag in (delete_expired_branches, delete_expired_tags, dry_run):
+            require_type(flag, bool)
         ids = None if snapshot_ids is None else frozenset(map(SnapshotId.parse, snapshot_ids))
         request = actions.ExpireRequest(
             older_than_us=None if older_than is None else from_datetime(older_than),
@@ -111,6 +114,7 @@ class CollectedRepository:
         killed jobs left: staging branches and temporary files. `progress` is called with what is
         being done, how much is done and of how much.
         """
+        require_type(dry_run, bool)
         _require_positive(
             max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes,
@@ -277,8 +281,12 @@ class CollectedRepository:
 
 
 def _require_positive(*limits: int | None) -> None:
-    if any(limit is not None and limit <= 0 for limit in limits):
-        raise ValueError("invalid zero value: a limit must be at least 1")
+    """OverflowError outside 64 bits without a sign, as where numbers have such a type."""
+    for limit in limits:
+        if limit is not None and not 0 <= limit < 2**64:
+            raise OverflowError(f"a limit is {limit}, not from 0 to {2**64 - 1}")
+        if limit == 0:
+            raise ValueError("invalid zero value: a limit must be at least 1")
 
 
 def _warn_of_total(name: str, instead: str) -> None:

@@ -12,7 +12,11 @@ from urllib.parse import urlsplit
 from frazil.api.headers import merged_headers
 from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH
 from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
-from frazil.errors import InvalidInputError, StorageError
+from frazil.errors import (
+    InvalidInputError,
+    StorageError,
+    require_type,
+)
 from frazil.format.storage_config import (
     S3Options,
     StorageConcurrencySettings,
@@ -265,6 +269,7 @@ class Storage:
         write_headers: Headers = None,
         headers: Headers = None,
     ) -> "Storage":
+        require_type(bucket, str)
         place = GcsPlace(
             bucket=bucket,
             prefix=clean_prefix(prefix),
@@ -315,9 +320,15 @@ class Storage:
         return cls(RedirectedStore(base_url))
 
 
+def store_of(storage: Storage) -> ObjectStore:
+    """Raises TypeError if it is no Storage."""
+    require_type(storage, Storage)
+    return storage.store
+
+
 def require_room(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
-    store = storage.store
+    store = store_of(storage)
     if isinstance(store, RemoteStore | BucketRoot) and store.writable and not store.place.prefix:
         raise InvalidInputError(
             "creating a repository at an empty prefix (the object store bucket root) is not"
@@ -353,6 +364,7 @@ def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -
 def _s3(
     config: S3Options, bucket: str, prefix: str | None, credentials: S3Credentials | None
 ) -> S3Place:
+    require_type(bucket, str)
     default = S3AnonymousCredentials() if config.anonymous else S3FromEnvCredentials()
     return s3_place(
         config, bucket=bucket, credentials=credentials or default, prefix=clean_prefix(prefix)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from frazil.api.values import SpecVersion
 from frazil.clock import from_datetime
+from frazil.errors import require_type
 from frazil.format.generation import Generation
 from frazil.ids import SnapshotId
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
@@ -23,6 +24,9 @@ def require_version(
     as_of: datetime | None = None,
 ) -> Version:
     """Raises ValueError unless exactly one is given, and `as_of` only with a branch."""
+    for name in (branch, tag, snapshot_id):
+        require_type(name, str | None)
+    require_type(as_of, datetime | None)
     match branch, tag, snapshot_id, as_of:
         case (None, _, _, datetime()):
             raise ValueError("as_of argument must be provided together with a branch name")

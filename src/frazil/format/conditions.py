@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from frazil.errors import require_type
 from frazil.format.records import U32, U64
 
 
@@ -62,10 +63,16 @@ class SplitAnd(ManifestSplitCondition):
 class SplitPathMatches(ManifestSplitCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
+
 
 @dataclass(frozen=True, slots=True)
 class SplitNameMatches(ManifestSplitCondition):
     regex: str
+
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,9 @@ class SplitAxis(ManifestSplitDimCondition):
 @dataclass(frozen=True, slots=True)
 class SplitDimensionName(ManifestSplitDimCondition):
     regex: str
+
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +188,16 @@ class PreloadAnd(ManifestPreloadCondition):
 class PreloadPathMatches(ManifestPreloadCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
+
 
 @dataclass(frozen=True, slots=True)
 class PreloadNameMatches(ManifestPreloadCondition):
     regex: str
+
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,9 @@ class Session(SessionChunks):
     def __reduce__(self) -> tuple[object, ...]:
         if not self.read_only:
             raise ValueError(
-                "a writable session cannot be pickled: changes made elsewhere would be lost."
-                " Send a fork of it (Session.fork) and merge the fork that comes back"
-                " (Session.merge)"
+                "You must opt-in to pickle writable sessions in a distributed context using"
+                " Session.fork(): a writable session cannot be pickled, as changes made elsewhere"
+                " would be lost. Merge the fork that comes back (Session.merge)"
             )
         if self._opening is None:
             self._opening = pickle.dumps((self.files.store, self.files.settings, self.clock))
@@ -99,7 +99,9 @@ class Session(SessionChunks):
                 )
             if old is not None and (old.array is None) != (array is None):
                 kind = "a group" if old.array is None else "an array"
-                raise AlreadyExistsError(f"there is {kind} at `{path}` already: delete it first")
+                raise AlreadyExistsError(
+                    f"node already exists at `{path}`: it is {kind}, delete it first"
+                )
             node_id = self.files.new_node_id(changes.has_id) if old is None else old.id
             changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
 
@@ -125,8 +127,8 @@ class Session(SessionChunks):
             self._require_not_read_only()
             if not self._rearranges:
                 raise SessionStateError(
-                    "to move nodes in the hierarchy, create a rearrange session"
-                    " (Repository.rearrange_session); commit or abandon this one",
+                    "To move nodes in the hierarchy you need to create a rearrange session"
+                    " (Repository.rearrange_session): commit or abandon this one",
                     kind="non-rearrange-session",
                 )
             self._changes.relocate(plan)

@@ -120,7 +120,10 @@ class SessionStore(Store):
             return size
         if parsed is None:
             raise UnknownKeyError(f"invalid zarr key format `{key}`", "invalid-key")
-        missing = "node" if self.engine.find_node(parsed.path) is None else "chunk"
+        node = self.engine.find_node(parsed.path)
+        if node is not None and node.array is None:
+            raise UnknownKeyError(f"there is not an array at `{parsed.path}`", "not-an-array")
+        missing = "node" if node is None else "chunk"
         raise ValueNotFoundError(f"{missing} not found at `{key}`", f"{missing}-not-found")
 
     # Writing
