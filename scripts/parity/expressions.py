@@ -22,7 +22,11 @@ CONSTANTS = {
     "INITIAL": places.INITIAL,
     "UNKNOWN": places.UNKNOWN,
     "PAST": PAST,
+    "LOCATION": "s3://b/k",
+    "UNCHECKED": {"validate_container": False},
+    "KEYS": {"access_key_id": "a", "secret_access_key": "s"},
     "NAIVE": PAST.replace(tzinfo=None),
+    "NOW": datetime(2026, 1, 1, tzinfo=UTC),
     "buffer": buffer,
     "collect": collect,
     "get": get,
@@ -76,6 +80,18 @@ class Made:
         else:
             early.commit("early")
         return late
+
+    def conflict(self) -> Any:
+        found = self.failure(self.overtaken().rebase, self._place.m.ConflictDetector())
+        return found.conflicts[0]
+
+    def failure(self, call: Callable[..., object], *args: object) -> Any:
+        """The error that a call raises."""
+        try:
+            call(*args)
+        except self._place.m.IcechunkError as error:
+            return error
+        raise AssertionError("the call is not wrong")
 
     def other_repo(self) -> Any:
         return self._place.m.Repository.create(self._place.memory)

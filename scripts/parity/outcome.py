@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 _ID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b")
+_SHORT_ID = re.compile(r"(?<=● )[0-9A-HJKMNP-TV-Z]{8}\b")
 _NODE_ID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{13}\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(\+00:00| ?UTC|Z)?")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -36,11 +37,18 @@ class Outcome:
     is_also: tuple[str, ...] = field(default=())  # Python's own classes that the error is one of
 
     def __str__(self) -> str:
+        """An error by its class, its kind and the fixed words of its message."""
         warned = f", with {', '.join(self.warned)}" if self.warned else ""
         if not self.error:
-            return f"{self.text}{warned}"
+            return f"`{self.text}`{warned}"
         kind = f" `{self.kind}`" if self.kind else ""
-        return f"{self.error}{kind}: {self.text}{warned}"
+        words = f": {self.phrase}" if self.phrase and self.has_words else ""
+        return f"{self.error}{kind}{words}{warned}"
+
+    @property
+    def has_words(self) -> bool:
+        """Words of Python's own errors, but for ValueError, are those of the binding."""
+        return self.kind is not None or self.error == "ValueError"
 
     @property
     def phrase(self) -> str:
@@ -104,37 +112,40 @@ def compare(ours: Outcome, theirs: Outcome) -> str:
 # Values as text
 
 
-def normalised(text: str, m: ModuleType, folder: Path | None = None) -> str:
+def normalised(
+    text: str, m: ModuleType, folder: Path | None = None, *, length: int = _LENGTH
+) -> str:
+    """Without what differs from one run to the next, and cut at a length."""
     if folder is not None:
         text = text.replace(str(folder), "FOLDER")
     text = _ID.sub(lambda one: one[0] if one[0] in KNOWN_IDS else "ID", text)
+    text = _SHORT_ID.sub("ID", text)
     text = _ADDRESS.sub("", _TIME.sub("TIME", _NODE_ID.sub("NODE", text)))
     text = text.replace(f"{m.__name__}.", "icechunk.")
-    return text if len(text) <= _LENGTH else f"{text[:_LENGTH]}..."
+    return text if len(text) <= length else f"{text[:length]}..."
 
 
 def plain(value: object) -> str:
     """An answer as text; objects of the packages by their class."""
     match value:
-        case None | bool() | float() | bytes():
-            return repr(value)
-        case ():  # what a compiled method without an answer gives
-            return "None"
+        case tuple() if not value:  # what a compiled method without an answer gives
+            text = "None"
         case Enum():
-            return f"{type(value).__name__} {int(value) if isinstance(value, int) else value.name}"
-        case int() | str():
-            return repr(value)
+            text = f"{type(value).__name__} {int(value) if isinstance(value, int) else value.name}"
+        case None | bool() | float() | bytes() | int() | str():
+            text = repr(value)
         case datetime():
-            return "TIME"
+            text = "TIME"
         case Mapping():
             items = sorted((plain(key), plain(each)) for key, each in value.items())
-            return "{" + ", ".join(f"{key}: {each}" for key, each in items) + "}"
+            text = "{" + ", ".join(f"{key}: {each}" for key, each in items) + "}"
         case set() | frozenset():
-            return "{" + ", ".join(sorted(map(plain, value))) + "}"
+            text = "{" + ", ".join(sorted(map(plain, value))) + "}"
         case list() | tuple():
-            return "[" + ", ".join(map(plain, value)) + "]"
+            text = "[" + ", ".join(map(plain, value)) + "]"
         case _:
-            return _plain_object(value)
+            text = _plain_object(value)
+    return text
 
 
 def _plain_object(value: Any) -> str:

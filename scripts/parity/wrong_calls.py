@@ -230,10 +230,8 @@ VIRTUAL = [
     ),
     *product(
         [
-            "store.set_virtual_ref('a/c/0', 's3://b/k', offset=$, length=8,"
-            " validate_container=False)",
-            "store.set_virtual_ref('a/c/0', 's3://b/k', offset=0, length=$,"
-            " validate_container=False)",
+            "store.set_virtual_ref('a/c/0', LOCATION, offset=$, length=8, **UNCHECKED)",
+            "store.set_virtual_ref('a/c/0', LOCATION, offset=0, length=$, **UNCHECKED)",
         ],
         ("-1", "2**64", "1.5", "'x'"),
     ),

@@ -105,8 +105,7 @@ STORAGES = [
     "m.s3_storage(bucket='b', prefix=5)",
     "m.s3_storage(bucket='b', prefix='p', access_key_id='a')",
     "m.s3_storage(bucket='b', prefix='p', anonymous=True, from_env=True)",
-    "m.s3_storage(bucket='b', prefix='p', anonymous=True, access_key_id='a',"
-    " secret_access_key='s')",
+    "m.s3_storage(bucket='b', prefix='p', anonymous=True, **KEYS)",
     "m.s3_storage(bucket='b', prefix='p', get_credentials=5)",
     "m.s3_storage(bucket='b', prefix='p', endpoint_url=5)",
     "m.gcs_storage()",

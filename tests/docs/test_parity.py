@@ -10,7 +10,7 @@ import pytest
 import frazil
 from frazil.compatibility import ICECHUNK_VERSION, SUBMODULES
 from scripts import make_parity
-from scripts.parity_compare import (
+from scripts.parity.names import (
     Difference,
     Note,
     Section,
@@ -20,7 +20,7 @@ from scripts.parity_compare import (
     fetch_notes,
     only_ours,
 )
-from scripts.parity_surface import Offer, Parameter, format_call, offer_of
+from scripts.parity.surface import Offer, Parameter, format_call, offer_of
 
 pytestmark = pytest.mark.compat
 

@@ -17,6 +17,7 @@ from frazil.errors import (
     StorageError,
     require_type,
 )
+from frazil.format.display import Displayed, View
 from frazil.format.storage_config import (
     S3Options,
     StorageConcurrencySettings,
@@ -46,6 +47,8 @@ from frazil.objectstore.remote_s3 import S3Place
 
 type Headers = Mapping[str, str] | None
 
+_SHOWN_AS = "frazil.Storage"
+
 _TIGRIS_HOSTS = ("t3.storage.dev", "fly.storage.tigris.dev", "t3.tigrisfiles.io")
 
 
@@ -58,7 +61,7 @@ class StorageObjectInfo:
     created_at: datetime
 
 
-class Storage:
+class Storage(Displayed):
     """A place for one repository. Made by `s3_storage` and the like, or around any ObjectStore."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -72,6 +75,21 @@ class Storage:
                 return f"Storage.new_local_filesystem({root!r})"
             case store:
                 return f"Storage({store!r})"
+
+    def __view__(self) -> View:
+        """Where it is; nothing that could be secret."""
+        match self.store:
+            case MemoryStore():
+                return View(_SHOWN_AS, [("type", "in memory")])
+            case LocalStore(root=root):
+                return View(_SHOWN_AS, [("type", "local filesystem"), ("path", str(root))])
+        place = getattr(self.store, "place", None)
+        if place is None:
+            return View(_SHOWN_AS, [("type", repr(self.store))])
+        kind, known = place.location.partition(":")[0], ("account", "bucket", "container")
+        given = [(name, getattr(place, name, None)) for name in (*known, "prefix", "region")]
+        shown = [("url", place.location), *((name, value) for name, value in given if value)]
+        return View(_SHOWN_AS, [("type", kind), *shown])
 
     # What is there
 
