@@ -151,7 +151,6 @@ NODES = [
     "session.move('/a', '/z')",
     "mover.move('/a', '/a')",
     "mover.move('/g', '/g/inner')",
-    "mover.move('/a', '/g')",
     "mover.move('/g/b', '/a/b')",
     "mover.move('/a', '/no/where')",
     "put(mover.store, 'a/c/0', b'12345678')",

@@ -1,4 +1,4 @@
-"""The store's answers to keys that are missing, prefixes and refused writes, beside the reference."""
+"""The store beside the reference: missing keys, prefixes, flags and refused writes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -67,15 +67,15 @@ def test_deleting_metadata_that_is_not_there_keeps_pending_nodes(engine: Engine)
     assert zarr.open_array(session.store, path="q/r", mode="r")[:].tolist() == [7] * 4
 
 
-@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("commits", [0, 1])
 @pytest.mark.parametrize("prefix", ["foo", "foo/", "foo/bar", "", "foo-bar", "deep/er"])
-def test_a_node_as_prefix_lists_that_node_and_those_below(prefix: str, committed: bool) -> None:
+def test_a_node_as_prefix_lists_that_node_and_those_below(prefix: str, commits: int) -> None:
     def listed(engine: Engine) -> list[str]:
         session = create(engine).writable_session("main")
         for path in ("foo", "foo-bar", "deep", "deep/er", "deep/erest", "foobar"):
             sync(session.store.set(f"{path}/zarr.json", buffer(GROUP)))
         put_array(session.store, "foo/bar")
-        if committed:
+        if commits:
             session.commit("all")
         return list_all(session.store.list_prefix(prefix))
 
@@ -120,12 +120,11 @@ def test_the_size_of_a_missing_chunk_is_an_error_of_both_kinds() -> None:
 def test_flags_that_zarr_keeps_agree_with_the_session(engine: Engine) -> None:
     repo = create(engine)
     session = repo.writable_session("main")
-    flags = [(session.store._read_only, session.store._is_open)]  # noqa: SLF001 -- what is tested
+    assert (session.store._read_only, session.store._is_open) == (False, True)
     put_array(session.store, "a")
     session.commit("one")
-    for each in (session, repo.readonly_session("main")):
-        flags.append((each.store._read_only, each.store._is_open))  # noqa: SLF001 -- same
-    assert flags == [(False, True), (True, True), (True, True)]
+    for store in (session.store, repo.readonly_session("main").store):
+        assert (store._read_only, store._is_open) == (True, True)
 
 
 WRITES: dict[str, Callable[[Any], Awaitable[object]]] = {
@@ -161,10 +160,11 @@ def test_a_value_that_is_no_buffer_is_refused_with_the_sentence_of_zarr() -> Non
         str(raised(lambda store=store: sync(store.set("a/c/0", 5))))  # type: ignore[misc]  # bound at once
         for store in _stores(ENGINES)
     }
-    assert texts == {
+    assert len(texts) == 1
+    assert texts.pop() == (
         "IcechunkStore.set(): `value` must be a Buffer instance."
         " Got an instance of <class 'int'> instead."
-    }
+    )
 
 
 def _stores(engines: Iterable[Engine]) -> list[Any]:

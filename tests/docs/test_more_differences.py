@@ -1,5 +1,7 @@
 """More of docs/differences.md: single calls to stores, sessions and repositories."""
 
+import pkgutil
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -176,3 +178,20 @@ def test_a_session_is_made_only_if_its_snapshot_can_be_read(tmp_path: Path) -> N
         with pytest.raises(frazil.StorageError, match=snapshot) as caught:
             begin("main")
         assert caught.value.kind == "object-not-found"
+
+
+def test_names_in_the_table_of_the_changelog_can_be_imported() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "differences.md").read_text()
+    table = page.partition("## The reference's changelog")[2].partition("\n## ")[0]
+    names = re.findall(r"`(frazil\.[\w.]+)`", table)
+    assert len(names) > 25
+    for name in names:
+        pkgutil.resolve_name(name)
+
+
+def test_every_row_of_the_changelog_says_what_became_of_it() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "differences.md").read_text()
+    table = page.partition("## The reference's changelog")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| 2.")]
+    assert len(rows) > 60
+    assert [row for row in rows if len(row) != 3 or not row[2]] == []

@@ -261,7 +261,8 @@ class CollectedRepository:
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
         _warn_of_total("total_chunks_storage_async", "chunk_storage_stats_async")
-        stats = await self.chunk_storage_stats_async(
+        stats = await asyncio.to_thread(
+            self.chunk_storage_stats,
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,

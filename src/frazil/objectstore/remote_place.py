@@ -40,7 +40,6 @@ class Habits:
     lists_by_prefix: bool = True
     # In ascending order of names, so that a listing can begin and end anywhere.
     lists_in_order: bool = False
-    storage_classes: bool = True
     keeps_metadata: bool = True
 
 

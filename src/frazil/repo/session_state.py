@@ -146,4 +146,6 @@ class SessionState:
 
     def _require_not_read_only(self) -> None:
         if self.read_only:
-            raise ReadOnlyError("Read only sessions cannot modify the repository")
+            raise ReadOnlyError(
+                "Read only sessions cannot modify the repository: this session is read-only"
+            )
