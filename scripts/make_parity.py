@@ -1,4 +1,4 @@
-"""Writes docs/parity.md: what of icechunk is in frazil, from both as they are installed.
+"""Writes docs/parity.md: what of icechunk is in frazil, and behaves alike, from both as installed.
 
 What is missing or differs is explained in parity_notes.toml; without an explanation this fails.
 """
@@ -14,7 +14,8 @@ import icechunk
 
 import frazil
 from frazil.compatibility import SUBMODULES
-from scripts.parity_compare import (
+from scripts.parity import behaviour
+from scripts.parity.names import (
     Difference,
     Note,
     Section,
@@ -31,8 +32,7 @@ INTRODUCTION = """\
 # Parity with icechunk {version}
 
 Every public name of the `icechunk` package, with parameters and defaults, and its state in frazil. Written by `make parity` from both packages as installed; do not edit.
-*same*: there, with the same parameters in the same order and the same defaults. Types are not compared. How things behave is compared by the tests in tests/compat; deliberate differences are in [differences.md](differences.md).
-Issue numbers say which part of the work brings a name.
+*same*: there, with the same parameters in the same order and the same defaults. Types are not compared. Behaviour is compared further down, by tours that both packages make, and by the tests in tests/compat; deliberate differences are in [differences.md](differences.md).
 
 """  # noqa: E501 -- lines of a page
 
@@ -45,13 +45,13 @@ def differences(found: Sequence[Section]) -> list[Difference]:
     return [each for section in found for row in section.rows for each in row.differences]
 
 
-def unexplained(found: Sequence[Section], notes: Sequence[Note]) -> list[Difference]:
-    return [each for each in differences(found) if find_note(each.name, notes) is None]
+def unexplained(found: Sequence[Difference], notes: Sequence[Note]) -> list[Difference]:
+    return [each for each in found if find_note(each.name, notes) is None]
 
 
-def unused(found: Sequence[Section], notes: Sequence[Note]) -> list[str]:
+def unused(found: Sequence[Difference], notes: Sequence[Note]) -> list[str]:
     """Patterns of notes about nothing that is missing or differs: what they explain was done."""
-    names = [each.name for each in differences(found)]
+    names = [each.name for each in found]
     return [
         pattern
         for note in notes
@@ -60,7 +60,12 @@ def unused(found: Sequence[Section], notes: Sequence[Note]) -> list[str]:
     ]
 
 
-def format_page(found: Sequence[Section], notes: Sequence[Note], extra: Sequence[str]) -> str:
+def format_page(
+    found: Sequence[Section],
+    chapters: Sequence[behaviour.Chapter],
+    extra: Sequence[str],
+) -> str:
+    notes, reasons = fetch_notes(), fetch_notes(about="behaviour")
     parts = [INTRODUCTION.format(version=icechunk.__version__), _summary(found)]
     for section in found:
         parts += [f"\n## {section.title}\n", "| icechunk | frazil |\n|---|---|\n"]
@@ -69,6 +74,7 @@ def format_page(found: Sequence[Section], notes: Sequence[Note], extra: Sequence
             for row in section.rows
         ]
     parts += ["\n## Only in frazil\n", ", ".join(f"`{name}`" for name in extra), "\n"]
+    parts += [behaviour.format_chapter(chapter, reasons) for chapter in chapters]
     return "".join(parts)
 
 
@@ -96,15 +102,27 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def main() -> None:
-    found, notes = current_sections(), fetch_notes()
-    problems = [
-        *(f"not explained: {each.name}: {each.text}" for each in unexplained(found, notes)),
-        *(f"explains nothing: {pattern}" for pattern in unused(found, notes)),
+def problems(found: Sequence[Section], chapters: Sequence[behaviour.Chapter]) -> list[str]:
+    """Differences that no note explains, and notes that explain none."""
+    pairs = (
+        (differences(found), fetch_notes()),
+        (behaviour.differences(chapters), fetch_notes(about="behaviour")),
+    )
+    return [
+        text
+        for differing, notes in pairs
+        for text in (
+            *(f"not explained: {each.name}: {each.text}" for each in unexplained(differing, notes)),
+            *(f"explains nothing: {pattern}" for pattern in unused(differing, notes)),
+        )
     ]
-    PAGE.write_text(format_page(found, notes, only_ours(frazil, icechunk)))
-    if problems:
-        sys.exit("\n".join(problems))
+
+
+def main() -> None:
+    found, chapters = current_sections(), behaviour.chapters()
+    PAGE.write_text(format_page(found, chapters, only_ours(frazil, icechunk)))
+    if wrong := problems(found, chapters):
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":

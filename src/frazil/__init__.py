@@ -77,6 +77,7 @@ __all__ = [
     "RefNotFoundError",
     "RepoAvailability",
     "RepoStatus",
+    "RepoUpdateRetryConfig",
     "Repository",
     "RepositoryConfig",
     "RepositoryNotFoundError",

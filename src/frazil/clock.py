@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from frazil.errors import require_type
+
 type Clock = Callable[[], int]  # microseconds since the epoch
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,6 +20,7 @@ def to_datetime(microseconds: int) -> datetime:
 
 
 def from_datetime(when: datetime) -> int:
+    require_type(when, datetime)
     if when.tzinfo is None:
         raise TypeError("expected a datetime with non-None tzinfo")
     return (when - _EPOCH) // timedelta(microseconds=1)

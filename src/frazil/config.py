@@ -15,10 +15,12 @@ from frazil.api import (
     ManifestVirtualChunkLocationCompressionConfig,
     ObjectStoreConfig,
     RepositoryConfig,
+    RepoUpdateRetryConfig,
     initialize_logs,
     set_logs_filter,
     shutdown_telemetry,
 )
+from frazil.format.config import ManifestSplitValues, SplitSizesDict
 
 __all__ = [
     "Attribution",
@@ -31,10 +33,13 @@ __all__ = [
     "ManifestPreloadConfig",
     "ManifestSplitCondition",
     "ManifestSplitDimCondition",
+    "ManifestSplitValues",
     "ManifestSplittingConfig",
     "ManifestVirtualChunkLocationCompressionConfig",
     "ObjectStoreConfig",
+    "RepoUpdateRetryConfig",
     "RepositoryConfig",
+    "SplitSizesDict",
     "initialize_logs",
     "set_logs_filter",
     "shutdown_telemetry",

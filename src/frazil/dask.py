@@ -5,10 +5,11 @@ returns that copy. They are merged by a tree of further tasks, so that no single
 them all.
 """
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import dask.array
 import numpy as np
@@ -73,7 +74,7 @@ def session_merge_reduction(
     """All sessions behind arrays whose blocks are zarr Arrays, as one. Computes the arrays."""
     listed = arrays if isinstance(arrays, list | tuple) else [arrays]
     reduced = [
-        dask.array.reduction(  # type: ignore[no-untyped-call]  # not annotated by dask
+        _find_reduction(array)(
             array,
             name="icechunk-sessions",
             chunk=_extract_each,
@@ -86,6 +87,20 @@ def session_merge_reduction(
     ]
     found = compute(*reduced, **store_kwargs)  # type: ignore[no-untyped-call]  # same
     return merge_sessions(*found)
+
+
+def _find_reduction(array: Any) -> Callable[..., Any]:
+    """`reduction` of the library that the array is from, which need not be `dask.array`.
+
+    Others have dask collections of their own, which `dask.array` would take for opaque objects.
+    """
+    library: Any = dask.array
+    if not isinstance(array, library.Array):
+        library = sys.modules.get(type(array).__module__.partition(".")[0])
+    kind, reduction = (getattr(library, name, None) for name in ("Array", "reduction"))
+    if not isinstance(kind, type) or not isinstance(array, kind) or not callable(reduction):
+        raise TypeError(f"Expected a dask array, received {type(array)!r}")
+    return cast("Callable[..., Any]", reduction)
 
 
 # Functions of a module, so that they are pickled by name: one that is made by another function

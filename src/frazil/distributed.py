@@ -46,4 +46,7 @@ def _forks(found: object) -> Iterator[ForkSession]:
             for each in found:
                 yield from _forks(each)
         case _:
-            raise TypeError(f"only a ForkSession can be merged, got an instance of {type(found)}")
+            raise TypeError(
+                "merge_sessions only accepts ForkSession objects."
+                f" Received {type(found).__name__!r}: merge into a session with its method `merge`"
+            )

@@ -5,6 +5,7 @@
     │   └── RebaseFailedError
     ├── NotFoundError                    also KeyError
     │   ├── NodeNotFoundError
+    │   │   └── ValueNotFoundError       also FileNotFoundError: no value at a key of the store
     │   ├── SnapshotNotFoundError
     │   ├── RefNotFoundError
     │   └── RepositoryNotFoundError
@@ -12,6 +13,7 @@
     ├── ReadOnlyError
     │   └── ReadOnlyStoreError           also ValueError, which zarr's Store contract asks for
     ├── InvalidInputError                also ValueError: the caller passed something wrong
+    │   └── UnknownKeyError              also FileNotFoundError: no key of a Zarr store
     ├── SessionStateError                right call, wrong moment
     ├── StorageError                     the store failed or is missing an object
     │   ├── ObjectNotFoundError          also FileNotFoundError
@@ -22,27 +24,38 @@
     └── InternalError                    a bug in frazil
 
 Names and `kind` codes are those of the `icechunk` package, so that a handler written for one
-works with the other; ReadOnlyStoreError, JavaNotFoundError and the leaves under StorageError
-are frazil's own. A `kind` never changes its meaning and is never removed.
+works with the other; ReadOnlyStoreError, ValueNotFoundError, UnknownKeyError, JavaNotFoundError
+and the leaves under StorageError are frazil's own. A `kind` never changes its meaning and is never
+removed.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
+from types import UnionType
 from typing import ClassVar
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 class IcechunkError(Exception):
-    """Base of the tree. `kind` is a stable code for programs, `message` is for people."""
+    """Base of the tree. `kind` is a stable code for programs, `message` is for people.
+
+    `args` are the arguments of the constructor, so `type(error)(*error.args)` is the same error.
+    """
 
     default_kind: ClassVar[str] = "unknown"
 
-    def __init__(self, message: str, *, kind: str | None = None) -> None:
+    def __init__(self, message: str, kind: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.kind = kind or self.default_kind
+        self.args = (message, self.kind)
 
     def __str__(self) -> str:  # KeyError would show the repr
         return self.message
+
+    def __repr__(self) -> str:
+        return f'{_PACKAGE}.{type(self).__name__}(message="{self.message}", kind="{self.kind}")'
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_revive, (type(self), self.args, self.__dict__))
@@ -57,19 +70,32 @@ def _revive(cls: type[IcechunkError], args: tuple[object, ...], state: dict[str,
 
 
 class ConflictError(IcechunkError):
+    """`expected_parent` is where the caller took a branch to be, `actual_parent` where it is."""
+
     default_kind = "commit-conflict"
 
     def __init__(
         self,
-        message: str,
-        *,
-        kind: str | None = None,
         expected_parent: str | None = None,
         actual_parent: str | None = None,
+        message: str | None = None,
+        kind: str | None = None,
     ) -> None:
-        super().__init__(message, kind=kind)
+        if message is None:
+            message = (
+                f"Failed to commit, expected parent: {expected_parent!r},"
+                f" actual parent: {actual_parent!r}"
+            )
+        super().__init__(message, kind or self.default_kind)
+        self.args = (expected_parent, actual_parent, message, self.kind)
         self.expected_parent = expected_parent
         self.actual_parent = actual_parent
+
+    def __repr__(self) -> str:
+        return (
+            f"{_PACKAGE}.{type(self).__name__}(expected_parent={self.expected_parent},"
+            f" actual_parent={self.actual_parent})"
+        )
 
 
 class ConflictType(IntEnum):
@@ -111,9 +137,17 @@ class RebaseFailedError(ConflictError):
     default_kind = "rebase-failed"
 
     def __init__(self, snapshot: str, conflicts: list[Conflict]) -> None:
-        super().__init__(f"Rebase failed on snapshot {snapshot}: {len(conflicts)} conflicts found")
+        found = f"{len(conflicts)} conflicts found"
+        super().__init__(message=f"Rebase failed on snapshot {snapshot}: {found}")
+        self.args = (snapshot, conflicts)
         self.snapshot = snapshot
         self.conflicts = conflicts
+
+    def __repr__(self) -> str:
+        return (
+            f'{_PACKAGE}.{type(self).__name__}(snapshot="{self.snapshot}",'
+            f" conflicts={self.conflicts})"
+        )
 
 
 class NotFoundError(IcechunkError, KeyError):
@@ -122,6 +156,10 @@ class NotFoundError(IcechunkError, KeyError):
 
 class NodeNotFoundError(NotFoundError):
     default_kind = "node-not-found"
+
+
+class ValueNotFoundError(NodeNotFoundError, FileNotFoundError):
+    """The Zarr store has no value at a key; FileNotFoundError is zarr's contract."""
 
 
 class SnapshotNotFoundError(NotFoundError):
@@ -152,6 +190,10 @@ class InvalidInputError(IcechunkError, ValueError):
     default_kind = "invalid-key"
 
 
+class UnknownKeyError(InvalidInputError, FileNotFoundError):
+    """A key that no value of a Zarr store can have; FileNotFoundError is zarr's contract."""
+
+
 class SessionStateError(IcechunkError):
     default_kind = "not-allowed"
 
@@ -166,7 +208,8 @@ class ObjectNotFoundError(StorageError, FileNotFoundError):
     default_kind = "object-not-found"
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"object not found: {key!r}")
+        super().__init__(f"object not found: {key!r}", self.default_kind)
+        self.args = (key,)
         self.key = key
 
 
@@ -182,8 +225,10 @@ class ObjectChangedError(StorageError):
         seen = "" if found is None else f", found {found}"
         super().__init__(
             f"the checksum of the object owning the virtual chunk has changed ({key}):"
-            f" expected {expected}{seen}"
+            f" expected {expected}{seen}",
+            self.default_kind,
         )
+        self.args = (key, expected, found)
         self.key = key
         self.expected = expected
         self.found = found
@@ -195,7 +240,9 @@ class PreconditionFailedError(StorageError):
     default_kind = "object-store"
 
     def __init__(self, key: str, expected: str) -> None:
-        super().__init__(f"conditional write of {key!r} refused: expected {expected}")
+        message = f"conditional write of {key!r} refused: expected {expected}"
+        super().__init__(message, self.default_kind)
+        self.args = (key, expected)
         self.key = key
 
 
@@ -207,8 +254,8 @@ class FormatError(IcechunkError):
 
     default_kind = "deserialization"
 
-    def __init__(self, message: str, *, kind: str | None = None, where: str | None = None) -> None:
-        super().__init__(f"{where}: {message}" if where else message, kind=kind)
+    def __init__(self, message: str, kind: str | None = None, *, where: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, kind)
         self.where = where
 
     def at(self, where: str) -> "FormatError":
@@ -222,3 +269,12 @@ class JavaNotFoundError(IcechunkError):
 
 class InternalError(IcechunkError):
     default_kind = "unknown"
+
+
+def require_type(value: object, expected: type | UnionType) -> None:
+    """Raises TypeError unless the value is of the expected type, as compiled packages do."""
+    if not isinstance(value, expected):
+        raise TypeError(
+            f"{type(value).__name__!r} object is not an instance of"
+            f" {getattr(expected, '__name__', str(expected))!r}"
+        )

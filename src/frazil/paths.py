@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +21,12 @@ class NodePath:
     text: str
 
     def __post_init__(self) -> None:
+        require_type(self.text, str)
         if self.text.isascii() and _CANONICAL.fullmatch(self.text):
             return  # almost always; otherwise see what is wrong, if anything
         if problem := _problem(self.text):
             raise InvalidInputError(
-                f"could not create path from {self.text!r}: {problem}", kind="invalid-path"
+                f"could not create path from prefix {self.text!r}: {problem}", kind="invalid-path"
             )
 
     def __str__(self) -> str:
@@ -34,6 +38,7 @@ class NodePath:
     @classmethod
     def from_key_prefix(cls, prefix: str) -> Self:
         """The node that zarr calls `prefix`: no leading slash, empty for the root."""
+        require_type(prefix, str)
         return cls("/" + prefix.strip("/"))
 
     @property

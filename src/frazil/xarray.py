@@ -11,6 +11,7 @@ from typing import Any, Literal
 import zarr
 from xarray import DataArray, Dataset
 from xarray.backends.zarr import ZarrStore
+from xarray.namedarray.parallelcompat import get_chunked_array_type
 from zarr.storage import StorePath
 
 from frazil.api import ForkSession, Session
@@ -48,8 +49,8 @@ def to_icechunk(
     appending, "r+" for a region, and "w-" otherwise. Parallel writes need chunks of Dask that
     fall on chunks of Zarr, which `safe_chunks` checks and `align_chunks` arranges; should two
     tasks write to one chunk after all, SessionStateError[merge-failed] says so.
-    `chunkmanager_store_kwargs` go to `dask.array.store`; `split_every` is how many sessions one
-    task merges.
+    `chunkmanager_store_kwargs` go to the `store` of xarray's chunk manager; `split_every` is how
+    many sessions one task merges.
     """
     dataset = _as_dataset(obj)
     target = ZarrStore.open_group(
@@ -96,15 +97,21 @@ class _Writer:
         if not self._sources:
             return
         fork = session.fork()
-        # Loaded here because it needs Dask, which not everybody has who uses xarray.
-        written = import_module("frazil.dask").store_dask(
-            sources=self._sources,
-            targets=[_in_fork(target, fork) for target in self._targets],
+        # Through xarray: dask collections need not be those of `dask.array`.
+        stored = get_chunked_array_type(*self._sources).store(
+            self._sources,
+            [_in_fork(target, fork) for target in self._targets],
             regions=self._regions,
-            split_every=split_every,
+            compute=False,
+            return_stored=True,
+            load_stored=False,
+            lock=False,
             **store_kwargs,
         )
-        session.merge(written)
+        arrays = list(stored) if isinstance(stored, tuple | list) else [stored]
+        # Loaded here because it needs Dask, which is not installed wherever xarray is.
+        reduce = import_module("frazil.dask").session_merge_reduction
+        session.merge(reduce(arrays, split_every=split_every, **store_kwargs))
 
 
 def _in_fork(array: "zarr.Array[Any]", fork: ForkSession) -> "zarr.Array[Any]":

@@ -278,3 +278,94 @@ def test_every_error_class_of_the_reference_is_ours_too() -> None:
     assert {name: ancestors(REFERENCE, name) for name in names} == {
         name: ancestors(OURS, name) for name in names
     }
+
+
+ALIKE = [
+    "IcechunkError",
+    "NotFoundError",
+    "NodeNotFoundError",
+    "SnapshotNotFoundError",
+    "RefNotFoundError",
+    "RepositoryNotFoundError",
+    "AlreadyExistsError",
+    "ReadOnlyError",
+    "InvalidInputError",
+    "SessionStateError",
+    "StorageError",
+    "FormatError",
+    "InternalError",
+]
+CONFLICTS: list[tuple[object, ...]] = [
+    (),
+    ("a",),
+    ("a", "b"),
+    (None, "b"),
+    ("a", "b", "text"),
+    ("a", "b", "text", "branch-update-conflict"),
+]
+
+
+def attributes(error: Any) -> dict[str, object]:
+    names = ("kind", "message", "expected_parent", "actual_parent", "snapshot", "conflicts")
+    found = {name: getattr(error, name) for name in names if hasattr(error, name)}
+    return found | {"conflicts": repr(found.get("conflicts"))}  # the reference's do not compare
+
+
+@pytest.mark.parametrize("name", ALIKE)
+@pytest.mark.parametrize("args", [("text",), ("text", "io"), ("text", None)])
+def test_errors_are_made_from_the_same_arguments(name: str, args: tuple[object, ...]) -> None:
+    ours, theirs = (getattr(engine.module, name)(*args) for engine in (OURS, REFERENCE))
+    if args == ("text", "io"):
+        assert ours.kind == theirs.kind == "io"
+    else:  # docs/differences.md: errors that a caller makes without a kind
+        assert (ours.kind, theirs.kind) == (ours.default_kind, "unknown")
+        theirs = type(theirs)("text", ours.kind)
+    assert attributes(ours) == attributes(theirs)
+    assert str(ours) == str(theirs)
+    assert attributes(type(ours)(*ours.args)) == attributes(ours)
+    assert repr(ours).partition(".")[2] == repr(theirs).partition(".")[2]
+
+
+@pytest.mark.parametrize("args", CONFLICTS)
+def test_conflicts_are_made_from_the_same_arguments(args: tuple[object, ...]) -> None:
+    ours, theirs = (engine.module.ConflictError(*args) for engine in (OURS, REFERENCE))
+    made = {"message"} if len(args) < 3 else set()  # its parents are written in another way
+    assert {k: v for k, v in attributes(ours).items() if k not in made} == {
+        k: v for k, v in attributes(theirs).items() if k not in made
+    }
+    assert attributes(type(ours)(*ours.args)) == attributes(ours)
+    assert ours.message.startswith("Failed to commit, expected parent: ") or not made
+    assert repr(ours).partition(".")[2] == repr(theirs).partition(".")[2]
+
+
+def test_raised_errors_can_be_made_again_from_their_arguments(tmp_path: Path) -> None:
+    """Tools that carry exceptions as `cls(*args)` keep all that an error says."""
+    for engine in (OURS, REFERENCE):
+        repo = prepared(engine, tmp_path / engine.name)
+        late, other = edited(repo), edited(repo)
+        edited(repo).commit("early")
+        calls: list[Callable[[], object]] = [
+            lambda late=late: late.commit("late"),  # type: ignore[misc]  # bound at once
+            lambda other=other, engine=engine: other.rebase(engine.module.ConflictDetector()),  # type: ignore[misc]  # same
+            lambda repo=repo: repo.lookup_tag("nope"),  # type: ignore[misc]  # same
+            lambda repo=repo: repo.readonly_session(snapshot_id="bad"),  # type: ignore[misc]  # same
+        ]
+        for call in calls:
+            with pytest.raises(engine.module.IcechunkError) as caught:
+                call()
+            again = type(caught.value)(*caught.value.args)
+            assert attributes(again) == attributes(caught.value)
+            assert type(pickle.loads(pickle.dumps(caught.value))) is type(again)
+
+
+def test_a_repository_that_is_not_there_says_in_a_note_where_it_was_looked_for(
+    tmp_path: Path,
+) -> None:
+    for engine in (OURS, REFERENCE):
+        with pytest.raises(engine.module.RepositoryNotFoundError) as caught:
+            engine.open(tmp_path / "missing")
+        assert caught.value.__notes__
+        if engine is OURS:
+            assert str(tmp_path / "missing") in "".join(caught.value.__notes__)
+            copy = pickle.loads(pickle.dumps(caught.value))
+            assert copy.__notes__ == caught.value.__notes__

@@ -1,5 +1,7 @@
 """More of docs/differences.md: single calls to stores, sessions and repositories."""
 
+import pkgutil
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,55 @@ def test_a_creation_that_was_interrupted_is_taken_up(tmp_path: Path, engine: Any
     (tmp_path / "something").write_text("else")
     with pytest.raises(frazil.InvalidInputError):
         engine.Repository.create(storage)
+
+
+def test_nodes_below_an_array_go_with_it(tmp_path: Path) -> None:
+    """The reference writes such a hierarchy, and keeps the node when the array is deleted."""
+    storages = [m.local_filesystem_storage(str(tmp_path)) for m in (icechunk, frazil)]
+    theirs = icechunk.Repository.create(storages[0]).writable_session("main")
+    zarr.create_array(theirs.store, name="a", shape=4, chunks=1, dtype="i4")
+    sync(theirs.store.set("a/below/zarr.json", GROUP))
+    theirs.commit("a node below an array")
+    session = frazil.Repository.open(storages[1]).writable_session("main")
+    sync(session.store.delete("a/zarr.json"))
+    assert session.status().deleted_arrays == {"/a"}
+    assert session.status().deleted_groups == {"/a/below"}
+
+
+def test_a_directory_without_a_node_is_deleted_with_what_is_below(repo: frazil.Repository) -> None:
+    session = repo.writable_session("main")
+    sync(session.store.set("no/node/here/zarr.json", GROUP))
+    sync(session.store.delete("no/node/zarr.json"))
+    assert session.status().new_groups == {"/no/node/here"}
+    sync(session.store.delete_dir("no/node"))
+    assert session.status().is_empty()
+
+
+def test_a_session_is_made_only_if_its_snapshot_can_be_read(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path)))
+    session = repo.writable_session("main")
+    zarr.create_group(session.store)
+    snapshot = session.commit("a group")
+    (tmp_path / "snapshots" / snapshot).unlink()
+    other = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path)))
+    for begin in (other.readonly_session, other.writable_session):
+        with pytest.raises(frazil.StorageError, match=snapshot) as caught:
+            begin("main")
+        assert caught.value.kind == "object-not-found"
+
+
+def test_names_in_the_table_of_the_changelog_can_be_imported() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "differences.md").read_text()
+    table = page.partition("## The reference's changelog")[2].partition("\n## ")[0]
+    names = re.findall(r"`(frazil\.[\w.]+)`", table)
+    assert len(names) > 25
+    for name in names:
+        pkgutil.resolve_name(name)
+
+
+def test_every_row_of_the_changelog_says_what_became_of_it() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "differences.md").read_text()
+    table = page.partition("## The reference's changelog")[2].partition("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| 2.")]
+    assert len(rows) > 60
+    assert [row for row in rows if len(row) != 3 or not row[2]] == []

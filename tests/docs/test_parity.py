@@ -1,5 +1,6 @@
 """docs/parity.md says what is so, and leaves nothing unexplained."""
 
+import re
 from enum import Enum
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,17 +11,21 @@ import pytest
 import frazil
 from frazil.compatibility import ICECHUNK_VERSION, SUBMODULES
 from scripts import make_parity
-from scripts.parity_compare import (
+from scripts.parity import behaviour
+from scripts.parity.displays import Pair, Shown
+from scripts.parity.displays import compare as compare_texts
+from scripts.parity.names import (
     Difference,
     Note,
     Section,
     class_section,
     compare,
     compare_parameters,
-    fetch_notes,
     only_ours,
 )
-from scripts.parity_surface import Offer, Parameter, format_call, offer_of
+from scripts.parity.outcome import Outcome
+from scripts.parity.outcome import compare as compare_outcomes
+from scripts.parity.surface import Offer, Parameter, format_call, offer_of
 
 pytestmark = pytest.mark.compat
 
@@ -34,18 +39,31 @@ def test_the_page_is_about_the_release_that_is_tested_against() -> None:
     assert icechunk.__version__ == ICECHUNK_VERSION
 
 
-def test_the_page_is_up_to_date(sections: list[Section]) -> None:
-    page = make_parity.format_page(sections, fetch_notes(), only_ours(frazil, icechunk))
+@pytest.fixture(scope="module")
+def chapters() -> list[behaviour.Chapter]:
+    """The tours: some 650 wrong calls and 100 values, by both packages."""
+    return behaviour.chapters()
+
+
+def test_the_page_is_up_to_date(sections: list[Section], chapters: list[behaviour.Chapter]) -> None:
+    page = make_parity.format_page(sections, chapters, only_ours(frazil, icechunk))
     assert make_parity.PAGE.read_text() == page, "run `make parity`"
 
 
-def test_everything_that_is_missing_or_differs_is_explained(sections: list[Section]) -> None:
-    found = make_parity.unexplained(sections, fetch_notes())
-    assert [f"{each.name}: {each.text}" for each in found] == []
+def test_everything_that_is_missing_or_differs_is_explained_and_nothing_else(
+    sections: list[Section], chapters: list[behaviour.Chapter]
+) -> None:
+    assert make_parity.problems(sections, chapters) == []
 
 
-def test_every_explanation_is_still_needed(sections: list[Section]) -> None:
-    assert make_parity.unused(sections, fetch_notes()) == []
+def test_the_tour_is_long_and_most_calls_are_refused(chapters: list[behaviour.Chapter]) -> None:
+    """A tour whose calls all fail by a mistake in the tour would compare nothing."""
+    rows = chapters[0].rows
+    assert len(rows) == len({row.name for row in rows}) > 600
+    assert not [row.name for row in rows if "NameError" in row.there or "KeyError" in row.there]
+    assert sum("Error" in row.there for row in rows) > 500
+    kinds = {kind for row in rows for kind in re.findall(r"Error `([a-z-]+)`", row.there)}
+    assert len(kinds) > 35
 
 
 def test_every_exported_name_is_on_the_page(sections: list[Section]) -> None:
@@ -185,9 +203,82 @@ def test_a_note_is_about_the_names_it_matches() -> None:
 
 
 def test_an_unexplained_name_and_an_idle_note_are_reported() -> None:
-    found = [class_section(SimpleNamespace(), Theirs, "Thing")]
+    found = make_parity.differences([class_section(SimpleNamespace(), Theirs, "Thing")])
     assert make_parity.unexplained(found, [Note(("Other",), "")])
     assert make_parity.unused(found, [Note(("Other", "Th*"), "")]) == ["Other"]
+
+
+# The tours notice
+
+
+def answered(text: str, *warned: str) -> Outcome:
+    return Outcome("", None, text, warned)
+
+
+def refused(error: str, kind: str | None, text: str, *is_also: str) -> Outcome:
+    return Outcome(error, kind, text, is_also=is_also)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "difference"),
+    [
+        (answered("1"), answered("1"), ""),
+        (answered("1"), answered("2"), "answer"),
+        (answered("1"), answered("1", "DeprecationWarning"), "warnings"),
+        (answered("1"), refused("TypeError", None, "no"), "answer"),
+        (refused("TypeError", None, "no", "TypeError"), refused("TypeError", None, "non"), ""),
+        (
+            refused("InvalidInputError", "invalid-key", "bad key", "ValueError"),
+            refused("ValueError", None, "bad key: `x`"),
+            "",
+        ),
+        (
+            refused("InvalidInputError", "invalid-key", "wrong", "ValueError"),
+            refused("ValueError", None, "bad key: `x`"),
+            "message",
+        ),
+        (
+            refused("StorageError", "io", "no"),
+            refused("StorageError", "object-store", "no"),
+            "error",
+        ),
+        (
+            refused("StorageError", "io", "cannot read: the disk is full"),
+            refused("StorageError", "io", "session error: cannot read `x`"),
+            "",
+        ),
+        (
+            refused("StorageError", "io", "reading failed"),
+            refused("StorageError", "io", "cannot read `x`"),
+            "message",
+        ),
+    ],
+)
+def test_another_outcome_is_noticed(ours: Outcome, theirs: Outcome, difference: str) -> None:
+    assert compare_outcomes(ours, theirs) == difference
+
+
+@pytest.mark.parametrize(
+    ("form", "ours", "theirs", "same"),
+    [
+        ("repr", "frazil.C(a=1, b=2)", "icechunk.c.C(a=1)", 1),
+        ("repr", "frazil.C(b=2)", "icechunk.c.C(a=1)", 0),
+        ("str", "C.x('y')", 'icechunk.config.C.x("y")', 1),
+        ("str", "C.x('y')", "icechunk.config.C.z()", 0),
+        ("repr", "C()", "<builtins.C object>", 1),
+        ("html", "", "<div>", 0),
+        ("html", "<p>", "<div>", 1),
+    ],
+)
+def test_another_appearance_is_noticed(form: str, ours: str, theirs: str, same: int) -> None:
+    assert (compare_texts(form, ours, theirs) == "") == same
+
+
+def test_a_value_that_pickles_there_and_not_here_is_noticed() -> None:
+    texts = dict.fromkeys(("repr", "str", "html"), "")
+    pair = Pair("x", Shown(texts, "TypeError"), Shown(texts, "equal"))
+    assert [form for form, _ in pair.differences()] == ["pickle"]
+    assert list(Pair("x", Shown(texts, "equal"), Shown(texts, "TypeError")).differences()) == []
 
 
 def test_names_that_only_frazil_has_are_listed() -> None:

@@ -4,6 +4,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 from frazil.api.values import SpecVersion
+from frazil.errors import require_type
 
 _WORTH_KNOWING = (
     "frazil",
@@ -49,7 +50,7 @@ def initialize_logs() -> None:
 
 def set_logs_filter(log_filter_directive: str | None) -> None:
     """Nothing, as `initialize_logs`."""
-    del log_filter_directive
+    require_type(log_filter_directive, str | None)
 
 
 def shutdown_telemetry() -> None:

@@ -8,6 +8,7 @@ from frazil.api.attribution import Attribution
 from frazil.api.display import repository_view
 from frazil.api.storage import Storage
 from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
+from frazil.errors import require_type
 from frazil.format.config import RepositoryConfig
 from frazil.format.display import Displayed, View
 from frazil.repo import flags
@@ -159,6 +160,7 @@ class AdministeredRepository(Displayed):
         """Allows or forbids an operation for everybody; None goes back to the default."""
         if setting is not None and not isinstance(setting, bool):
             raise TypeError(f"{type(setting).__name__!r} object is not a bool")
+        require_type(name, str)
         require_version_2(self._engine.spec_version)
         self._engine.set_flag(flags.require_flag(name), setting)
 

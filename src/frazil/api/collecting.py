@@ -8,16 +8,13 @@ from pathlib import Path
 
 from frazil.api import actions
 from frazil.clock import from_datetime
+from frazil.errors import require_type
 from frazil.ids import SnapshotId
 from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.progress import Progress
 from frazil.repo import repository as engine
 
 MIB = 1 << 20
-_INSTEAD = (
-    "total_chunks_storage is deprecated: chunk_storage_stats counts inline and virtual chunks too,"
-    " and its native_bytes is what this method returns"
-)
 _OUR_CODE = str(Path(__file__).parents[1])  # a warning is for who called it
 
 
@@ -48,6 +45,8 @@ class CollectedRepository:
         patterns (`release-*`) of refs that stay with all of their history. With these, what stays
         becomes the child of the youngest ancestor that stays, otherwise of the first snapshot.
         """
+        for flag in (delete_expired_branches, delete_expired_tags, dry_run):
+            require_type(flag, bool)
         ids = None if snapshot_ids is None else frozenset(map(SnapshotId.parse, snapshot_ids))
         request = actions.ExpireRequest(
             older_than_us=None if older_than is None else from_datetime(older_than),
@@ -115,6 +114,7 @@ class CollectedRepository:
         killed jobs left: staging branches and temporary files. `progress` is called with what is
         being done, how much is done and of how much.
         """
+        require_type(dry_run, bool)
         _require_positive(
             max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes,
@@ -244,7 +244,7 @@ class CollectedRepository:
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
         """Deprecated: the native bytes of `chunk_storage_stats`."""
-        warnings.warn(_INSTEAD, DeprecationWarning, skip_file_prefixes=(_OUR_CODE,))
+        _warn_of_total("total_chunks_storage", "chunk_storage_stats")
         return self.chunk_storage_stats(
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
@@ -260,13 +260,15 @@ class CollectedRepository:
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500,
     ) -> int:
-        return await asyncio.to_thread(
-            self.total_chunks_storage,
+        _warn_of_total("total_chunks_storage_async", "chunk_storage_stats_async")
+        stats = await asyncio.to_thread(
+            self.chunk_storage_stats,
             max_snapshots_in_memory=max_snapshots_in_memory,
             max_compressed_manifest_mem_bytes=max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes=max_decoded_manifest_mem_bytes,
             max_concurrent_manifest_fetches=max_concurrent_manifest_fetches,
         )
+        return stats.native_bytes
 
     def stats(self, *, progress: Progress | None = None) -> "actions.StorageStats":
         """Bytes by kind, and of each branch, tag and array: what it has, and has alone.
@@ -280,5 +282,18 @@ class CollectedRepository:
 
 
 def _require_positive(*limits: int | None) -> None:
-    if any(limit is not None and limit <= 0 for limit in limits):
-        raise ValueError("invalid zero value: a limit must be at least 1")
+    """OverflowError outside 64 bits without a sign, as where numbers have such a type."""
+    for limit in limits:
+        if limit is not None and not 0 <= limit < 2**64:
+            raise OverflowError(f"a limit is {limit}, not from 0 to {2**64 - 1}")
+        if limit == 0:
+            raise ValueError("invalid zero value: a limit must be at least 1")
+
+
+def _warn_of_total(name: str, instead: str) -> None:
+    warnings.warn(
+        f"{name} is deprecated: {instead} counts inline and virtual chunks too, and its"
+        " native_bytes is what this method returns",
+        DeprecationWarning,
+        skip_file_prefixes=(_OUR_CODE,),
+    )

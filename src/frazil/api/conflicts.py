@@ -87,5 +87,6 @@ def policy_of(solver: ConflictSolver) -> Policy:
 
 
 def rebasing_of(solver: ConflictSolver | None, tries: int) -> Rebasing | None:
-    """None if a commit is not to be rebased."""
-    return None if solver is None else Rebasing(policy_of(solver), tries)
+    """None if a commit is not to be rebased; the number of tries is checked all the same."""
+    rebasing = Rebasing(Policy() if solver is None else policy_of(solver), tries)
+    return None if solver is None else rebasing

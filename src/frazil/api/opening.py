@@ -1,6 +1,8 @@
 """Repositories made and opened."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Self
 
@@ -8,7 +10,7 @@ from frazil.api.access import ContainerAccess, GivenAccess, access_of, container
 from frazil.api.asking import attributed
 from frazil.api.attribution import Attribution
 from frazil.api.editing import EditedRepository
-from frazil.api.storage import Storage, require_room
+from frazil.api.storage import Storage, require_room, store_of
 from frazil.api.values import SpecVersion
 from frazil.api.versions import AlphaVersion, require_spec_version
 from frazil.assets.object_stores import with_settings
@@ -16,6 +18,16 @@ from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig, StorageSettings
 from frazil.format.limits import Limits
 from frazil.repo import repository as engine
+
+
+@contextmanager
+def noting_place(storage: Storage) -> Iterator[None]:
+    """Adds to the error about a missing repository where it was looked for."""
+    try:
+        yield
+    except RepositoryNotFoundError as error:
+        error.add_note(f"no repository was found in {storage!r}")
+        raise
 
 
 class OpenedRepository(EditedRepository):
@@ -39,7 +51,7 @@ class OpenedRepository(EditedRepository):
         """
         require_room(storage)
         made = engine.Repository.create(
-            attributed(storage.store, attribution),
+            attributed(store_of(storage), attribution),
             config,
             generation=require_spec_version(spec_version),
             check_clean_root=check_clean_root,
@@ -86,8 +98,9 @@ class OpenedRepository(EditedRepository):
         access = access_of(authorize_virtual_chunk_access, storage)
         if limits is not None:
             access = replace(access, limits=limits)
-        store = attributed(storage.store, attribution)
-        made = engine.Repository.open(store, config, access=access)
+        store = attributed(store_of(storage), attribution)
+        with noting_place(storage):
+            made = engine.Repository.open(store, config, access=access)
         return cls(made, storage, attribution)
 
     @classmethod
@@ -176,7 +189,7 @@ class OpenedRepository(EditedRepository):
 
     @staticmethod
     def exists(storage: Storage, storage_settings: StorageSettings | None = None) -> bool:
-        return engine.Repository.exists(with_settings(storage.store, storage_settings))
+        return engine.Repository.exists(with_settings(store_of(storage), storage_settings))
 
     @staticmethod
     async def exists_async(
@@ -189,7 +202,7 @@ class OpenedRepository(EditedRepository):
         storage: Storage, storage_settings: StorageSettings | None = None
     ) -> SpecVersion | None:
         """None if there is no repository."""
-        store = with_settings(storage.store, storage_settings)
+        store = with_settings(store_of(storage), storage_settings)
         found = engine.Repository.fetch_spec_version(store)
         return None if found is None else SpecVersion(found)
 
@@ -204,7 +217,8 @@ class OpenedRepository(EditedRepository):
     @staticmethod
     def fetch_config(storage: Storage) -> RepositoryConfig | None:
         """The saved configuration; None if the repository uses only defaults."""
-        return engine.Repository.fetch_config(storage.store)
+        with noting_place(storage):
+            return engine.Repository.fetch_config(store_of(storage))
 
     @staticmethod
     async def fetch_config_async(storage: Storage) -> RepositoryConfig | None:

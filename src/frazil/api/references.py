@@ -94,7 +94,7 @@ class ReferencingStore(SessionStore):
         path = NodePath.from_key_prefix(array_path)
         array = self.engine.node(path).array
         if array is None:
-            raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+            raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
         containers = self._containers(checked=validate_containers)
         checked = refs_of_specs(chunks, ndim=len(array.shape), containers=containers)
         self.engine.set_chunk_refs(path, checked.refs)

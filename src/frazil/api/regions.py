@@ -58,5 +58,5 @@ def write_region(
 def _selected(session: engine.Session, path: NodePath, selection: Selection) -> Selected:
     array = session.node(path).array
     if array is None:
-        raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+        raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
     return select(selection, array.shape)

@@ -102,7 +102,9 @@ class Session(Transactions, Displayed):
     @property
     def store(self) -> "IcechunkStore":
         """The hierarchy as a zarr Store."""
-        return IcechunkStore(self)
+        store = IcechunkStore(self)
+        store._is_open = True  # noqa: SLF001 -- zarr's flag, which only opening it would set
+        return store
 
     def status(self) -> Diff:
         """What a commit would record."""

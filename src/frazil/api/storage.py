@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 from frazil.api.headers import merged_headers
 from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH
 from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
-from frazil.errors import InvalidInputError, StorageError
+from frazil.errors import (
+    InvalidInputError,
+    StorageError,
+    require_type,
+)
+from frazil.format.display import Displayed, View
 from frazil.format.storage_config import (
     S3Options,
     StorageConcurrencySettings,
@@ -42,6 +47,8 @@ from frazil.objectstore.remote_s3 import S3Place
 
 type Headers = Mapping[str, str] | None
 
+_SHOWN_AS = "frazil.Storage"
+
 _TIGRIS_HOSTS = ("t3.storage.dev", "fly.storage.tigris.dev", "t3.tigrisfiles.io")
 
 
@@ -54,7 +61,7 @@ class StorageObjectInfo:
     created_at: datetime
 
 
-class Storage:
+class Storage(Displayed):
     """A place for one repository. Made by `s3_storage` and the like, or around any ObjectStore."""
 
     def __init__(self, store: ObjectStore) -> None:
@@ -68,6 +75,21 @@ class Storage:
                 return f"Storage.new_local_filesystem({root!r})"
             case store:
                 return f"Storage({store!r})"
+
+    def __view__(self) -> View:
+        """Where it is; nothing that could be secret."""
+        match self.store:
+            case MemoryStore():
+                return View(_SHOWN_AS, [("type", "in memory")])
+            case LocalStore(root=root):
+                return View(_SHOWN_AS, [("type", "local filesystem"), ("path", str(root))])
+        place = getattr(self.store, "place", None)
+        if place is None:
+            return View(_SHOWN_AS, [("type", repr(self.store))])
+        kind, known = place.location.partition(":")[0], ("account", "bucket", "container")
+        given = [(name, getattr(place, name, None)) for name in (*known, "prefix", "region")]
+        shown = [("url", place.location), *((name, value) for name, value in given if value)]
+        return View(_SHOWN_AS, [("type", kind), *shown])
 
     # What is there
 
@@ -265,6 +287,7 @@ class Storage:
         write_headers: Headers = None,
         headers: Headers = None,
     ) -> "Storage":
+        require_type(bucket, str)
         place = GcsPlace(
             bucket=bucket,
             prefix=clean_prefix(prefix),
@@ -315,9 +338,15 @@ class Storage:
         return cls(RedirectedStore(base_url))
 
 
+def store_of(storage: Storage) -> ObjectStore:
+    """Raises TypeError if it is no Storage."""
+    require_type(storage, Storage)
+    return storage.store
+
+
 def require_room(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
-    store = storage.store
+    store = store_of(storage)
     if isinstance(store, RemoteStore | BucketRoot) and store.writable and not store.place.prefix:
         raise InvalidInputError(
             "creating a repository at an empty prefix (the object store bucket root) is not"
@@ -353,6 +382,7 @@ def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -
 def _s3(
     config: S3Options, bucket: str, prefix: str | None, credentials: S3Credentials | None
 ) -> S3Place:
+    require_type(bucket, str)
     default = S3AnonymousCredentials() if config.anonymous else S3FromEnvCredentials()
     return s3_place(
         config, bucket=bucket, credentials=credentials or default, prefix=clean_prefix(prefix)

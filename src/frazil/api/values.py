@@ -1,10 +1,11 @@
 """What questions about a repository are answered with: plain values, ids as text."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from frazil.clock import from_datetime, to_datetime
+from frazil.errors import require_type
 from frazil.format import updates
 from frazil.format.display import Displayed, View, fields_of
 from frazil.format.enums import NamedIntEnum
@@ -49,10 +50,13 @@ class RepoAvailability(NamedIntEnum):
 @dataclass(frozen=True, slots=True)
 class RepoStatus(Displayed):
     availability: RepoAvailability
-    set_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    set_at: datetime = None  # type: ignore[assignment]  # left out, or None: now
     limited_availability_reason: str | None = None
 
     def __post_init__(self) -> None:
+        require_type(self.availability, RepoAvailability)
+        if self.set_at is None:
+            object.__setattr__(self, "set_at", datetime.now(UTC))
         from_datetime(self.set_at)  # a time without a zone could be any
 
     def stored(self) -> updates.RepoStatus:
@@ -195,6 +199,9 @@ class Diff(Displayed):
 
     def is_empty(self) -> bool:
         return self == _NO_DIFF
+
+    def __repr__(self) -> str:  # the fields may have thousands of chunk indices
+        return str(self)
 
     def __str__(self) -> str:
         sections = {

@@ -129,7 +129,7 @@ def branch_file_key(generation: Generation, name: str, sequence: int) -> str:
     size = 8 if generation in _LONG_NUMBERS else 5
     number = (1 << 8 * size) - 1 - sequence
     if number < 0:
-        raise ConflictError(f"branch `{name}` has had as many commits as it can number")
+        raise ConflictError(message=f"branch `{name}` has had as many commits as it can number")
     file = f"{format_base32(number.to_bytes(size, 'big'))}.json"
     if generation is Generation.ALPHA1:
         return f"{_OLD_REFS}{name}/{file}"

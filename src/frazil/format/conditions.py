@@ -5,9 +5,10 @@ Alternatives are subclasses that hang on their base, as in `ManifestSplitConditi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
 
+from frazil.errors import require_type
 from frazil.format.records import U32, U64
 
 
@@ -15,6 +16,7 @@ class ManifestSplitCondition:
     """Which arrays a rule for splitting manifests is about; regular expressions are unanchored."""
 
     __slots__ = ()
+    calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
     Or: ClassVar[type["SplitOr"]]
     And: ClassVar[type["SplitAnd"]]
     PathMatches: ClassVar[type["SplitPathMatches"]]
@@ -41,6 +43,9 @@ class ManifestSplitCondition:
     def any_array() -> "ManifestSplitCondition":
         return SplitAnyArray()
 
+    def __repr__(self) -> str:
+        return _format_call(self, self.calls)
+
     def __or__(self, other: "ManifestSplitCondition") -> "ManifestSplitCondition":
         return SplitOr((self, other))
 
@@ -48,27 +53,33 @@ class ManifestSplitCondition:
         return SplitAnd((self, other))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitOr(ManifestSplitCondition):
     conditions: tuple[ManifestSplitCondition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitAnd(ManifestSplitCondition):
     conditions: tuple[ManifestSplitCondition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitPathMatches(ManifestSplitCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitNameMatches(ManifestSplitCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitAnyArray(ManifestSplitCondition):
     pass
 
@@ -84,12 +95,16 @@ class ManifestSplitDimCondition:
     """Which axes of an array a split size is for."""
 
     __slots__ = ()
+    calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
     Axis: ClassVar[type["SplitAxis"]]
     DimensionName: ClassVar[type["SplitDimensionName"]]
     Any: ClassVar[type["SplitAnyDimension"]]
 
+    def __repr__(self) -> str:
+        return _format_call(self, self.calls)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitAxis(ManifestSplitDimCondition):
     axis: int
 
@@ -97,12 +112,15 @@ class SplitAxis(ManifestSplitDimCondition):
         U64["limit"].checked("axis", self.axis)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitDimensionName(ManifestSplitDimCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class SplitAnyDimension(ManifestSplitDimCondition):
     """Every axis that no earlier condition took."""
 
@@ -116,6 +134,7 @@ class ManifestPreloadCondition:
     """Which manifests are loaded when a session is opened."""
 
     __slots__ = ()
+    calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
     Or: ClassVar[type["PreloadOr"]]
     And: ClassVar[type["PreloadAnd"]]
     PathMatches: ClassVar[type["PreloadPathMatches"]]
@@ -157,6 +176,9 @@ class ManifestPreloadCondition:
     def false() -> "ManifestPreloadCondition":
         return PreloadFalse()
 
+    def __repr__(self) -> str:
+        return _format_call(self, self.calls)
+
     def __or__(self, other: "ManifestPreloadCondition") -> "ManifestPreloadCondition":
         return PreloadOr((self, other))
 
@@ -164,24 +186,30 @@ class ManifestPreloadCondition:
         return PreloadAnd((self, other))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadOr(ManifestPreloadCondition):
     conditions: tuple[ManifestPreloadCondition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadAnd(ManifestPreloadCondition):
     conditions: tuple[ManifestPreloadCondition, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadPathMatches(ManifestPreloadCondition):
     regex: str
 
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadNameMatches(ManifestPreloadCondition):
     regex: str
+
+    def __post_init__(self) -> None:
+        require_type(self.regex, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,18 +223,18 @@ class Bound:
         U32["limit"].checked("number of references", self.value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadNumRefs(ManifestPreloadCondition):
     start: Bound | None
     stop: Bound | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadTrue(ManifestPreloadCondition):
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PreloadFalse(ManifestPreloadCondition):
     pass
 
@@ -219,3 +247,42 @@ ManifestPreloadCondition.NumRefs = PreloadNumRefs
 # `True` and `False` are keywords: reachable by getattr only, as in the reference.
 setattr(ManifestPreloadCondition, "True", PreloadTrue)
 setattr(ManifestPreloadCondition, "False", PreloadFalse)
+
+
+ManifestSplitCondition.calls.update(
+    {
+        SplitOr: "ManifestSplitCondition.or_conditions",
+        SplitAnd: "ManifestSplitCondition.and_conditions",
+        SplitPathMatches: "ManifestSplitCondition.path_matches",
+        SplitNameMatches: "ManifestSplitCondition.name_matches",
+        SplitAnyArray: "ManifestSplitCondition.any_array",
+    }
+)
+ManifestSplitDimCondition.calls.update(
+    {
+        SplitAxis: "ManifestSplitDimCondition.Axis",
+        SplitDimensionName: "ManifestSplitDimCondition.DimensionName",
+        SplitAnyDimension: "ManifestSplitDimCondition.Any",
+    }
+)
+ManifestPreloadCondition.calls.update(
+    {
+        PreloadOr: "ManifestPreloadCondition.or_conditions",
+        PreloadAnd: "ManifestPreloadCondition.and_conditions",
+        PreloadPathMatches: "ManifestPreloadCondition.path_matches",
+        PreloadNameMatches: "ManifestPreloadCondition.name_matches",
+        PreloadNumRefs: "ManifestPreloadCondition.num_refs",
+        PreloadTrue: "ManifestPreloadCondition.true",
+        PreloadFalse: "ManifestPreloadCondition.false",
+    }
+)
+
+
+def _format_call(condition: Any, calls: dict[type, str]) -> str:
+    """The call that makes it; the same for a range whose ends are counted in another way."""
+    values = [getattr(condition, each.name) for each in fields(condition)]
+    parts = (
+        list(value) if isinstance(value, tuple) else getattr(value, "value", value)
+        for value in values
+    )
+    return f"{calls[type(condition)]}({', '.join(map(repr, parts))})"

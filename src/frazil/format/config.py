@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
+from frazil.errors import require_type
 from frazil.format.conditions import (
     ManifestPreloadCondition,
     ManifestSplitCondition,
@@ -38,12 +39,14 @@ __all__ = [
     "ManifestPreloadConfig",
     "ManifestSplitCondition",
     "ManifestSplitDimCondition",
+    "ManifestSplitValues",
     "ManifestSplittingConfig",
     "ManifestVirtualChunkLocationCompressionConfig",
     "ObjectStoreConfig",
     "RepoUpdateRetryConfig",
     "RepositoryConfig",
     "S3Options",
+    "SplitSizesDict",
     "StorageConcurrencySettings",
     "StorageRetriesSettings",
     "StorageSettings",
@@ -53,6 +56,8 @@ __all__ = [
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]
+type ManifestSplitValues = dict[ManifestSplitDimCondition, int]
+type SplitSizesDict = dict[ManifestSplitCondition, ManifestSplitValues]
 
 
 class CompressionAlgorithm(NamedIntEnum):
@@ -109,8 +114,10 @@ class ManifestSplittingConfig(Record):
     split_sizes: SplitSizes | None = None
 
     def __post_init__(self) -> None:
-        for _, sizes in self.split_sizes or ():
-            for _, num_chunks in sizes:
+        for arrays, sizes in self.split_sizes or ():
+            require_type(arrays, ManifestSplitCondition)
+            for axes, num_chunks in sizes:
+                require_type(axes, ManifestSplitDimCondition)
                 U32["limit"].checked("number of chunks", num_chunks)
 
     @staticmethod
@@ -122,7 +129,7 @@ class ManifestSplittingConfig(Record):
             tuple((arrays, tuple(sizes.items())) for arrays, sizes in split_sizes.items())
         )
 
-    def to_dict(self) -> dict[ManifestSplitCondition, dict[ManifestSplitDimCondition, int]]:
+    def to_dict(self) -> SplitSizesDict:
         return {arrays: dict(sizes) for arrays, sizes in self.split_sizes or ()}
 
 
@@ -191,6 +198,7 @@ class RepositoryConfig(Record):
 
     def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
         """Adds a container, in place of one with the same prefix or the same name."""
+        require_type(cont, VirtualChunkContainer)
         require_container(cont)
         kept = {
             prefix: other

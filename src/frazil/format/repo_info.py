@@ -107,6 +107,10 @@ class SnapshotInfos:
         row = self._place(wanted)
         return row if row < len(self) and self.ids[row].tobytes() == wanted.raw else -1
 
+    def shift_refs(self, refs: dict[str, int], row: int) -> dict[str, int]:
+        """Rows of refs after a snapshot was inserted at `row`."""
+        return {name: at + (at >= row) for name, at in refs.items()}
+
     def ancestors(self, row: int) -> Iterator[int]:
         """`row`, its parent, and so on to the root."""
         parent_of = self.parents.item
@@ -165,7 +169,7 @@ class RepoInfo:
     spec_version: int
     tags: dict[str, int]
     branches: dict[str, int]
-    deleted_tags: tuple[str, ...]
+    deleted_tags: Sequence[str]
     snapshots: SnapshotInfos
     status: RepoStatus
     metadata: dict[str, Json]
@@ -204,8 +208,8 @@ class RepoInfo:
         return replace(
             self,
             snapshots=snapshots,
-            tags={name: at + (at >= row) for name, at in self.tags.items()},
-            branches={name: at + (at >= row) for name, at in self.branches.items()},
+            tags=snapshots.shift_refs(self.tags, row),
+            branches=snapshots.shift_refs(self.branches, row),
         )
 
     def with_branch(self, name: str, snapshot: SnapshotId) -> "RepoInfo":

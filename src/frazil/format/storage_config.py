@@ -3,7 +3,7 @@
 Fields left at None mean "the default", which the layer that acts on them knows.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import ClassVar
 
@@ -45,43 +45,48 @@ class ObjectStoreConfig(Record):
     Azure: ClassVar[type["AzureStoreConfig"]]
     Http: ClassVar[type["HttpStoreConfig"]]
 
+    def __repr__(self) -> str:
+        name = next(n for n, each in vars(ObjectStoreConfig).items() if each is type(self))
+        values = [repr(getattr(self, each.name)) for each in fields(self) if each.repr]  # type: ignore[arg-type]  # its alternatives are dataclasses
+        return f"ObjectStoreConfig.{name}({', '.join(values)})"
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class InMemoryStoreConfig(ObjectStoreConfig):
     pass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class LocalStoreConfig(ObjectStoreConfig):
     path: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class S3StoreConfig(ObjectStoreConfig):
     options: S3Options
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class S3CompatibleStoreConfig(ObjectStoreConfig):
     options: S3Options
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class TigrisStoreConfig(ObjectStoreConfig):
     options: S3Options
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class GcsStoreConfig(ObjectStoreConfig):
     opts: dict[str, str] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class AzureStoreConfig(ObjectStoreConfig):
     opts: dict[str, str] | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class HttpStoreConfig(ObjectStoreConfig):
     opts: dict[str, str] | None = None
     headers: dict[str, str] | None = field(default=None, repr=False)  # may hold credentials

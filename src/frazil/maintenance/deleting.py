@@ -125,6 +125,6 @@ def _count(total: Deleted, new: Deleted, limits: DeleteLimits, kind: FileKind) -
     total.failed_in_a_row = total.failed_in_a_row + 1 if new.failed else 0
     if total.failed_in_a_row >= limits.consecutive_failures:
         raise ConflictError(
-            f"too many consecutive delete failures under {kind.value}: {new.errors[0]}",
+            message=f"too many consecutive delete failures under {kind.value}: {new.errors[0]}",
             kind="gc-deletes-failing",
         )

@@ -185,7 +185,7 @@ def _session_at(repository: Repository, plan: RewritePlan) -> Session:
     session = repository.writable_session(plan.branch)
     if session.snapshot_id != plan.snapshot:
         raise ConflictError(
-            f"branch `{plan.branch}` is at {session.snapshot_id}, expected {plan.snapshot}",
+            message=f"branch `{plan.branch}` is at {session.snapshot_id}, expected {plan.snapshot}",
             expected_parent=str(plan.snapshot),
             actual_parent=str(session.snapshot_id),
         )

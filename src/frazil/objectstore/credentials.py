@@ -15,7 +15,10 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 
 _SECRET = {"secret": True}
 
@@ -53,6 +56,11 @@ class S3StaticCredentials(Redacted):
     secret_access_key: str = _secret()
     session_token: str | None = _secret(default=None)
     expires_after: datetime | None = None
+
+    def __post_init__(self) -> None:
+        for value in (self.access_key_id, self.secret_access_key):
+            require_type(value, str)
+        require_type(self.session_token, str | None)
 
 
 class S3Credentials(Redacted):
@@ -104,6 +112,9 @@ S3Credentials.Refreshable = S3RefreshableCredentials
 class GcsBearerCredential(Redacted):
     bearer: str = _secret()
     expires_after: datetime | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_type(self.bearer, str)
 
 
 class GcsStaticCredentials(Redacted):

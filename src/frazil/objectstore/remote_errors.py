@@ -15,6 +15,7 @@ from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 WRITE = "write"  # the one doing for which nothing has to be there
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_MESSAGE = re.compile(r"<Message>([^<]{1,300})")
 _SECRETS = re.compile(  # in URLs: user names and passwords, and queries, which may be signed
     r"(?<=://)[^/\s@]*@|(?<=[/\w])\?[^\s\"<>]+"
 )
@@ -152,7 +153,10 @@ def _reason_without_answer(failure: Failure) -> str:
 
 
 def _answer(failure: Failure) -> str:
-    return f" ({failure.code})" if failure.code else ""
+    """The server's code and its own words, which programs and people search for."""
+    said = _MESSAGE.search(failure.text)
+    told = [failure.code, " ".join(said[1].split()) if said else None]
+    return f" ({': '.join(filter(None, told))})" if any(told) else ""
 
 
 def _container(location: str) -> str:

@@ -23,9 +23,7 @@ from frazil.objectstore.remote_settings import RemoteSettings, Role, client_opti
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
-_HABITS = Habits(
-    counts_generations=True, encodes_names=True, storage_classes=False, copies_onto_itself=True
-)
+_HABITS = Habits(counts_generations=True, encodes_names=True, copies_onto_itself=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 from frazil.objectstore.keys import require_key
 from frazil.objectstore.local_names import decode_name, encode_key
 from frazil.objectstore.remote_settings import RemoteSettings, Role
@@ -37,7 +40,6 @@ class Habits:
     lists_by_prefix: bool = True
     # In ascending order of names, so that a listing can begin and end anywhere.
     lists_in_order: bool = False
-    storage_classes: bool = True
     keeps_metadata: bool = True
     # An object may be copied to its own name, by which it gets another time and nothing else.
     copies_onto_itself: bool = False
@@ -73,6 +75,7 @@ class Place(Protocol):
 
 def clean_prefix(prefix: str | None) -> str:
     """Without empty segments. Raises InvalidInputError if it could not begin a key."""
+    require_type(prefix, str | None)
     cleaned = "/".join(segment for segment in (prefix or "").split("/") if segment)
     if cleaned:
         require_key(cleaned)

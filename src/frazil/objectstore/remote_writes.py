@@ -76,7 +76,7 @@ class Writer:
         """The version written. Raises PreconditionFailedError."""
         attributes: dict[str, str] = {}
         storage_class = self.settings.storage_class_of(key)
-        if storage_class is not None and self.habits.storage_classes:
+        if storage_class is not None:
             attributes["Storage-Class"] = storage_class
         when = self._condition(when)
         write = _Write(path=path, key=key, data=data, when=when, id=str(uuid4()))

@@ -71,7 +71,9 @@ def import_kerchunk(
     """
     session = target.engine if isinstance(target, Session) else target.session.engine
     if target.read_only:
-        raise ReadOnlyError("cannot write to a read-only session")
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: this session is read-only"
+        )
     references = read_set(session, source, templates=templates)
     plan = plan_import(
         references,

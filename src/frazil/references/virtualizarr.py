@@ -49,7 +49,9 @@ def write_virtual_dataset(
         ) from error
     store = target.store if isinstance(target, Session) else target
     if store.read_only:
-        raise ReadOnlyError("cannot write to a read-only session")
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: this session is read-only"
+        )
     engine = store.session.engine
     if validate_containers:
         require_containers(engine, "dataset", _locations(dataset))

@@ -187,7 +187,7 @@ def require_tip(info: RepoInfo, request: CommitRequest) -> None:
     tip = history.snapshot_id(info, row)
     if tip != request.base.id:
         raise ConflictError(
-            f"Failed to commit, expected parent: {str(request.base.id)!r},"
+            message=f"Failed to commit, expected parent: {str(request.base.id)!r},"
             f" actual parent: {str(tip)!r}",
             expected_parent=str(request.base.id),
             actual_parent=str(tip),

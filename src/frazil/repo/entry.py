@@ -65,7 +65,7 @@ def tries(settings: Settings) -> Iterator[int]:
 
 def exhausted(settings: Settings) -> ConflictError:
     return ConflictError(
-        f"repository cannot be updated after {settings.update_tries} attempts,"
+        message=f"repository cannot be updated after {settings.update_tries} attempts,"
         " too many concurrent changes",
         kind="update-attempts-exhausted",
     )
@@ -124,7 +124,7 @@ class RepoInfoEntry:
             self.files.create_repo_info(initial_repo_info(now_us, config=config))
         except PreconditionFailedError as error:
             raise ConflictError(
-                "somebody else created a repository here", kind="repo-info-updated"
+                message="somebody else created a repository here", kind="repo-info-updated"
             ) from error
 
     def fetch(self) -> RepoInfo:

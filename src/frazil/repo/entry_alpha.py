@@ -43,8 +43,8 @@ from frazil.format.updates import (
 )
 from frazil.ids import SnapshotId
 from frazil.repo.entry import Change, exhausted, tries
-from frazil.repo.entry_v1 import require_name
 from frazil.repo.refs import MAIN
+from frazil.repo.refs_v1 import require_name
 from frazil.repo.snapshot_chain import SnapshotChain
 
 _ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)
@@ -87,7 +87,7 @@ class SequenceEntry:
             self._put_ref(branch_file_key(self.files.generation, MAIN, 0), first.id)
         except PreconditionFailedError as error:
             raise ConflictError(
-                "somebody else created a repository here", kind="branch-update-conflict"
+                message="somebody else created a repository here", kind="branch-update-conflict"
             ) from error
 
     def fetch(self) -> RepoInfo:

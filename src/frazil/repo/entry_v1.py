@@ -5,8 +5,9 @@
     refs/tag.NAME/ref.json.deleted     the tag is deleted, and its name used up
     config.yaml                        only if it is not the default
 
-To everybody else these look like a repo info: what it lists is read from the files, and what a
-step changes in it is written to the one file that the step is about.
+To all other modules these look like a repo info: what it lists is read from the files when it is
+asked for (see refs_v1), and what a step changes in it is written to the one file that the step is
+about.
 
 Stores delete unconditionally. A commit that was stored just before the branch is deleted goes with
 it, as in version 2, where the deletion is worked out anew on what the commit left; one that comes
@@ -17,18 +18,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from frazil.assets.caches import TagFile
 from frazil.assets.entry_file import create_entry, move_ref, nothing, replace_entry
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import (
     CONFIG_YAML,
     OVERWRITTEN,
-    REFS,
     REPO_INFO,
     V1_MAIN_BRANCH,
     backup_name,
     branch_key,
-    ref_of_key,
     tag_key,
     tombstone_key,
 )
@@ -36,16 +34,14 @@ from frazil.clock import Clock
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
-    InvalidInputError,
     ObjectNotFoundError,
     PreconditionFailedError,
-    RefNotFoundError,
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_yaml import decode_config_yaml, encode_config_yaml
-from frazil.format.ref_file import decode_ref, encode_ref
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
+from frazil.format.ref_file import encode_ref
+from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import (
     BranchCreated,
     BranchDeleted,
@@ -62,43 +58,8 @@ from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.initial import initial_snapshot
 from frazil.repo.own_update import was_committed
 from frazil.repo.refs import MAIN
-from frazil.repo.snapshot_chain import SnapshotChain
+from frazil.repo.refs_v1 import RefReader, find_branch, require_name
 from frazil.repo.spec_version import unsupported
-
-_ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredRef:
-    snapshot: SnapshotId
-    version: str
-
-
-class _Refs(dict[str, int]):
-    """Rows by name. A name that was not listed is looked for once more.
-
-    A listing may miss a file that is being replaced at the same moment.
-    """
-
-    def __init__(self, known: dict[str, int], look: Callable[[str], int]) -> None:
-        super().__init__(known)
-        self._look = look
-
-    def __missing__(self, name: str) -> int:
-        self[name] = self._look(name)
-        return self[name]
-
-    def __contains__(self, name: object) -> bool:
-        try:
-            return isinstance(name, str) and self[name] >= 0
-        except RefNotFoundError:
-            return False
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    info: RepoInfo
-    branches: dict[str, _StoredRef]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +74,14 @@ class RefFilesEntry:
             self._create_ref(branch_key(MAIN), INITIAL_SNAPSHOT)
         except PreconditionFailedError as error:
             raise ConflictError(
-                "somebody else created a repository here", kind="branch-update-conflict"
+                message="somebody else created a repository here", kind="branch-update-conflict"
             ) from error
         if config is not None:
             self._replace_config(config)
             self.files.store.sync()
 
     def fetch(self) -> RepoInfo:
-        return self._fetch_stored().info
+        return RefReader(self.files).info
 
     def fetch_config(self) -> Json | None:
         try:
@@ -146,7 +107,7 @@ class RefFilesEntry:
         del doing, even_if_read_only  # version 1 has no status
         for _ in tries(self.files.settings):
             self._require_not_migrated()
-            old = self._fetch_stored()
+            old = RefReader(self.files)
             with _as_version_1_names_it():
                 new, kind = change(old.info)
             ready()
@@ -160,11 +121,11 @@ class RefFilesEntry:
             return new
         raise exhausted(self.files.settings)
 
-    def _was_done(self, old: _Stored, kind: UpdateKind) -> bool:
+    def _was_done(self, old: RefReader, kind: UpdateKind) -> bool:
         """Whether a refused commit was stored: its answer lost, and others on top of it since."""
         if not isinstance(kind, NewCommit):
             return False
-        ref = self._find_branch(kind.branch)
+        ref = find_branch(self.files, kind.branch)
         return was_committed(
             kind.new,
             parent=old.branches[kind.branch].snapshot,
@@ -178,77 +139,9 @@ class RefFilesEntry:
         except ObjectNotFoundError:  # whoever reads that history will be told
             return None
 
-    # Reading
-
-    def _fetch_stored(self) -> _Stored:
-        names = {MAIN}
-        tags, deleted = dict[str, TagFile](), set[str]()
-        for found in self.files.store.list(REFS):
-            match ref_of_key(found.key):
-                case "branch", name, False:
-                    names.add(name)
-                case "tag", name, True:
-                    deleted.add(name)
-                case "tag", name, False:
-                    tags[name] = TagFile(name, found.size_bytes, found.modified_at_us)
-        refs = self.files.pool.map(self._find_branch, sorted(names))
-        branches = {n: ref for n, ref in zip(sorted(names), refs, strict=True) if ref is not None}
-        if MAIN not in branches:
-            raise RepositoryNotFoundError("the repository doesn't exist")
-        targets = self._fetch_tags([tags[name] for name in sorted(tags.keys() - deleted)])
-        known = [*(ref.snapshot for ref in branches.values()), *targets.values()]
-        chain = SnapshotChain(self.files.fetch_head, known, forget=self.files.forget_heads)
-
-        def look(name: str) -> int:
-            require_name(name)
-            ref = self._find_branch(name)
-            if ref is None:
-                raise _no_such_ref(name)
-            branches[name] = ref
-            return chain.row_of(ref.snapshot)
-
-        def look_for_tag(name: str) -> int:
-            require_name(name)
-            raise _no_such_ref(name)
-
-        rows = {name: chain.row_of(ref.snapshot) for name, ref in branches.items()}
-        tag_rows = {name: chain.row_of(target) for name, target in targets.items()}
-        info = RepoInfo(
-            spec_version=1,
-            tags=_Refs(tag_rows, look_for_tag),
-            branches=_Refs(rows, look),
-            deleted_tags=tuple(sorted(deleted, key=str.encode)),
-            snapshots=chain,
-            status=_ONLINE,
-            metadata={},
-            updates=(),
-        )
-        return _Stored(info, branches)
-
-    def _find_branch(self, name: str) -> _StoredRef | None:
-        key = branch_key(name)
-        try:
-            blob = self.files.store.get(key)
-        except ObjectNotFoundError:
-            return None
-        with naming(key):
-            return _StoredRef(decode_ref(blob.data), blob.version)
-
-    def _fetch_tags(self, tags: list[TagFile]) -> dict[str, SnapshotId]:
-        """The targets by name. A file that is listed as it was is not read again."""
-        known = self.files.v1_tags
-        new = [tag for tag in tags if tag not in known]
-        known.update(zip(new, self.files.pool.map(self._fetch_tag, new), strict=True))
-        return {tag.name: known[tag] for tag in tags}
-
-    def _fetch_tag(self, tag: TagFile) -> SnapshotId:
-        key = tag_key(tag.name)
-        with naming(key):
-            return decode_ref(self.files.store.get(key).data)
-
     # Writing
 
-    def _write(self, old: _Stored, new: RepoInfo, kind: UpdateKind) -> None:
+    def _write(self, old: RefReader, new: RepoInfo, kind: UpdateKind) -> None:
         """Raises PreconditionFailedError if somebody else was faster."""
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
@@ -308,22 +201,13 @@ class RefFilesEntry:
         except ObjectNotFoundError:
             return
         raise ConflictError(
-            "the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 meanwhile: open it again",
             kind="repo-info-updated",
         )
 
 
-def require_name(name: str) -> None:
-    if "/" in name:
-        raise InvalidInputError(f"invalid ref name `{name}`", kind="invalid-ref-name")
-
-
 def _target(info: RepoInfo, branch: str) -> SnapshotId:
     return info.snapshots.id(info.branches[branch])
-
-
-def _no_such_ref(name: str) -> RefNotFoundError:
-    return RefNotFoundError(f"ref not found `{name}`")
 
 
 @contextmanager

@@ -188,7 +188,9 @@ def merge(session: Session, forks: Sequence[Session]) -> None:
     Raises SessionStateError[merge-failed] where two of them contradict each other.
     """
     if session.read_only:
-        raise ReadOnlyError("read-only sessions cannot modify the repository")
+        raise ReadOnlyError(
+            "Read only sessions cannot modify the repository: this session is read-only"
+        )
     others = [_require_fork(session, other) for other in forks if other is not session]
     inherited = session.forked_changes().inherited if isinstance(session, ForkedSession) else {}
     found = [other.forked_changes() for other in others]

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from copy import deepcopy
 from itertools import chain
 
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 from frazil.format.conditions import (
     ManifestPreloadCondition,
     ManifestSplitCondition,
@@ -31,6 +34,7 @@ def given_config(config: RepositoryConfig | None) -> RepositoryConfig:
     """A copy, so that the caller may go on changing theirs."""
     if config is None:
         return RepositoryConfig()
+    require_type(config, RepositoryConfig)
     for container in (config.virtual_chunk_containers or {}).values():
         require_container(container)
     for regex in _regexes(config.manifest or ManifestConfig()):

@@ -9,6 +9,7 @@ from frazil.errors import (
     InvalidInputError,
     RefNotFoundError,
     SnapshotNotFoundError,
+    require_type,
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
@@ -34,15 +35,18 @@ def require_row(info: RepoInfo, snapshot: SnapshotId) -> int:
 
 
 def branch_row(info: RepoInfo, name: str, *, kind: str = "ref-not-found") -> int:
+    require_type(name, str)
     try:
         return info.branches[name]
     except RefNotFoundError:  # version 1 has its own
         raise
     except KeyError:
-        raise RefNotFoundError(f"ref not found `{name}`", kind=kind) from None
+        what = "branch" if kind == "branch-not-found" else "ref"
+        raise RefNotFoundError(f"{what} not found `{name}`", kind=kind) from None
 
 
 def tag_row(info: RepoInfo, name: str) -> int:
+    require_type(name, str)
     try:
         return info.tags[name]
     except RefNotFoundError:
@@ -82,7 +86,8 @@ def logs_apart(info: RepoInfo, base: SnapshotId, branch: str) -> tuple[SnapshotI
     common = next((row for row in ancestor_rows(info, tip) if row in known), None)
     if common is None:
         raise ConflictError(
-            f"cannot rebase: branch `{branch}` and snapshot {base} have no history in common",
+            message=f"cannot rebase: branch `{branch}` and snapshot {base} have no history in"
+            " common",
             expected_parent=str(base),
             actual_parent=str(snapshot_id(info, tip)),
         )
@@ -96,7 +101,7 @@ def row_as_of(info: RepoInfo, branch: str, when_us: int) -> int:
         if info.snapshots.flushed_at(row) <= when_us:
             return row
     raise SnapshotNotFoundError(
-        f"branch `{branch}` has no snapshot from {to_datetime(when_us).isoformat()} or earlier",
+        f"branch {branch} does not have a snapshots before or at {to_datetime(when_us)}",
         kind="no-snapshot-at-time",
     )
 

@@ -148,7 +148,7 @@ def _apply(
     session = repository.writable_session(edit.branch)
     if session.snapshot_id != tip:
         raise ConflictError(
-            f"branch `{edit.branch}` is at {session.snapshot_id}, expected {tip}",
+            message=f"branch `{edit.branch}` is at {session.snapshot_id}, expected {tip}",
             expected_parent=str(tip),
             actual_parent=str(session.snapshot_id),
         )

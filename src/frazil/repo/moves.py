@@ -133,6 +133,7 @@ def _require_group_above(changes: ChangeSet, target: NodePath) -> None:
         )
     if found.array is not None:
         raise SessionStateError(
-            f"cannot move to `{target}`: the destination's parent `{above}` is an array",
+            f"cannot move to `{target}`: the destination's parent `{above}` is an array,"
+            " not a group",
             kind="move-destination-parent-not-group",
         )

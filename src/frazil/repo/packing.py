@@ -109,8 +109,7 @@ def require_not_empty(length: Ints) -> None:
     """Raises if one of the chunks has no bytes."""
     if len(length) and int(length.min()) == 0:
         raise InvalidInputError(
-            "a chunk must not be empty: no array could be decoded from it; to remove a chunk,"
-            " delete it",
+            "zero-length chunk: no array could be decoded from it; to remove a chunk, delete it",
             kind="zero-length-chunk",
         )
 

@@ -10,6 +10,7 @@ from frazil.errors import (
     InvalidInputError,
     RefNotFoundError,
     SessionStateError,
+    require_type,
 )
 from frazil.format.repo_info import RepoInfo
 from frazil.format.updates import (
@@ -40,7 +41,8 @@ def _is_taken(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
     tip = history.snapshot_id(info, info.branches[name])
     message = f"branch already exists `{name} -> {tip}`"
     if info.spec_version == 1:
-        return ConflictError(message, kind="branch-update-conflict", actual_parent=str(tip))
+        message = f"branch update conflict: {message}"
+        return ConflictError(actual_parent=str(tip), message=message, kind="branch-update-conflict")
     return AlreadyExistsError(message, kind="branch-already-exists")
 
 
@@ -67,7 +69,7 @@ def _require_tip(info: RepoInfo, name: str, *, expected: SnapshotId | None) -> S
         raise RefNotFoundError(f"branch not found `{name}`", kind="branch-not-found")
     if actual != expected:
         raise ConflictError(
-            f"branch `{name}` is at {actual}, expected {expected}",
+            message=f"branch update conflict: `{name}` is at {actual}, expected {expected}",
             kind="branch-update-conflict",
             expected_parent=str(expected),
             actual_parent=None if actual is None else str(actual),
@@ -110,7 +112,6 @@ def delete_tag(info: RepoInfo, name: str) -> Step:
 
 def _require_name(name: str) -> None:
     """The format would take anything; names nobody could type or see are refused."""
-    if not isinstance(name, str):
-        raise TypeError(f"{type(name).__name__!r} object is not a str")
+    require_type(name, str)
     if not name.strip() or not name.isprintable():
         raise InvalidInputError(f"invalid ref name `{name}`", kind="invalid-ref-name")

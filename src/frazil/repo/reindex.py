@@ -20,9 +20,11 @@ _FAR = 2**32  # further than any grid reaches
 
 def require_regular_grid(node: Node) -> None:
     """Elsewhere a chunk may have another size, and its bytes would not fit."""
-    if json.loads(node.user_data)["chunk_grid"]["name"] != "regular":
+    grid = json.loads(node.user_data)["chunk_grid"]["name"]
+    if grid != "regular":
         raise InvalidInputError(
-            f"cannot move chunks of the array at `{node.path}`: its chunk grid is not regular",
+            f"cannot move chunks of the array at `{node.path}`: its chunk grid is {grid}, not"
+            " regular",
             kind="not-allowed",
         )
 

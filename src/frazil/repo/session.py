@@ -46,9 +46,9 @@ class Session(SessionChunks):
     def __reduce__(self) -> tuple[object, ...]:
         if not self.read_only:
             raise ValueError(
-                "a writable session cannot be pickled: changes made elsewhere would be lost."
-                " Send a fork of it (Session.fork) and merge the fork that comes back"
-                " (Session.merge)"
+                "You must opt-in to pickle writable sessions in a distributed context using"
+                " Session.fork(): a writable session cannot be pickled, as changes made elsewhere"
+                " would be lost. Merge the fork that comes back (Session.merge)"
             )
         if self._opening is None:
             self._opening = pickle.dumps((self.files.store, self.files.settings, self.clock))
@@ -100,7 +100,9 @@ class Session(SessionChunks):
                 )
             if old is not None and (old.array is None) != (array is None):
                 kind = "a group" if old.array is None else "an array"
-                raise AlreadyExistsError(f"there is {kind} at `{path}` already: delete it first")
+                raise AlreadyExistsError(
+                    f"node already exists at `{path}`: it is {kind}, delete it first"
+                )
             node_id = self.files.new_node_id(changes.has_id) if old is None else old.id
             changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
 
@@ -113,9 +115,10 @@ class Session(SessionChunks):
             return True
 
     def delete_node(self, path: NodePath) -> None:
-        """And everything below it; nothing happens if there is no such node."""
+        """Deletes the node and everything below it; does nothing if there is no such node."""
         with self._editing() as changes:
-            changes.delete_nodes(path)
+            if changes.find_node(path) is not None:
+                changes.delete_nodes(path)
 
     def move(self, source: NodePath, target: NodePath) -> None:
         """Gives a node another path, with everything below it; only while rearranging."""
@@ -125,8 +128,8 @@ class Session(SessionChunks):
             self._require_not_read_only()
             if not self._rearranges:
                 raise SessionStateError(
-                    "to move nodes in the hierarchy, create a rearrange session"
-                    " (Repository.rearrange_session); commit or abandon this one",
+                    "To move nodes in the hierarchy you need to create a rearrange session"
+                    " (Repository.rearrange_session): commit or abandon this one",
                     kind="non-rearrange-session",
                 )
             self._changes.relocate(plan)

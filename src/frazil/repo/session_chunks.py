@@ -251,14 +251,15 @@ def _require_inside(path: NodePath, index: npt.NDArray[np.uint32], array: ArrayD
 
 def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:
     return InvalidInputError(
-        f"chunk index has {ndim} coordinates, the array at `{path}` has {len(array.shape)}",
+        f"invalid chunk index: it has {ndim} coordinates, the array at `{path}` has"
+        f" {len(array.shape)}",
         kind="invalid-chunk-index",
     )
 
 
 def _outside(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
     return InvalidInputError(
-        f"chunk {list(index)} is outside the grid of the array at `{path}`, which is"
-        f" {list(array.num_chunks)} chunks",
+        f"invalid chunk index: {list(index)} is outside the grid of the array at `{path}`, which"
+        f" is {list(array.num_chunks)} chunks",
         kind="invalid-chunk-index",
     )

@@ -132,7 +132,7 @@ class SessionState:
         if node is None:
             raise NodeNotFoundError(f"node not found at `{path}`")
         if node.array is None:
-            raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+            raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
         return node, node.array
 
     def _require_writable(self) -> None:
@@ -146,4 +146,6 @@ class SessionState:
 
     def _require_not_read_only(self) -> None:
         if self.read_only:
-            raise ReadOnlyError("cannot write to a read-only session")
+            raise ReadOnlyError(
+                "Read only sessions cannot modify the repository: this session is read-only"
+            )

@@ -33,21 +33,24 @@ class SnapshotChain(SnapshotInfos):
     parent: where a parent is gone, `forget` empties the cache and the history is read again.
     """
 
-    __slots__ = ("_forget", "_heads", "_ids", "_load", "_rows")
+    __slots__ = ("_complete", "_forget", "_heads", "_ids", "_load", "_rows")
 
     _ids: list[SnapshotId]
     _rows: dict[SnapshotId, int]
     _heads: dict[SnapshotId, SnapshotHead]  # not stored yet, or read before
     _load: Load
     _forget: Callable[[], None] | None
+    _complete: Callable[[], None]
 
     def __init__(
         self,
         load: Load,
         ids: Iterable[SnapshotId] = (),
         *,
+        complete: Callable[[], None] = lambda: None,
         forget: Callable[[], None] | None = None,
     ) -> None:
+        """`complete` makes all refs known that are not yet, before all snapshots are asked for."""
         known = list(dict.fromkeys(ids))
         for name, value in (
             ("_load", load),
@@ -55,6 +58,7 @@ class SnapshotChain(SnapshotInfos):
             ("_ids", known),
             ("_rows", {snapshot: row for row, snapshot in enumerate(known)}),
             ("_heads", {}),
+            ("_complete", complete),
         ):
             object.__setattr__(self, name, value)  # the class is frozen; what these hold grows
 
@@ -139,21 +143,26 @@ class SnapshotChain(SnapshotInfos):
     ) -> tuple["SnapshotChain", int]:
         if pruned_logs:
             raise FormatError("version 1 lists no pruned logs", kind="unsupported-spec-version")
-        chain = SnapshotChain(self._load, [*self._ids, new], forget=self._forget)
-        chain._heads.update(self._heads)
-        chain._heads[new] = SnapshotHead(
+        # In place: refs that are read later get rows of this chain.
+        self._heads[new] = SnapshotHead(
             id=new,
             parent_id=parent,
             flushed_at_us=flushed_at_us,
             message=message,
             metadata=dict(metadata),
         )
-        return chain, len(self._ids)
+        return self, self.row_of(new)
+
+    def shift_refs(self, refs: dict[str, int], row: int) -> dict[str, int]:
+        """As they are: rows stay what they were."""
+        del row
+        return refs
 
     # All of them
 
     def __len__(self) -> int:
         """Also makes every ancestor known."""
+        self._complete()
         row = 0
         while row < len(self._ids):
             self.parent(row)

@@ -171,7 +171,7 @@ def _store(
         found = history.snapshot_id(info, history.branch_row(info, branch))
         if found != old_tip:
             raise ConflictError(
-                f"branch `{branch}` is at {found}, expected {old_tip}",
+                message=f"branch `{branch}` is at {found}, expected {old_tip}",
                 expected_parent=str(old_tip),
                 actual_parent=str(found),
             )

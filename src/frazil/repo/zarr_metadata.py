@@ -60,7 +60,11 @@ def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMet
     grid: Any = document.get("chunk_grid")
     num_chunks = _count_chunks(tuple(shape), grid)
     if only_regular and grid["name"] != "regular":
-        raise _bad("version 1 has no other than regular chunk grids: use spec_version=2 or higher")
+        raise InvalidInputError(
+            "error decoding Zarr chunk grid metadata: Non-regular chunk grids are not supported in"
+            " icechunk format version 1: use spec_version=2 or higher",
+            kind="bad-metadata",
+        )
     names: Any = document.get("dimension_names")
     if names is not None and not _is_names(names, len(shape)):
         raise _bad(f"dimension_names is {names!r}, expected {len(shape)} strings or nulls")
@@ -124,4 +128,4 @@ def _is_names(value: Any, count: int) -> bool:
 
 
 def _bad(reason: str) -> InvalidInputError:
-    return InvalidInputError(f"bad zarr metadata: {reason}", kind="bad-metadata")
+    return InvalidInputError(f"bad metadata: {reason}", kind="bad-metadata")

@@ -60,7 +60,7 @@ class ChunkColumns:
 def chunk_columns(session: Session, path: NodePath) -> ChunkColumns:
     array = session.node(path).array
     if array is None:
-        raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+        raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
     parts = list(session.chunk_refs(path))
     match parts:
         case []:

@@ -125,7 +125,7 @@ def _locks_of(session: Session) -> _ChunkLocks:
 
 def _open_array(store: SessionStore, path: NodePath) -> "zarr.Array[Any]":
     if store.engine.node(path).array is None:
-        raise InvalidInputError(f"the node at `{path}` is not an array", kind="not-an-array")
+        raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
     return zarr.open_array(store, path=key_prefix(path), mode=_mode(store), zarr_format=3)
 
 

@@ -26,7 +26,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 from frazil.paths import ROOT, NodePath
 
 METADATA_FILE = "zarr.json"
@@ -58,6 +61,7 @@ class Directory:
 
 def parse_key(key: str) -> Key | None:
     """None for what is not a key of a Zarr version 3 hierarchy. A leading slash is tolerated."""
+    require_type(key, str)
     segments = key.removeprefix("/").split("/")
     if segments[-1] == METADATA_FILE:
         path = _parse_path("/".join(segments[:-1]))
@@ -77,6 +81,7 @@ def require_key(key: str) -> Key:
 
 def parse_directory(prefix: str) -> Directory | None:
     """None for what no key can be below of. Slashes at either end do not matter."""
+    require_type(prefix, str)
     stripped = prefix.strip("/")
     if not stripped:
         return Directory(ROOT, None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.errors import require_type
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.snapshot import Node
 from frazil.paths import NodePath
@@ -46,8 +47,16 @@ class _Chunks:
 
 
 def keys_with_prefix(session: Session, prefix: str) -> Iterator[list[str]]:
-    """Every key that starts with `prefix`, metadata first; `prefix` may end inside a name."""
+    """Every key that starts with `prefix`, metadata first; `prefix` may end inside a name.
+
+    The path of a node stands for that node and those below it, not for `foo-bar` beside `foo`.
+    """
+    require_type(prefix, str)
     prefix = prefix.removeprefix("/")
+    whole = parse_directory(prefix)
+    if whole is not None and session.find_node(whole.node) is not None:
+        start = key_prefix(whole.node)
+        prefix = start if start.startswith(prefix) else prefix
     directory = parse_directory(prefix.rpartition("/")[0])
     if directory is None:
         return

@@ -5,8 +5,8 @@ asynchronous ones answer from memory where they can and hand the rest to a threa
 loop never waits for storage.
 
 Where zarr's contract and the reference's behaviour differ, zarr's holds: ranges are cut off at the
-end of a value, an unknown key has no value and does not exist, and asking for its size raises
-FileNotFoundError. Only *writing* an unknown key is an error.
+end of a value, an unknown key has no value and does not exist. Asking for the size of what is not
+there raises an error that is both zarr's FileNotFoundError and the reference's.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.errors import ReadOnlyStoreError
+from frazil.errors import ReadOnlyStoreError, UnknownKeyError, ValueNotFoundError
 from frazil.format.payloads import Inline, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
@@ -46,7 +46,7 @@ class SessionStore(Store):
         engine: Session,
         read_only: bool | None = None,  # noqa: FBT001 -- positional in the reference too
     ) -> None:
-        super().__init__(read_only=bool(read_only))
+        super().__init__(read_only=bool(read_only) or engine.read_only)
         self.engine = engine
         use_pipeline()
 
@@ -115,10 +115,17 @@ class SessionStore(Store):
         return await self._find_size(parse_key(key)) is not None
 
     async def getsize(self, key: str) -> int:
-        size = await self._find_size(parse_key(key))
-        if size is None:
-            raise FileNotFoundError(key)
-        return size
+        parsed = parse_key(key)
+        size = await self._find_size(parsed)
+        if size is not None:
+            return size
+        if parsed is None:
+            raise UnknownKeyError(f"invalid zarr key format `{key}`", "invalid-key")
+        node = self.engine.find_node(parsed.path)
+        if node is not None and node.array is None:
+            raise UnknownKeyError(f"there is not an array at `{parsed.path}`", "not-an-array")
+        missing = "node" if node is None else "chunk"
+        raise ValueNotFoundError(f"{missing} not found at `{key}`", f"{missing}-not-found")
 
     # Writing
 
@@ -199,7 +206,8 @@ class SessionStore(Store):
     def _check_writable(self) -> None:
         if self.read_only:
             raise ReadOnlyStoreError(
-                "store was opened in read-only mode and does not support writing"
+                "cannot write to read-only store: store was opened in read-only mode and does not"
+                " support writing"
             )
 
     async def _edit[*Args](self, edit: Callable[[*Args], object], *args: *Args) -> None:
@@ -260,4 +268,7 @@ class SessionStore(Store):
 
 def _require_buffer(value: object) -> None:
     if not isinstance(value, Buffer):
-        raise TypeError(f"`value` must be a zarr Buffer, got an instance of {type(value)}")
+        raise TypeError(
+            "IcechunkStore.set(): `value` must be a Buffer instance."
+            f" Got an instance of {type(value)} instead."
+        )

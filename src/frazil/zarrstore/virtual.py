@@ -15,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import from_datetime
-from frazil.errors import InvalidInputError
+from frazil.errors import (
+    InvalidInputError,
+    require_type,
+)
 from frazil.flatbuf.columns import StringColumn
 from frazil.format import texts
 from frazil.format.chunk_refs import ChunkRefs
@@ -77,6 +80,8 @@ def virtual_payload(
     containers: Containers | None = None,
 ) -> Virtual:
     """Raises InvalidInputError also if there are containers, and none of them covers it."""
+    require_type(location, str)
+    parsed = parse_checksum(checksum)
     place = regular(location)
     if containers is not None:
         containers.require_covered(place)
@@ -85,13 +90,15 @@ def virtual_payload(
         raise OverflowError(f"offset {offset} or length {length} is not an unsigned 64 bit integer")
     if not length:
         raise _empty_chunk()
-    return Virtual(place, offset, length, parse_checksum(checksum))
+    return Virtual(place, offset, length, parsed)
 
 
 def refs_of_specs(
     specs: Sequence[VirtualChunkSpec], *, ndim: int, containers: Containers | None = None
 ) -> CheckedRefs:
     """References for an array of `ndim` dimensions; of equal indices the last wins."""
+    for spec in specs:
+        require_type(spec, VirtualChunkSpec)
     places = regular_column(texts.coded([spec.location for spec in specs]))
     refused: list[tuple[int, ...]] = []
     if containers is not None:

@@ -2,10 +2,13 @@
 
 import os
 import pickle
+import re
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import dask
@@ -14,6 +17,8 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from xarray.namedarray import parallelcompat
+from xarray.namedarray.daskmanager import DaskManager
 
 import frazil
 from frazil.dask import computing_meta, session_merge_reduction, store_dask
@@ -231,6 +236,52 @@ def test_a_reduction_takes_one_array_too(session: frazil.Session) -> None:
     )
     merged = session_merge_reduction(stored, split_every=None)
     assert (array_of(merged)[:] == EXPECTED).all()
+
+
+class OtherArray:
+    """An array of a library that is not `dask.array`, and has a `reduction` of its own."""
+
+    def __init__(self, inner: dask.array.Array) -> None:
+        self.inner = inner
+
+
+def other_library(monkeypatch: pytest.MonkeyPatch) -> list[OtherArray]:
+    """Makes it importable; the arrays that were reduced by it."""
+    reduced: list[OtherArray] = []
+
+    def reduction(array: OtherArray, **kwargs: Any) -> Any:
+        reduced.append(array)
+        return dask.array.reduction(array.inner, **kwargs)  # type: ignore[no-untyped-call]  # dask's
+
+    library = ModuleType("other_arrays")
+    library.__dict__.update(Array=OtherArray, reduction=reduction)
+    monkeypatch.setattr(OtherArray, "__module__", "other_arrays.inner")
+    monkeypatch.setitem(sys.modules, "other_arrays", library)
+    return reduced
+
+
+def test_data_of_another_array_library_is_written_by_its_own_means(
+    session: frazil.Session, weather: xr.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """xarray's chunk manager stores, and the library of what it returns reduces."""
+    reduced = other_library(monkeypatch)
+
+    class Manager(DaskManager):
+        def store(self, sources: Any, targets: Any, **kwargs: Any) -> Any:
+            stored = super().store(sources, targets, **kwargs)  # one array, or several
+            many = stored if isinstance(stored, tuple | list) else [stored]
+            return [OtherArray(each) for each in many]
+
+    monkeypatch.setattr(parallelcompat, "list_chunkmanagers", lambda: {"dask": Manager()})
+    to_icechunk(weather.chunk(time=5, x=30), session, mode="w")
+    xr.testing.assert_identical(opened(session), weather)
+    assert len(reduced) == 1
+
+
+@pytest.mark.parametrize("what", [np.zeros(3), 5, xr.Variable("x", [1])])
+def test_only_arrays_that_can_be_reduced_are_reduced(what: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"received {type(what)!r}")):
+        session_merge_reduction(what, split_every=None)
 
 
 def test_dask_may_ask_for_the_sort_of_result() -> None:

@@ -1,4 +1,6 @@
+import ast
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +35,7 @@ def test_errors_are_also_the_builtin_a_caller_would_expect() -> None:
     [
         NodeNotFoundError("no node at `/a`"),
         ObjectNotFoundError("repo"),
-        ConflictError("lost", expected_parent="A", actual_parent="B"),
+        ConflictError("A", "B", "lost"),
         FormatError("too short", where="repo"),
         InvalidInputError("bad", kind="bad-metadata"),
     ],
@@ -51,3 +53,21 @@ def test_a_format_error_names_the_file_once() -> None:
 
     assert str(error) == "repo: too short"
     assert error.where == "repo"
+
+
+def test_every_raised_conflict_names_its_message() -> None:
+    """The first positional argument of a ConflictError is a snapshot, not a text."""
+    wrong = [
+        f"{path.name}:{node.lineno}"
+        for path in Path(errors.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "ConflictError"
+        and node.args
+    ]
+    assert wrong == []
+
+
+def test_an_error_without_a_kind_has_that_of_its_class() -> None:
+    assert InvalidInputError("bad").kind == "invalid-key"
+    assert InvalidInputError("bad").args == ("bad", "invalid-key")

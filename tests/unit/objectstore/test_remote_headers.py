@@ -82,6 +82,20 @@ def test_chunks_and_the_rest_have_their_own_storage_classes(server: RecordingSer
     assert classes(StorageSettings(storage_class="A", chunks_storage_class="B")) == ["B", "A", "A"]
 
 
+def test_google_is_told_the_storage_class_by_its_own_name(server: RecordingServer) -> None:
+    place = GcsPlace(
+        bucket="bucket",
+        prefix="p",
+        credentials=GcsAnonymousCredentials(),
+        config=(("google_base_url", server.url),),
+    )
+    server.counts_generations = True
+    store = RemoteStore(place, remote_settings(StorageSettings(chunks_storage_class="NEARLINE")))
+    for key, expected in (("chunks/X", "NEARLINE"), ("repo", None)):
+        store.put(key, b"x")
+        assert server.last("PUT").headers.get("x-goog-storage-class") == expected
+
+
 def test_signing_is_by_what_was_given_and_nothing_else(
     server: RecordingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

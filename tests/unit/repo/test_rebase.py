@@ -397,7 +397,7 @@ def test_lost_races_are_waited_out() -> None:
     pauses, rebases = list[float](), list[Policy]()
 
     def always_beaten(attempts: int) -> None:
-        raise ConflictError(f"beaten {attempts}")
+        raise ConflictError(message=f"beaten {attempts}")
 
     with pytest.raises(ConflictError, match="beaten 40"):
         commit_rebasing(

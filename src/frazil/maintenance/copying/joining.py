@@ -142,8 +142,8 @@ def _require_settled(
     found = ids[gone.contains(ids)]
     if len(found):
         raise ConflictError(
-            f"snapshot {SnapshotId(found[0].tobytes())} was removed from the history of the target"
-            " while it was copied to: start again"
+            message=f"snapshot {SnapshotId(found[0].tobytes())} was removed from the history of"
+            " the target while it was copied to: start again"
         )
 
 
@@ -159,8 +159,8 @@ def _require_forward(info: RepoInfo, source: RepoInfo, name: str, tip: SnapshotI
     ids = {source.snapshots.id(one) for one in source.snapshots.ancestors(row)}
     if current not in ids:
         raise ConflictError(
-            f"branch {name!r} at the target is at {current}, which is not part of the history of"
-            f" {tip}: it has commits of its own, or the branch was reset at the source",
+            message=f"branch {name!r} at the target is at {current}, which is not part of the"
+            f" history of {tip}: it has commits of its own, or the branch was reset at the source",
             kind="branch-update-conflict",
             expected_parent=str(tip),
             actual_parent=str(current),
@@ -169,7 +169,9 @@ def _require_forward(info: RepoInfo, source: RepoInfo, name: str, tip: SnapshotI
 
 def _require_same_tag(info: RepoInfo, name: str, tip: SnapshotId) -> None:
     if name in info.tags and (there := info.snapshot_of_tag(name)) != tip:
-        raise ConflictError(f"tag {name!r} at the target is at {there}, at the source at {tip}")
+        raise ConflictError(
+            message=f"tag {name!r} at the target is at {there}, at the source at {tip}"
+        )
 
 
 def _join_containers(target: Repository, source: Json | None) -> bool:

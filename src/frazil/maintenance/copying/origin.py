@@ -247,7 +247,7 @@ def exists(store: ObjectStore, key: str) -> bool:
 
 def require_absent(target: ObjectStore, key: str, *, version: int) -> None:
     if exists(target, key):
-        raise ConflictError(f"there is a repository of version {version} at the target")
+        raise ConflictError(message=f"there is a repository of version {version} at the target")
 
 
 def _joined(info: RepoInfo, *, invents_main: bool) -> RepoInfo:
@@ -262,4 +262,4 @@ def moved_is_conflict() -> Iterator[None]:
     try:
         yield
     except PreconditionFailedError as error:
-        raise ConflictError("the target was changed while it was copied to") from error
+        raise ConflictError(message="the target was changed while it was copied to") from error

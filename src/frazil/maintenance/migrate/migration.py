@@ -209,6 +209,6 @@ def _require_no_later_refs(store: ObjectStore, sizes: dict[str, int], listed: se
     for key in sizes:
         if key.startswith(("r/", REFS)) and key not in listed and key != CONFIG_YAML:
             raise ConflictError(
-                f"{key!r} was written since the repository was migrated: somebody has committed to"
-                " the old one"
+                message=f"{key!r} was written since the repository was migrated: another client has"
+                " committed to the old one"
             )

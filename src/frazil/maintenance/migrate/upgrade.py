@@ -98,7 +98,7 @@ def upgrade(plan: UpgradePlan) -> Repository:
         written = Blob(data, create_entry(store, REPO_INFO, data))
     except PreconditionFailedError as error:
         raise ConflictError(
-            "the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 meanwhile: open it again",
             kind="repo-info-updated",
         ) from error
     for _ in range(_TRIES):
@@ -141,7 +141,8 @@ def _replaced(plan: UpgradePlan, written: Blob) -> Blob:
 
 def _written_meanwhile() -> ConflictError:
     return ConflictError(
-        "version 1 of the repository was written to while it was migrated: stop its writers first"
+        message="version 1 of the repository was written to while it was migrated: stop its"
+        " writers first"
     )
 
 
@@ -180,8 +181,8 @@ def plan_finish(store: ObjectStore) -> tuple[str, ...]:
                 target = decode_ref(store.get(key).data)
                 if not _was_migrated(info, migrated, kind, name, target):
                     raise ConflictError(
-                        f"{kind} {name!r} of version 1 is at {target}, where it was not when the"
-                        " repository was migrated: a client has written to version 1 since"
+                        message=f"{kind} {name!r} of version 1 is at {target}, where it was not"
+                        " when the repository was migrated: a client has written to version 1 since"
                     )
     return keys
 

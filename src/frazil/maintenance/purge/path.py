@@ -145,7 +145,9 @@ def purge_path(
         plan = plan_purge_path(repository, plan.path, scatter)
         if plan.is_empty:
             return PathPurged(commits=commits)
-    raise ConflictError(f"others keep committing `{plan.path}`: stop them, and purge it again")
+    raise ConflictError(
+        message=f"others keep committing `{plan.path}`: stop them, and purge it again"
+    )
 
 
 def _purge_once(
@@ -233,7 +235,8 @@ def _commit(
 ) -> SnapshotId | None:
     """A commit without the path, which says what is gone by ids; None if there is another one."""
     session = repository.writable_session(branch)
-    session.delete_node(plan.path)
+    for node in session.nodes(plan.path):  # there need not be a node at the path itself
+        session.delete_node(node.path)
 
     def mark(changes: ChangeSet) -> ChangeSet:
         changes.deleted = {node.id: node for node in plan.nodes if node.id in plan.gone}

@@ -121,7 +121,8 @@ def repair(
         plan = plan_repair(store, report)
     if plan.steps and changed is not None:
         raise ConflictError(
-            f"{changed.key} is changed by others again and again: nothing was repaired there"
+            message=f"{changed.key} is changed by others again and again: nothing was repaired"
+            " there"
         ) from changed
     return RepairResult(before, tuple(steps), tuple(kept), report)
 

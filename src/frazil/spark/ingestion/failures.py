@@ -68,6 +68,7 @@ def _revived(
                 Conflict(ConflictType(number), str(path), chunks)
                 for number, path, chunks in state[_CONFLICTS]
             ]
+            args = [*args[:-1], state[_CONFLICTS]]
         error = kind.__new__(kind, *args)
     except (TypeError, ValueError):
         return None

@@ -241,7 +241,7 @@ def _describe(base: Session, path: str) -> ArrayDescription:
     base.node(where)  # says what is missing
     found = Opened(base).describe(where.parent.text if where.parent else "/").arrays
     if where.name not in found:
-        raise InvalidInputError(f"the node at `{where}` is not an array", kind="not-an-array")
+        raise InvalidInputError(f"there is not an array at `{where}`", kind="not-an-array")
     return found[where.name]
 
 

@@ -31,7 +31,10 @@ def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
 def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer | None]:
     """Chunks to be stored, None for those to be deleted."""
     if batch.is_read_only:
-        raise ReadOnlyStoreError("store was opened in read-only mode and does not support writing")
+        raise ReadOnlyStoreError(
+            "cannot write to read-only store: store was opened in read-only mode and does not"
+            " support writing"
+        )
     encoded: list[Buffer | None] = [None] * len(batch.items)
     for row, plain in _as_they_are(batch.items, coding, value):
         encoded[row] = plain

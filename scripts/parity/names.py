@@ -1,14 +1,14 @@
 """How what frazil offers differs from what icechunk offers, name by name."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from scripts.parity_surface import (
+from scripts.parity.surface import (
     Offer,
     Parameter,
     exported,
@@ -18,7 +18,7 @@ from scripts.parity_surface import (
     offer_of,
 )
 
-NOTES = Path(__file__).with_name("parity_notes.toml")
+NOTES = Path(__file__).parents[1] / "parity_notes.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,18 @@ class Note:
     why: str
 
     def is_about(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.names)
+        return any(_matches(name, pattern) for pattern in self.names)
 
 
-def fetch_notes(path: Path = NOTES) -> list[Note]:
-    tables = tomllib.loads(path.read_text())["note"]
+def _matches(name: str, pattern: str) -> bool:
+    """Only `*` is special: expressions are full of brackets and question marks."""
+    parts = map(re.escape, pattern.split("*"))
+    return re.fullmatch(".*".join(parts), name, re.DOTALL) is not None
+
+
+def fetch_notes(path: Path = NOTES, *, about: str = "note") -> list[Note]:
+    """About names ("note") or about behaviour."""
+    tables = tomllib.loads(path.read_text())[about]
     return [Note(tuple(table["names"]), table["why"]) for table in tables]
 
 
