@@ -1,13 +1,13 @@
 """Objects that an earlier try has stored: the one way to use them again.
 
 Garbage collection may delete them at any moment: nothing refers to them, and they are older than
-the session that finds them. So whoever takes one up goes through here, and gets either an object as
+the session that finds them. So all reuse goes through here, and gives either an object as
 young as the session's own, or the answer that there is none and it must be produced again.
 
     copy_chunks       ids are free to choose: the object gets a second name, which no collection
                       that is under way has seen
-    refresh_objects   the name is given by what refers to it: the object itself becomes young; look
-                      at it once more (`find_lost`) before and after the entry point changes
+    refresh_objects   the name is given by what refers to it: the object itself becomes young; list
+                      it once more before and after the entry point changes
 
 See docs/design/029-reused-work.md for the orders of events that are safe.
 """
@@ -76,21 +76,6 @@ def refresh_objects(
 
     kept = pool.map(renew, objects)
     return [one for one, is_there in zip(objects, kept, strict=True) if not is_there]
-
-
-def find_lost(
-    store: ObjectStore, objects: Sequence[ReusedObject], pool: Pool
-) -> list[ReusedObject]:
-    """Those that are gone, or of another size."""
-
-    def is_there(one: ReusedObject) -> bool:
-        try:
-            return store.head(one.key).size_bytes == one.size_bytes
-        except ObjectNotFoundError:
-            return False
-
-    found = pool.map(is_there, objects)
-    return [one for one, there in zip(objects, found, strict=True) if not there]
 
 
 def _copy(store: ObjectStore, source: str, target: str) -> int:

@@ -124,7 +124,7 @@ def update_case(*, resumed: bool, spec_version: int = 2) -> Case:
 
 
 def partial_case(*, resumed: bool) -> Case:
-    """Of some paths: metadata is written again in any case, chunks are reused."""
+    """A copy of some paths: metadata is written again in any case, chunks are reused."""
     clock = Clock()
     _, source = create(clock)
     write(source, "a", 0)

@@ -239,7 +239,7 @@ def _write_logs(source: Files, target: Files, plan: DerivedPlan) -> None:
     owners = {raw: row for row in reversed(rows) for raw in log_ids(info, [row])}
 
     def write_logs(row: int) -> None:
-        """Those that lead to a snapshot; a log that several name is written for the first."""
+        """Logs that lead to a snapshot; one that several name is written for the first."""
         for log in partial_logs(source, info, row, wants):
             if owners[log.id.raw] == row:
                 target.put_log(replace(log, id=names.snapshot(log.id)))

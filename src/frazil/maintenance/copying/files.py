@@ -106,13 +106,13 @@ def compare_files(
 
 
 def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
-    """Those to be copied, kind by kind in ORDER. Raises ObjectNotFoundError."""
+    """Files to be copied, kind by kind in ORDER. Raises ObjectNotFoundError."""
     for each in compare_files(needed, NeededFiles.none(), source, target):
         yield each.missing
 
 
 def lost_files(expected: Sequence[Listing], target: Inventory) -> list[Listing]:
-    """Those that are not at the target in the size that they are expected to have."""
+    """Files that are not at the target in the size that they are expected to have."""
     lost = []
     for part in expected:
         if len(part):
