@@ -174,7 +174,9 @@ def test_the_commit_says_that_nothing_changed(repository: Repository) -> None:
     assert done.snapshot is not None
     found = repository.diff(before, done.snapshot)
     assert (found.updated_chunks, len(found.updated_arrays)) == ({}, 0)
-    assert repository.lookup_snapshot(done.snapshot).metadata == {"frazil": {"packed": 43}}
+    assert repository.lookup_snapshot(done.snapshot).metadata == {
+        "frazil": {"packed": 43, "upon": str(before)}
+    }
 
 
 def test_a_chunk_with_several_references_is_stored_once(repository: Repository) -> None:
