@@ -168,13 +168,14 @@ def require_clear(run: Run, options: dict[str, str], option: str, text: str) -> 
     return False
 
 
+SHARED = ("path", "authorize", "secretAccess", "secretStorage")
 MISSING = RepositoryNotFoundError("").kind
 FORMATS: Mapping[str, tuple[str, ...]] = {
     "rows": tuple(OPTIONS),
     "chunks": tuple(name for name in OPTIONS if name != "mode"),
-    "stream": (*OPTIONS, *STREAM_OPTIONS),
+    "stream": (*SHARED, "sel", "variables", *STREAM_OPTIONS),  # the rest is parsed as for rows
     "write": tuple(WRITE_OPTIONS),
-    "stream write": tuple(WRITE_OPTIONS),
+    "stream write": (*SHARED, "fill", "codecs", "checkpointLocation", "queryName"),
     "history": tuple(ARGUMENTS.values()),
     "diff": tuple(ARGUMENTS.values()),
 }
