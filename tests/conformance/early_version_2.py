@@ -268,7 +268,7 @@ def _status(info: RepoInfo) -> SubTableColumn:
 
 
 def _snapshot_file(data: bytes, form: Form) -> bytes:
-    """Of version 2 by its header, with shapes and lists of version 1 until March 2026."""
+    """A file of version 2 by its header, with shapes and lists of version 1 until March 2026."""
     snapshot = decode_snapshot(data)
     if form.lists == "swapped":
         root = decode(decode_envelope(data, FileType.SNAPSHOT).data, SNAPSHOT)

@@ -128,6 +128,11 @@ def test_what_is_in_it_is_what_was_in_its_neighbour(generation: str, tmp_path: P
     put(derive(repository_files(source)), tmp_path)
     repository = Repository.open(local_filesystem_storage(str(tmp_path)))
     assert repository.generation == generation
+    assert [str(problem) for problem in repository.verify(decode=True).problems] == []
+    unconfirmed = local_filesystem_storage(str(tmp_path / "copy"))
+    put(derive(repository_files(source)), tmp_path / "copy")
+    Repository.open(unconfirmed).migrate()
+    assert Repository.open(unconfirmed).verify().errors == []
     for ref, expected in expectations(source).items():
         kind, _, name = ref.partition(":")
         which: dict[str, Any] = {kind: name}

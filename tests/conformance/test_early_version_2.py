@@ -249,7 +249,7 @@ def test_values_that_may_be_either_are_what_the_month_wrote(values: list[Json]) 
 
 
 def early_payloads() -> list[tuple[str, bytes]]:
-    """What is in the entry points of each form, and in a snapshot of August 2025."""
+    """Payloads of the entry points of each form, and of a snapshot of August 2025."""
     found = []
     for form in FORMS:
         store = MemoryStore()

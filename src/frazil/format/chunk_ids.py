@@ -87,7 +87,7 @@ def decode_manifest_files(
 
 
 def _swapped(payload: bytes) -> ManifestFiles:
-    """What garbage collection must not overlook: see find_swapped_list."""
+    """The list that garbage collection must not overlook: see find_swapped_list."""
     rows = find_swapped_list(payload)
     if rows is None:
         return ManifestFiles.none()

@@ -36,7 +36,7 @@ def old_generation(store: ObjectStore) -> Generation | None:
 def _newest_of_main(
     store: ObjectStore, listed: list[ObjectInfo], *, documented: bool = False
 ) -> RefFile | None:
-    """Of those that can be read; others of the repository if there is none."""
+    """The newest that can be read; one of another branch if there is none."""
     found = (parse_ref_key(each.key, documented=documented) for each in listed)
     branches = RefFiles.of(found).branches
     if MAIN not in branches:
