@@ -346,7 +346,9 @@ SOURCES = ("/a", "/b", "/g", "/g/x", "/g/h", "/g/h/y")
 _branches = itertools.count()
 
 
-def rebased(engine: Engine, steps: list[list[Act]], act: Act, kind: str) -> tuple[Answer, Any, Any]:
+def answer_to_rebase(
+    engine: Engine, steps: list[list[Act]], act: Act, kind: str
+) -> tuple[Answer, Any, Any]:
     """The answer, the status of the session before, and the changes of each commit since."""
     repo, branch = in_memory(engine), f"moves-{next(_branches)}"
     repo.create_branch(branch, repo.lookup_branch("main"))
@@ -420,10 +422,10 @@ def test_a_rebase_that_meets_moves_ends_as_the_page_says(
         steps = [[committing("writable", editing(each))] for each in before]
         if ours_moves:
             steps.append([committing("writable", editing(changes))])
-            found.append(rebased(engine, steps, moving(moves), "rearrange"))
+            found.append(answer_to_rebase(engine, steps, moving(moves), "rearrange"))
         else:
             steps.append([committing("rearrange", moving(moves))])
-            found.append(rebased(engine, steps, editing(changes), "writable"))
+            found.append(answer_to_rebase(engine, steps, editing(changes), "writable"))
     (ours, mine, theirs), (reference, _, _) = found
     if ours != reference:
         excuse_for_rebase(mine, theirs, ours, reference)

@@ -73,7 +73,8 @@ def seen_by(repository: frazil.Repository) -> dict[str, object]:
     found = dict[str, object]()
     for kind, names in (("branch", repository.list_branches()), ("tag", repository.list_tags())):
         for name in sorted(names):
-            session = repository.readonly_session(**{kind: name})
+            version: dict[str, Any] = {kind: name}
+            session = repository.readonly_session(**version)
             again = pickle.loads(pickle.dumps(session))
             found[f"{kind} {name}"] = (
                 history(repository, {kind: name}),
