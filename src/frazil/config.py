@@ -1,4 +1,7 @@
-"""Configuration of a repository, under the name it has in Icechunk."""
+"""Configuration of a repository, under the name it has in Icechunk.
+
+There RepoUpdateRetryConfig is reached through the compiled module only.
+"""
 
 from frazil.api import (
     Attribution,

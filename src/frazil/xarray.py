@@ -98,7 +98,8 @@ class _Writer:
             return
         fork = session.fork()
         # Through xarray: dask collections need not be those of `dask.array`.
-        stored = get_chunked_array_type(*self._sources).store(
+        manager: Any = get_chunked_array_type(*self._sources)
+        stored = manager.store(
             self._sources,
             [_in_fork(target, fork) for target in self._targets],
             regions=self._regions,

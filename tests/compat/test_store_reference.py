@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 import zarr
 from zarr.core.buffer import default_buffer_prototype
@@ -54,7 +55,7 @@ def test_deleting_metadata_that_is_not_there_does_nothing(
     session = repo.writable_session("main")
     sync(session.store.delete(missing))
     assert not session.has_uncommitted_changes
-    assert zarr.open_array(session.store, path="a/b", mode="r")[:].tolist() == [7] * 4
+    assert np.array_equal(zarr.open_array(session.store, path="a/b", mode="r")[:], [7] * 4)
 
 
 @both
@@ -64,7 +65,7 @@ def test_deleting_metadata_that_is_not_there_keeps_pending_nodes(engine: Engine)
     sync(session.store.delete("zarr.json"))
     sync(session.store.delete("q/zarr.json"))
     session.commit("still there")
-    assert zarr.open_array(session.store, path="q/r", mode="r")[:].tolist() == [7] * 4
+    assert np.array_equal(zarr.open_array(session.store, path="q/r", mode="r")[:], [7] * 4)
 
 
 @pytest.mark.parametrize("commits", [0, 1])

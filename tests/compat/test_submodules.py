@@ -31,6 +31,7 @@ def test_the_version_is_the_one_compared_with() -> None:
 
 # What frazil adds to a module, as its docstring says
 OWN = {
+    "config": {"RepoUpdateRetryConfig"},
     "repository": {"Limits"},
     "virtual": {
         *("CodedLocations", "ContainerAccess", "VirtualChunkAccess", "VirtualChunkTable"),

@@ -50,12 +50,13 @@ class RepoAvailability(NamedIntEnum):
 @dataclass(frozen=True, slots=True)
 class RepoStatus(Displayed):
     availability: RepoAvailability
-    set_at: datetime = None  # type: ignore[assignment]  # left out, or None: now
+    set_at: datetime = None  # type: ignore[assignment]  # None is replaced: by the present time
     limited_availability_reason: str | None = None
 
     def __post_init__(self) -> None:
         require_type(self.availability, RepoAvailability)
-        if self.set_at is None:
+        given: object = self.set_at
+        if given is None:
             object.__setattr__(self, "set_at", datetime.now(UTC))
         from_datetime(self.set_at)  # a time without a zone could be any
 

@@ -52,7 +52,7 @@ def require_spec_version(version: SpecVersion | int | AlphaVersion | None) -> Ge
         case "alpha1":
             return Generation.ALPHA1
     try:
-        number = index(version)  # type: ignore[arg-type]  # checked here
+        number = index(version)
     except TypeError:
         number = -1
     if not 0 <= number <= _LARGEST_VERSION:

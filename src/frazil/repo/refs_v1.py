@@ -80,7 +80,7 @@ class LazyRefs(dict[str, int]):
         self._list()
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as for any dict
+    __hash__ = None
 
     def keys(self) -> KeysView[str]:  # type: ignore[override]  # typeshed has a class of its own
         self._list()
@@ -106,6 +106,12 @@ class LazyNames(Sequence[str]):
 
     def __len__(self) -> int:
         return len(self._list_all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
 
     @overload
     def __getitem__(self, place: int) -> str: ...
@@ -182,7 +188,7 @@ class RefReader:
         return True
 
     def _no_such_ref(self, name: str) -> RefNotFoundError | RepositoryNotFoundError:
-        if name == MAIN or find_branch(self.files, MAIN) is None:
+        if find_branch(self.files, MAIN) is None:
             return RepositoryNotFoundError("the repository doesn't exist")
         return RefNotFoundError(f"ref not found `{name}`")
 
