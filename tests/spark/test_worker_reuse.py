@@ -223,7 +223,8 @@ def plain(values: np.ndarray[Any, Any]) -> list[float | None]:
 
 def execute(planned: IcechunkReader) -> pa.Table:
     """What executors do: `IcechunkReader.read` of a reader that was pickled, part by part."""
-    reader = pickle.loads(CloudPickleSerializer().dumps(planned))
+    serializer: Any = CloudPickleSerializer  # it has no types
+    reader = pickle.loads(serializer().dumps(planned))
     found = [batch for part in planned.partitions() for batch in reader.read(part)]
     return pa.Table.from_batches(found, arrow_schema(planned.schema))
 
