@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,9 +24,10 @@ import xarray as xr
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructField, StructType
 
 from frazil.api import Repository
 from frazil.api.storage_functions import local_filesystem_storage
@@ -196,7 +196,7 @@ def store_dataset(store: Any, group: str, dataset: xr.Dataset) -> None:
             str(name),
             data=np.ascontiguousarray(variable.to_numpy()),
             chunks=(3,) if variable.ndim == 1 else (3, LATITUDES),
-            dimension_names=variable.dims,
+            dimension_names=[str(dim) for dim in variable.dims],
             attributes=variable.attrs,
             fill_value=0,
             overwrite=True,
@@ -223,7 +223,8 @@ def plain(values: np.ndarray[Any, Any]) -> list[float | None]:
 
 def execute(planned: IcechunkReader) -> pa.Table:
     """What executors do: `IcechunkReader.read` of a reader that was pickled, part by part."""
-    reader = pickle.loads(cloudpickle.dumps(planned))
+    serializer: Any = CloudPickleSerializer  # it has no types
+    reader = pickle.loads(serializer().dumps(planned))
     found = [batch for part in planned.partitions() for batch in reader.read(part)]
     return pa.Table.from_batches(found, arrow_schema(planned.schema))
 
@@ -332,7 +333,7 @@ def test_a_repository_that_was_created_again_is_another(tmp_path: Path) -> None:
             for name in ("lat", "v"):
                 group.create_array(name, data=first + np.arange(3), dimension_names=["lat"])
         source = IcechunkSource({"path": str(tmp_path / "repo")})
-        reader = source.reader(StructType.fromDDL("lat BIGINT, v BIGINT"))
+        reader = source.reader(StructType([StructField(name, LongType()) for name in ("lat", "v")]))
         assert isinstance(reader, IcechunkReader)
         found.append(execute(reader).to_pydict())
     assert found == [{"lat": [n, n + 1, n + 2], "v": [n, n + 1, n + 2]} for n in (0, 100)]
