@@ -8,7 +8,7 @@ with a sign and six digits, as ISO 8601 has it.
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -125,7 +125,7 @@ def format_micros(micros: int) -> str:
     return f"{year}-{month}-{rest}"
 
 
-@cache
+@lru_cache(maxsize=256)
 def _find_zone(name: str) -> ZoneInfo | None:
     if name in _OTHERWISE_IN_JAVA:
         return None
