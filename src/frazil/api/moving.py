@@ -61,7 +61,8 @@ class MovedRepository(AdministeredRepository):
         Args:
             storage: where to. To a repository that is there, new refs are added, its branches
                 move forward, and what only it has stays.
-            refs: branches and tags with their history; by default all of them.
+            refs: branches and tags with their history; by default all of them. A name means the
+                branch and the tag of that name, `branch:NAME` and `tag:NAME` one of them.
             paths: groups and arrays; by default all of them. Such a copy has the same history, in
                 snapshots of its own, and is of version 2.
             shallow: without chunks: they become virtual references to those of this repository,

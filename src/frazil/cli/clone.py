@@ -11,7 +11,10 @@ Source = Annotated[
 ]
 Refs = Annotated[
     list[str] | None,
-    typer.Option("--ref", help="Only this branch or tag; may be repeated. Default: all."),
+    typer.Option(
+        "--ref",
+        help="Only this branch or tag (or branch:NAME, tag:NAME); repeatable. Default: all.",
+    ),
 ]
 
 

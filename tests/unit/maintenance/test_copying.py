@@ -356,3 +356,33 @@ def test_progress_is_told(tmp_path: Path) -> None:
     source.clone_to(Storage(MemoryStore()), paths=["g0"], progress=lambda *each: told.append(each))
     assert {doing for doing, _, _ in told} >= {"reading snapshots", "copying", "writing manifests"}
     assert all(0 <= done <= total for _, done, total in told)
+
+
+@pytest.mark.parametrize(
+    ("refs", "branches", "tags"),
+    [
+        (["v1"], {"main", "v1"}, {"v1"}),
+        (["branch:v1"], {"main", "v1"}, set()),
+        (["tag:v1"], {"main"}, {"v1"}),
+        (["branch:main", "tag:v1"], {"main"}, {"v1"}),
+    ],
+)
+def test_refs_of_one_name_are_chosen_by_their_kind(
+    refs: list[str], branches: set[str], tags: set[str]
+) -> None:
+    """A name means both; `branch:` and `tag:` mean one of them."""
+    source = Repository.create(Storage(MemoryStore()))
+    tips = []
+    for name in ("one", "two"):
+        session = source.writable_session("main")
+        zarr.create_group(session.store, path=name)
+        tips.append(session.commit(name))
+    source.create_branch("v1", tips[0])
+    source.create_tag("v1", tips[1])
+    target = MemoryStore()
+    source.clone_to(Storage(target), refs=refs)
+    copy = Repository.open(Storage(target))
+    assert (copy.list_branches(), copy.list_tags()) == (branches, tags)
+    assert "v1" not in branches or copy.lookup_branch("v1") == tips[0]
+    assert "v1" not in tags or copy.lookup_tag("v1") == tips[1]
+    assert copy.lookup_branch("main") == tips[0 if refs[0] in {"v1", "branch:v1"} else 1]

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from frazil.assets.entry_file import create_entry
 from frazil.assets.files import Files
 from frazil.assets.layout import (
     CONFIG_YAML,
@@ -36,11 +37,11 @@ from frazil.format.generation import CURRENT, Generation
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.maintenance.copying.joining import join, require_joinable
-from frazil.maintenance.copying.refs import choose_refs, tips_of
+from frazil.maintenance.copying.refs import choose_refs, chooses_main, tips_of
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.migrate.heads import prefetched
 from frazil.maintenance.migrate.listing import in_order, with_history
-from frazil.objectstore.protocol import Absent, ObjectStore
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
@@ -128,7 +129,7 @@ class RepoFile:
     def publish(self, target: ObjectStore, found: Versions) -> bool:
         del found
         with moved_is_conflict():
-            target.put(REPO_INFO, self.data, when=Absent())
+            create_entry(target, REPO_INFO, self.data)
         return True
 
 
@@ -168,7 +169,7 @@ class RefFiles:
             target.put(key, data)
         target.sync()
         with moved_is_conflict():
-            target.put(V1_MAIN_BRANCH, main, when=Absent())
+            create_entry(target, V1_MAIN_BRANCH, main)
         return True
 
     def _files(self, target: ObjectStore) -> dict[str, bytes]:
@@ -217,7 +218,7 @@ def _read_repo_file(repository: Repository, refs: Sequence[str] | None) -> Origi
         entry=RepoFile(
             chosen,
             data if refs is None else encode_repo_info(chosen),
-            invents_main=_invents_main(refs),
+            invents_main=not chooses_main(refs),
         ),
     )
 
@@ -229,12 +230,8 @@ def _read_ref_files(repository: Repository, refs: Sequence[str] | None, files: F
         config: bytes | None = bytes(repository.store.get(CONFIG_YAML).data)
     except ObjectNotFoundError:
         config = None
-    entry = RefFiles(repository.store, info, config, invents_main=_invents_main(refs))
+    entry = RefFiles(repository.store, info, config, invents_main=not chooses_main(refs))
     return Origin(info=info, kept=(), entry=entry)
-
-
-def _invents_main(refs: Sequence[str] | None) -> bool:
-    return refs is not None and MAIN not in refs
 
 
 def exists(store: ObjectStore, key: str) -> bool:

@@ -17,14 +17,13 @@ from frazil.maintenance.copying.containers import container_of
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames
 from frazil.maintenance.copying.origin import RepoFile, require_current
-from frazil.maintenance.copying.refs import choose_refs
+from frazil.maintenance.copying.refs import choose_refs, chooses_main
 from frazil.maintenance.copying.rewriting import Rules, below
 from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
 from frazil.maintenance.migrate.listing import in_order
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 
 
@@ -46,7 +45,7 @@ def plan_partial(
     Raises NodeNotFoundError, RefNotFoundError, ConflictError.
     """
     info = in_order(repository.repo_info())
-    every = [*sorted(info.branches, key=lambda name: (name != "main", name)), *sorted(info.tags)]
+    every = [*(f"branch:{name}" for name in info.branches), *(f"tag:{name}" for name in info.tags)]
     info = choose_refs(info, every if refs is None else refs, clock=repository.clock)
     place = (container or container_of(repository.store)) if shallow else None
     chosen = sorted({path.text for path in paths} or {ROOT.text})
@@ -69,7 +68,7 @@ def plan_partial(
         rules,
         finished=lambda made: replace(made, spec_version=2, config=stored),
         entry_of=lambda made: RepoFile(
-            made, encode_repo_info(made), invents_main=refs is not None and MAIN not in refs
+            made, encode_repo_info(made), invents_main=not chooses_main(refs)
         ),
         progress=progress,
     )

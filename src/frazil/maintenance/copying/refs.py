@@ -19,16 +19,24 @@ from frazil.repo.refs import MAIN
 def choose_refs(info: RepoInfo, refs: Sequence[str] | None, *, clock: Clock) -> RepoInfo:
     """The repository with these branches and tags alone, and the snapshots they lead to.
 
-    All, if nothing is said. Every repository has a branch main: if it is not among them, it is
+    All, if nothing is said. A name means the branch and the tag of that name; `branch:NAME` and
+    `tag:NAME` mean one of them. Every repository has a branch main: if it is not among them, it is
     where the first of them is. The ops log starts again, without earlier versions of it.
+    Raises RefNotFoundError.
     """
     if refs is None:
         return info
-    require_refs(info, refs)
-    branches = {name: row for name, row in info.branches.items() if name in refs}
-    tags = {name: row for name, row in info.tags.items() if name in refs}
-    first = branches[refs[0]] if refs[0] in branches else tags[refs[0]]
-    branches = {MAIN: first, **branches}
+    branches, tags, rows = dict[str, int](), dict[str, int](), list[int]()
+    for ref in refs:
+        found = _find(info.branches, ref, "branch"), _find(info.tags, ref, "tag")
+        if not any(found):
+            raise RefNotFoundError(f"no branch or tag {ref!r}")
+        branches |= found[0]
+        tags |= found[1]
+        rows += [*found[0].values(), *found[1].values()]
+    if not refs:
+        raise RefNotFoundError("no branch or tag is named")
+    branches = {MAIN: rows[0], **branches}
     return with_rows(
         replace(
             info,
@@ -42,10 +50,15 @@ def choose_refs(info: RepoInfo, refs: Sequence[str] | None, *, clock: Clock) -> 
     )
 
 
-def require_refs(info: RepoInfo, refs: Sequence[str]) -> None:
-    unknown = [name for name in refs if name not in info.branches and name not in info.tags]
-    if unknown or not refs:
-        raise RefNotFoundError(f"no branch or tag {', '.join(map(repr, unknown)) or 'is named'}")
+def _find(known: Mapping[str, int], ref: str, kind: str) -> dict[str, int]:
+    """The branch or the tag that `ref` means, with its row, if there is one."""
+    name = ref if ref in known else ref.removeprefix(f"{kind}:")
+    return {name: known[name]} if name in known else {}
+
+
+def chooses_main(refs: Sequence[str] | None) -> bool:
+    """True if the branch main is among the chosen refs."""
+    return refs is None or MAIN in refs or f"branch:{MAIN}" in refs
 
 
 def with_rows(info: RepoInfo, rows: Ints) -> RepoInfo:

@@ -78,7 +78,8 @@ def clone(
         deep: copies every object that the refs lead to, history included, and checks sizes.
             Else the clone has the newest version of each ref, as one commit, and its chunks are
             virtual references to the chunks of the source, where they must stay.
-        refs: branches and tags; by default all of them.
+        refs: branches and tags; by default all of them. A name means the branch and the tag of
+            that name, `branch:NAME` and `tag:NAME` one of them.
         container: for a shallow clone: how the `chunks/` of the source are reached, if not by a
             folder, nor in S3 in the way that the source itself is.
         storage: how the bucket that `source` names is reached, as in `frazil.s3_storage`.
