@@ -41,6 +41,7 @@ from frazil.spark.schema import spark_schema
 from frazil.spark.selection import to_selection
 from frazil.spark.source import IcechunkReader, IcechunkSource
 from frazil.spark.where import coordinates_of, plan_where
+from tests.examples_count import scaled
 
 REPOSITORIES, TAGS, GROUPS = ("one", "two"), ("v1", "v2"), ("a", "b", "a/deep")
 ZONES = ("UTC", "+02:00", "America/New_York", "Asia/Kolkata")
@@ -275,7 +276,7 @@ def test_two_reads_in_one_process_are_those_of_xarray(
 
 
 @pytest.mark.long
-@settings(max_examples=1000)
+@settings(max_examples=scaled(1000))
 @given(pair=pairs())
 def test_a_thousand_pairs_of_reads_are_those_of_xarray(
     world: World, pair: tuple[Read, Read]
