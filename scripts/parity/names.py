@@ -80,6 +80,8 @@ def compare(name: str, ours: Offer | None, theirs: Offer) -> list[Difference]:
     found = []
     if ours.value != theirs.value:
         found.append(Difference(name, f"is {ours.value} here, {theirs.value} there"))
+    if ours.bases != theirs.bases:
+        found.append(Difference(name, f"is {', '.join(ours.bases)} here"))
     if ours.awaited != theirs.awaited:
         found.append(Difference(name, "is awaited " + ("here" if ours.awaited else "there")))
     if theirs.parameters is not None:

@@ -41,6 +41,7 @@ class Offer:
     parameters: tuple[Parameter, ...] | None = None
     value: str = ""
     awaited: bool = False
+    bases: tuple[str, ...] = ()  # of an exception, all the way up, by name
 
 
 def format_call(name: str, parameters: tuple[Parameter, ...]) -> str:
@@ -73,7 +74,7 @@ def _describe(static: Any, found: Any, owner: Any, qualified: str) -> Offer:
     if isinstance(found, ModuleType):
         return Offer("module")
     if isinstance(found, type):
-        return Offer("class", _constructor(found, qualified))
+        return Offer("class", _constructor(found, qualified), bases=_bases(found))
     if isinstance(owner, type) and isinstance(found, owner):
         return Offer("value", value=_value(found))
     if inspect.isdatadescriptor(static):
@@ -83,6 +84,12 @@ def _describe(static: Any, found: Any, owner: Any, qualified: str) -> Offer:
         parameters = _parameters(found, qualified, skip=int(bound))
         return Offer("function", parameters, awaited=inspect.iscoroutinefunction(found))
     return Offer("type" if isinstance(owner, ModuleType) else "attribute")
+
+
+def _bases(cls: type) -> tuple[str, ...]:
+    if not issubclass(cls, BaseException):
+        return ()
+    return tuple(sorted(each.__name__ for each in cls.__mro__[1:]))
 
 
 def _value(member: Any) -> str:

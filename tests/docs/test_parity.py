@@ -177,6 +177,24 @@ def test_another_value_is_noticed() -> None:
     assert compare("E.x", here, there) == [Difference("E.x", "is 1 here, 2 there")]
 
 
+def test_an_exception_with_another_base_is_noticed() -> None:
+    class Error(KeyError):
+        pass
+
+    class Other:
+        class Error(ValueError):
+            pass
+
+    here, there = (
+        offer_of(SimpleNamespace(Error=Error), "Error", "Error"),
+        offer_of(Other, "Error", "Error"),
+    )
+    assert there is not None
+    assert [each.text for each in compare("Error", here, there)] == [
+        "is BaseException, Exception, KeyError, LookupError, object here"
+    ]
+
+
 def test_something_called_elsewhere_is_noticed() -> None:
     there = Offer("class", (Parameter("a"),))
     assert [each.text for each in compare("C", Offer("class"), there)] == ["cannot be called"]
