@@ -16,7 +16,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import snapshot_key
 from frazil.assets.outgoing import Outgoing
 from frazil.clock import Clock
-from frazil.errors import ConflictError, FormatError, InternalError
+from frazil.errors import ConflictError, FormatError, InternalError, ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile, Node, Snapshot
@@ -42,6 +42,7 @@ class CommitRequest:
     message: str
     metadata: Mapping[str, Json]
     rearranges: bool = False  # from a session that can only move nodes
+    relies_on: tuple[SnapshotId, ...] = ()  # other snapshots whose chunks the changes refer to
 
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
@@ -57,6 +58,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
         def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
             require_tip(info, request)
             require_moves_allowed(info, request, doing="committing moves")
+            _require_kept(files, info, request)
             info = info.with_snapshot(
                 new_id,
                 parent=request.base.id,
@@ -68,6 +70,26 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
         entry.update(advance, doing="committing", ready=outgoing.settle)
     return snapshot
+
+
+def _require_kept(files: Files, info: RepoInfo, request: CommitRequest) -> None:
+    """Raises ConflictError if garbage collection has taken a snapshot that the changes rely on.
+
+    A collection takes snapshots from the list before it deletes anything, and keeps what those
+    refer to that it finds there afterwards. Version 1 has no list: it deletes their files first.
+    """
+    for snapshot in request.relies_on:
+        if info.spec_version == 1:
+            try:
+                files.store.head(snapshot_key(snapshot))
+                continue
+            except ObjectNotFoundError:
+                pass
+        elif info.snapshots.find(snapshot) >= 0:
+            continue
+        raise ConflictError(
+            message=f"snapshot {snapshot}, which the changes come from, was removed meanwhile",
+        )
 
 
 def write_files(

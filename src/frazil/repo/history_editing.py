@@ -177,7 +177,7 @@ def _apply(
     applied, snapshot = session.status(), None
     if not edit.dry_run and (even_if_empty or not changes.is_empty):
         text = message if edit.message is None else edit.message
-        snapshot = session.commit(text, metadata, allow_empty=True)
+        snapshot = session.commit(text, metadata, allow_empty=True, relies_on=source)
     return Edited(snapshot=snapshot, applied=applied, conflicts=conflicts)
 
 

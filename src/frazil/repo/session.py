@@ -143,19 +143,23 @@ class Session(SessionChunks):
         *,
         allow_empty: bool = False,
         rebasing: Rebasing | None = None,
+        relies_on: tuple[SnapshotId, ...] = (),
     ) -> SnapshotId:
         """Makes the changes the new tip of the branch.
 
         If the branch has moved since the session began, the changes are rebased, or if that is
         not wanted ConflictError is raised; the session and its changes stay as they are then.
+        `relies_on` are other snapshots whose chunks the changes refer to: they must still be there.
         """
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
             if rebasing is None:
-                return self._conclude(commit, message, given)
+                return self._conclude(commit, message, given, relies_on)
             return commit_rebasing(
-                lambda attempts: self._conclude(commit, message, with_attempts(given, attempts)),
+                lambda attempts: self._conclude(
+                    commit, message, with_attempts(given, attempts), relies_on
+                ),
                 self.rebase,
                 rebasing,
             )
@@ -235,6 +239,7 @@ class Session(SessionChunks):
         write: Callable[[Files, EntryPoint, CommitRequest], Snapshot],
         message: str,
         metadata: Mapping[str, Json],
+        relies_on: tuple[SnapshotId, ...] = (),
     ) -> SnapshotId:
         """Read-only from then on, at the new snapshot."""
         request = CommitRequest(
@@ -244,6 +249,7 @@ class Session(SessionChunks):
             message=message,
             metadata=metadata,
             rearranges=self._rearranges,
+            relies_on=relies_on,
         )
         written = write(self.files, self._entry, request)
         with self._state:

@@ -5,9 +5,12 @@ two storage requests. See docs/design/029-reused-work.md.
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +26,7 @@ from frazil.api import (
     Storage,
     VirtualChunkContainer,
 )
-from frazil.errors import ConflictError, ObjectNotFoundError
+from frazil.errors import ConflictError, NotFoundError, ObjectNotFoundError
 from frazil.format.repo_info import decode_repo_info
 from frazil.maintenance.copying import clone as clone_module
 from frazil.maintenance.copying import derived as derived_module
@@ -34,11 +37,13 @@ from frazil.maintenance.copying.partial import plan_partial
 from frazil.maintenance.copying.transfer import transfer
 from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.maintenance.repair.run import repair
+from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.repo import repository as engine
 from tests.examples_count import scaled
+from tests.overtaking import OvertakenStore
 from tests.unit.maintenance.between import (
     DAY_US,
     AgingStore,
@@ -408,3 +413,54 @@ def test_containers_that_new_chunks_need_come_along_and_other_settings_stay() ->
     assert stored is not None
     assert stored.inline_chunk_threshold_bytes == 99
     assert set(stored.virtual_chunk_containers or {}) == {container.url_prefix}
+
+
+def _apart(store: ObjectStore, spec_version: int) -> tuple[Repository, str]:
+    """Two branches with an array each; what branch `side` has is nowhere else."""
+    config = RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = Repository.create(Storage(store), config, spec_version=spec_version)
+    start = repo.lookup_branch("main")
+    repo.create_branch("side", start)
+    tips = []
+    for branch in ("main", "side"):
+        session = repo.writable_session(branch)
+        zarr.create_array(session.store, name=branch, data=np.arange(40.0), chunks=(20,))
+        tips.append(session.commit(branch))
+    return repo, tips[1]
+
+
+@pytest.mark.parametrize("spec_version", [1, 2])
+@pytest.mark.parametrize("how", ["merge", "cherry_pick"])
+def test_a_source_that_is_deleted_and_collected_during_a_merge_leaves_nothing_dangling(
+    how: str, spec_version: int
+) -> None:
+    """At every moment: the commit is there and reads, or is refused and nothing changed."""
+    outcomes = set()
+    for moment in count():
+        store = OvertakenStore(MemoryStore())
+        repo, side = _apart(store, spec_version)
+        cutoff = datetime.now(UTC)
+
+        def collect(store: ObjectStore = store, cutoff: datetime = cutoff) -> None:
+            other = Repository.open(Storage(store))
+            other.delete_branch("side")
+            other.garbage_collect(cutoff)
+
+        store.arm(moment, collect)
+        try:
+            if how == "merge":
+                repo.merge("side", into="main")
+            else:
+                repo.cherry_pick(side, branch="main")
+            outcomes.add("done")
+        except (ConflictError, NotFoundError, ObjectNotFoundError) as error:
+            outcomes.add(type(error).__name__)
+        if not store.was_overtaken:
+            break
+        again = Repository.open(Storage(store))
+        group = zarr.open_group(again.readonly_session("main").store, mode="r")
+        for name in group.array_keys():
+            values: Any = group[name]
+            np.testing.assert_array_equal(values[:], np.arange(40.0))
+        assert again.verify().ok
+    assert {"done", "ConflictError"} <= outcomes
