@@ -38,7 +38,7 @@ def codec_object(name: str) -> Mapping[str, Any]:
 
 def check_document(document: bytes, where: str) -> None:
     """Raises InvalidInputError with zarr's words if it does not describe an array."""
-    require_fitting_shards(document, None, where)
+    require_fitting_shards(document, where)
     made: dict[str, Any] = {METADATA_KEY: default_buffer_prototype().buffer.from_bytes(document)}
     store: Store = MemoryStore(made)
     try:

@@ -1,7 +1,7 @@
 """Inner chunks that do not fit into their shard once it is transposed. Pure, on `zarr.json`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from frazil.errors import InvalidInputError
@@ -59,13 +59,19 @@ def _misfit(lengths: list[list[int]], codecs: Any) -> str | None:
     return None
 
 
-def require_fitting_shards(document: bytes, old: bytes | None, where: str) -> None:
+def require_fitting_shards(
+    document: bytes, where: str, find_old: Callable[[], bytes | None] = lambda: None
+) -> None:
     """Raises InvalidInputError for a new array whose shards would lose values.
 
-    An array that is there already may keep such codecs: its other metadata can be changed.
+    An array that is there already, which `find_old` finds, may keep such codecs: its other
+    metadata can be changed.
     """
     problem = _misfit_in(document)
-    if problem is not None and (old is None or _misfit_in(old) is None):
+    if problem is None:
+        return
+    old = find_old()
+    if old is None or _misfit_in(old) is None:
         raise InvalidInputError(f"`{where}`: {problem}", kind="bad-metadata")
 
 

@@ -139,8 +139,11 @@ class SessionStore(Store):
                 self.engine.set_chunk(path, index, value.as_numpy_array())
 
     def _set_node(self, path: NodePath, document: bytes) -> None:
-        old = self.engine.find_node(path)
-        require_fitting_shards(document, None if old is None else old.user_data, path.text)
+        def find_old() -> bytes | None:
+            old = self.engine.find_node(path)
+            return None if old is None else old.user_data
+
+        require_fitting_shards(document, path.text, find_old)
         self.engine.set_node(path, document)
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -157,7 +160,7 @@ class SessionStore(Store):
         match require_key(key):
             case MetadataKey(path):
                 document = value.to_bytes()
-                require_fitting_shards(document, None, path.text)
+                require_fitting_shards(document, path.text)
                 await self._edit(self.engine.set_node_if_absent, path, document)
             case ChunkKey(path, index):
                 data = value.as_numpy_array()
