@@ -119,8 +119,8 @@ def state(path: Path, names: dict[str, str]) -> tuple[object, ...]:
 
 
 def led_to(path: Path, snapshots: set[str]) -> set[str]:
-    """Manifests and chunks that these snapshots' files lead to."""
-    found = set[str]()
+    """Logs of these snapshots, and manifests and chunks that their files lead to."""
+    found = {f"transactions/{snapshot}" for snapshot in snapshots}
     for snapshot in snapshots:
         listed = decode_manifest_files([(path / "snapshots" / snapshot).read_bytes()])[0]
         for manifest in format_ids(listed.ids):

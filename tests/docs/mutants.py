@@ -27,6 +27,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import decode_envelope, encode_envelope
+from frazil.maintenance.deleting import DeleteLimits, delete_files
 from frazil.maintenance.key_sets import KeySet
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.protocol import ALWAYS, Blob
@@ -297,8 +298,14 @@ def moves(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Change:
 
 def collecting_all(real: Any) -> Any:
     """Whatever its age."""
-    return lambda repository, work, request: real(
-        repository, work, replace(request, cutoff_us=2**62, safety_age_us=0)
+    return lambda repository, work, request, **options: real(
+        repository,
+        work,
+        replace(request, cutoff_us=2**62, safety_age_us=0),
+        **{
+            **options,
+            "delete": lambda listing: delete_files(repository.store, listing, DeleteLimits()),
+        },
     )
 
 
@@ -485,7 +492,7 @@ MAINTENANCE = (
     Mutant(
         "garbage collection keeps what is young",
         f"{COLLECT}test_what_is_as_young_as_the_cutoff_stays",
-        "frazil.maintenance.collect:plan_garbage",
+        "frazil.maintenance.collection:collect",
         collecting_all,
     ),
     Mutant(

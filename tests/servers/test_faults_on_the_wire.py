@@ -85,7 +85,7 @@ def test_a_throttled_commit_is_made_in_the_end(line: Line) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        (Throttle(0), "answered 503 (SlowDown)"),
+        (Throttle(0), "answered 503 (SlowDown: "),
         (FillDisk(), "answered 507"),
         (DenyPermission(), "access was refused, check the credentials"),
         (DropRequest(reset=True), "cannot write"),

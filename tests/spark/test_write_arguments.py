@@ -19,7 +19,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"mode": 3}, "mode is 3, expected 'create'"),
     ({"chunks": {"t": "x"}}, "chunks has 'x' for 't', expected whole numbers"),
     ({"chunks": {"t": 1.5}}, r"chunks has 1\.5 for 't'"),
-    ({"chunks": {"t": 0}}, "chunks of 0 along 't'"),
+    ({"chunks": {"t": 0}}, "option 'chunks' says 0 along 't'"),
     ({"chunks": 5}, "chunks is 5, expected whole numbers by name"),
     ({"chunks": {"q": 5}}, "'chunks' names 'q'"),
     ({"positions": "t"}, "positions is 't', expected a list of names"),

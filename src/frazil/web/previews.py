@@ -11,7 +11,7 @@ from frazil.errors import InvalidInputError, StorageError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.session import Session
-from frazil.spark.cf import Decoding, count_decoding, decode, plan_decoding
+from frazil.spark.cf import Decoding, Time, count_decoding, decode, plan_decoding
 from frazil.web.answers import finite, readable_document
 from frazil.web.asking import Asked
 from frazil.web.chunk_columns import ChunkColumns
@@ -38,6 +38,7 @@ class Preview:
     values: npt.NDArray[np.float64] | None
     is_valid: npt.NDArray[np.bool_]
     texts: list[str]
+    is_time: bool  # by its CF units: then `texts` are decoded, and `values` are the numbers
     chunks_read: int
     bytes_read: int
 
@@ -63,6 +64,7 @@ class Preview:
             "high": finite(high),
             "scales": SCALES,
             "texts": self.texts,
+            "is_time": self.is_time,
             "chunks_read": self.chunks_read,
             "bytes_read": self.bytes_read,
             **self._statistics(),
@@ -142,6 +144,7 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
         values=numbers,
         is_valid=is_valid,
         texts=_texts(decoded, is_valid),
+        is_time=isinstance(decoding, Time),
         chunks_read=int((chunks.refs.lookup(touched) >= 0).sum()),
         bytes_read=_stored(chunks, touched),
     )
@@ -225,6 +228,9 @@ def _texts(values: npt.NDArray[Any], is_valid: npt.NDArray[np.bool_]) -> list[st
     """The first values as they would be printed, if these say more than a picture."""
     if values.dtype.kind in "biufc" and values.size > _MAX_TEXTS:
         return []
+    if values.dtype == "M8[us]":  # a fraction of zero says nothing
+        whole = values.astype("M8[s]")
+        values = whole if bool(((whole == values) | np.isnat(values)).all()) else values
     pairs = zip(values.flat, is_valid.flat, strict=True)
     return [
         _text(value) if valid else "missing"

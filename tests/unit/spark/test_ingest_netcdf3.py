@@ -104,6 +104,10 @@ def test_parts_of_remote_files_are_those_of_local_ones(
     with open_source(here) as local, open_source(there) as remote:
         for name, each in made.items():
             key = data.draw(hnp.basic_indices(each.values.shape, allow_newaxis=False))
+            parts = key if isinstance(key, tuple) else (key,)
+            backwards = any(isinstance(part, slice) and (part.step or 1) < 0 for part in parts)
+            if backwards and not each.values[key].size:  # xarray itself raises for [0:0:-1]
+                continue
             want, found = local.variables[name][key], remote.variables[name][key]
             np.testing.assert_array_equal(found.values, want.values)
             assert found.dims == want.dims

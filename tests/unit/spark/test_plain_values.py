@@ -196,7 +196,7 @@ def test_no_kind_holds_bytes() -> None:
         assert not holds_bytes(kind)
 
 
-SOON = datetime.now(UTC) + timedelta(minutes=10)
+SOON = datetime.now(UTC) + timedelta(days=1)
 STATIC = frazil.S3StaticCredentials("id", "secret", None, SOON)
 CALLS: list[str] = []
 

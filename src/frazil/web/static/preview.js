@@ -37,8 +37,10 @@ async function coordinates(node, at, axis, signal) {
   const question = { at, path: page.child[place] };
   const [values, about] = await Promise.all([ask("preview", question, signal), ask("node", question, signal)]);
   if (values.problem || values.width !== node.shape[axis]) return null;
-  const units = typeof about.attributes.units === "string" ? ` ${about.attributes.units}` : "";
   const texts = values.texts.length === values.width ? values.texts : values.line?.map(number);
+  // Times in `texts` are decoded: the units, "hours since ...", are for the numbers.
+  const is_decoded = values.is_time && texts === values.texts;
+  const units = typeof about.attributes.units === "string" && !is_decoded ? ` ${about.attributes.units}` : "";
   return texts ? texts.map((each) => each + units) : null;
 }
 
