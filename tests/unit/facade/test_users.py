@@ -1,9 +1,5 @@
-"""Packages that write to or read from icechunk, where icechunk is frazil: a short task of each.
+"""Packages that write to or read from icechunk, where icechunk is frazil: a short task of each."""
 
-Those that are not installed here (OPTIONAL) are tried where they are.
-"""
-
-from importlib.util import find_spec
 from pathlib import Path
 from textwrap import dedent
 
@@ -143,7 +139,7 @@ def test_xarray_writes_trees_and_appends_and_dask_reads_and_writes(tmp_path: Pat
     )
 
 
-OPTIONAL = {
+ARRAY_LIBRARIES = {
     "cubed": """
         import cubed.array_api as xp
         from cubed.icechunk import store_icechunk
@@ -162,12 +158,9 @@ OPTIONAL = {
         import dask_array
         from icechunk.xarray import to_icechunk
 
-        try:
-            from dask_array.xarray import register
-        except ImportError:
-            pass  # before 0.7 it registers itself
-        else:
-            register()
+        from dask_array.xarray import register
+
+        register()
         repo = create("repo")
         session = repo.writable_session("main")
         to_icechunk(xr.Dataset({"t": (("x",), dask_array.arange(12.0, chunks=3))}), session)
@@ -177,10 +170,6 @@ OPTIONAL = {
 }
 
 
-INSTALLED = [name for name in OPTIONAL if find_spec(name) is not None]
-
-if INSTALLED:  # an empty list would count as a skipped test
-
-    @pytest.mark.parametrize("name", INSTALLED)
-    def test_others_write_where_they_are_installed(name: str, tmp_path: Path) -> None:
-        use(dedent(OPTIONAL[name]), tmp_path)
+@pytest.mark.parametrize("name", ARRAY_LIBRARIES)
+def test_other_array_libraries_write(name: str, tmp_path: Path) -> None:
+    use(dedent(ARRAY_LIBRARIES[name]), tmp_path)
