@@ -69,9 +69,8 @@ def run_partition(job: IngestJob, partition: int) -> list[TaskResult]:
     job.writer.sync()
     if job.records is not None:
         for result in results:
-            if (
-                result.record is not None
-            ):  # of copies, too: the next run need not have the originals
+            # those of copies, too: the next run need not find the originals
+            if result.record is not None:
                 job.records.put_refs(result.record, result.refs)
     return results
 
