@@ -91,6 +91,7 @@ def bomb(size: int, kind: FileType = FileType.SNAPSHOT) -> bytes:
 def test_a_metadata_file_may_not_hold_more_than_a_thousand_times_its_size() -> None:
     data = bomb(400 * MIB)
     assert len(data) < 100_000
+    assert len(decode_envelope(bomb(MIB), FileType.SNAPSHOT).data) == MIB
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with within(20, 400), pytest.raises(FormatError, match="larger than the"):
         decode_envelope(data, FileType.SNAPSHOT)
@@ -101,8 +102,10 @@ def test_the_limit_is_a_setting(tmp_path: Path) -> None:
     root = stranger(tmp_path / "r", Inline(b"x"))
     storage = frazil.local_filesystem_storage(str(root))
     tip = frazil.Repository.open(storage).lookup_branch("main")
-    (root / "snapshots" / tip).write_bytes(bomb(8 * MIB))
     strict = Limits(metadata_bytes=4 * MIB)
+    honest = frazil.Repository.open(storage, limits=strict)
+    assert len(list(honest.readonly_session("main").engine.nodes())) == 1
+    (root / "snapshots" / tip).write_bytes(bomb(8 * MIB))
     opened = frazil.Repository.open(storage, limits=strict)
     with within(5, 64), pytest.raises(FormatError, match=f"larger than the {4 * MIB}"):
         list(opened.readonly_session("main").engine.nodes())
@@ -110,10 +113,11 @@ def test_the_limit_is_a_setting(tmp_path: Path) -> None:
 
 def test_the_setting_is_for_the_first_file_too(tmp_path: Path) -> None:
     root = stranger(tmp_path / "r", Inline(b"x"))
+    storage, strict = frazil.local_filesystem_storage(str(root)), Limits(metadata_bytes=4 * MIB)
+    assert frazil.Repository.open(storage, limits=strict).list_branches() == {"main"}
     (root / "repo").write_bytes(bomb(8 * MIB, FileType.REPO_INFO))
-    storage = frazil.local_filesystem_storage(str(root))
     with within(5, 64), pytest.raises(FormatError, match=f"larger than the {4 * MIB}"):
-        frazil.Repository.open(storage, limits=Limits(metadata_bytes=4 * MIB))
+        frazil.Repository.open(storage, limits=strict)
 
 
 def test_a_frame_is_not_believed_what_it_claims_to_hold() -> None:
@@ -148,12 +152,22 @@ def test_nesting_and_claims_are_bounded(read: Callable[[], object]) -> None:
         read()
 
 
+def test_what_is_nested_a_little_is_read() -> None:
+    """The control of the test above."""
+    assert unpack(b"\x91" * 3 + b"\x01") == (((1,),),)
+    assert str(decode_ref(b'{"snapshot": "1CECHNKREP0F1RSTCMT0"}')) == "1CECHNKREP0F1RSTCMT0"
+    assert decode_config_yaml(b"a: [[x]]") == {"a": [["x"]]}
+    assert decode_flexbuffer(_nested_flexbuffer(3)) == [[[0]]]
+    group = b'{"version":1,"refs":{".zgroup":"{\\"zarr_format\\":2}"}}'
+    assert decode_json_set("set", group) is not None
+
+
 def _nested_flexbuffer(depth: int) -> bytes:
     """A vector in a vector in a vector: each has one element, the one before it."""
-    data = b"\x00\x00"
-    for _ in range(depth):
-        data += b"\x01\x02\x28"  # length 1, two bytes back, a vector of bytes
-    return data + b"\x03\x28\x01"
+    data = b"\x01\x00\x04"  # length 1, the number 0, an integer
+    for _ in range(depth - 1):
+        data += b"\x01\x03\x28"  # length 1, three bytes back, a vector
+    return data + b"\x02\x28\x01"
 
 
 @pytest.mark.parametrize(
@@ -169,15 +183,22 @@ def _nested_flexbuffer(depth: int) -> bytes:
     ids=range(6),
 )
 def test_a_few_bytes_of_references_do_not_become_millions(gen: str) -> None:
-    text = '{"version":1,"templates":{"u":"' + "x" * 60_000 + '"},"gen":[' + gen + '],"refs":{}}'
-    with within(5, 128), pytest.raises(FormatError):
+    array = '{\\"zarr_format\\":2,\\"shape\\":[9],\\"chunks\\":[1],\\"dtype\\":\\"<u1\\"}'
+    refs = '"refs":{"a/.zarray":"' + array + '"}}'
+    text = '{"version":1,"templates":{"u":"' + "x" * 60_000 + '"},"gen":[' + gen + "]," + refs
+    with within(5, 128), pytest.raises(FormatError) as caught:
         decode_json_set("set", text.encode())
+    assert "no metadata" not in str(caught.value)
+    few = '{"key":"a/{{i}}","url":"{{u}}","dimensions":{"i":{"stop":3}}}'
+    assert decode_json_set("set", text.replace(gen, few).encode()) is not None
 
 
 def test_a_damaged_index_of_parents_ends(tmp_path: Path) -> None:
     root = stranger(tmp_path / "r", Inline(b"x"))
     snapshots = decode_repo_info(LocalStore(root).get(REPO_INFO).data).snapshots
     assert len(snapshots) == 2
+    honest = frazil.Repository.open(frazil.local_filesystem_storage(str(root)))
+    assert len(list(honest.ancestry(branch="main"))) == 2
     rows = Table.build(
         SNAPSHOT_INFO,
         2,
@@ -210,6 +231,7 @@ def test_parents_in_version_1_that_form_a_cycle_end(tmp_path: Path) -> None:
     session = made.writable_session("main")
     session.commit("a", allow_empty=True)
     tip = made.lookup_branch("main")
+    assert len(list(frazil.Repository.open(storage).ancestry(branch="main"))) == 2
     store = LocalStore(tmp_path / "r")
     files = made.engine.files
     snapshot = files.fetch_snapshot(SnapshotId.parse(tip))
@@ -253,9 +275,10 @@ def test_a_file_with_holes_does_not_fill_the_memory(tmp_path: Path) -> None:
 
 def test_a_metadata_file_of_holes_is_not_read(tmp_path: Path) -> None:
     root = stranger(tmp_path / "r", Inline(b"x"))
+    storage = frazil.local_filesystem_storage(str(root))
+    assert frazil.Repository.open(storage).list_branches() == {"main"}
     with (root / "repo").open("r+b") as file:
         file.truncate(1 << 40)
-    storage = frazil.local_filesystem_storage(str(root))
     with within(5, 64), pytest.raises(StorageError, match="holes"):
         frazil.Repository.open(storage)
 
