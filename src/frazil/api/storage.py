@@ -77,7 +77,7 @@ class Storage(Displayed):
                 return f"Storage({store!r})"
 
     def __view__(self) -> View:
-        """Where it is; nothing that could be secret."""
+        """The location, without anything secret."""
         match self.store:
             case MemoryStore():
                 return View(_SHOWN_AS, [("type", "in memory")])

@@ -153,7 +153,7 @@ class Files:
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
 
     def forget_heads(self) -> None:
-        """Of snapshots of version 1: expiry gives them other parents, in their files."""
+        """Empties the cache of heads: expiry of version 1 rewrites parents in their files."""
         self.caches.snapshots.clear()
         self.caches.heads.clear()
 

@@ -115,7 +115,7 @@ class Source:
             raise FormatError(f"{what} is outside its buffer")
 
     def _splits(self, places: Ints) -> Ints:
-        """Where the places of each buffer begin, which are in the order of the buffers."""
+        """Start of each buffer's places, which are in the order of the buffers."""
         starts = np.zeros(0, np.int64) if self.bounds is None else self.bounds[0]
         return np.append(np.searchsorted(places, starts), len(places))
 

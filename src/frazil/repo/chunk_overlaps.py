@@ -75,7 +75,7 @@ def only(changes: ChunkChanges, wanted: npt.NDArray[np.uint32]) -> ChunkChanges:
 def changed_since(
     now: ChunkChanges, then: ChunkChanges, canonical: Canonical | None = None
 ) -> ChunkChanges:
-    """What `now` says and `then` did not, or said otherwise.
+    """Changes in `now` that `then` does not have, or has with another reference.
 
     References are compared as `canonical` gives them, and returned as they are.
     """

@@ -92,7 +92,7 @@ def own_key(metadata: Mapping[str, Json]) -> str | None:
 
 
 def carried_keys(metadata: Mapping[str, Json]) -> CommitKeys:
-    """Those of other commits. What makes no sense is ignored."""
+    """Keys taken over from other commits. Malformed entries are ignored."""
     keys, notes = CommitKeys(), metadata.get(NOTES)
     found = notes.get(CARRIED) if isinstance(notes, dict) else None
     if not isinstance(found, dict):

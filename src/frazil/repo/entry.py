@@ -124,7 +124,7 @@ class RepoInfoEntry:
             self.files.create_repo_info(initial_repo_info(now_us, config=config))
         except PreconditionFailedError as error:
             raise ConflictError(
-                message="somebody else created a repository here", kind="repo-info-updated"
+                message="another client created a repository here", kind="repo-info-updated"
             ) from error
 
     def fetch(self) -> RepoInfo:

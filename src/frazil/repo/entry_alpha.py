@@ -87,14 +87,14 @@ class SequenceEntry:
             self._put_ref(branch_file_key(self.files.generation, MAIN, 0), first.id)
         except PreconditionFailedError as error:
             raise ConflictError(
-                message="somebody else created a repository here", kind="branch-update-conflict"
+                message="another client created a repository here", kind="branch-update-conflict"
             ) from error
 
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
     def fetch_without(self, keys: Iterable[str]) -> RepoInfo:
-        """As of now, as if these files of refs were not there."""
+        """Reads the entry point now, as if these ref files did not exist."""
         return self._stored(self.files.list_refs().without(keys)).info
 
     def fetch_config(self) -> Json | None:

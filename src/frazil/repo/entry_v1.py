@@ -74,7 +74,7 @@ class RefFilesEntry:
             self._create_ref(branch_key(MAIN), INITIAL_SNAPSHOT)
         except PreconditionFailedError as error:
             raise ConflictError(
-                message="somebody else created a repository here", kind="branch-update-conflict"
+                message="another client created a repository here", kind="branch-update-conflict"
             ) from error
         if config is not None:
             self._replace_config(config)

@@ -154,7 +154,7 @@ class SnapshotChain(SnapshotInfos):
         return self, self.row_of(new)
 
     def shift_refs(self, refs: dict[str, int], row: int) -> dict[str, int]:
-        """As they are: rows stay what they were."""
+        """Returns them unchanged: rows never shift in a chain."""
         del row
         return refs
 

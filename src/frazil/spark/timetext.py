@@ -102,7 +102,7 @@ def local_instants(local_us: int, zone: str) -> Instants | None:
 
 
 def find_offset_us(zone: str) -> int | None:
-    """Of a zone that is an offset from UTC (Z, UTC, +02:00, GMT+2, +5:30), None for others."""
+    """Offset of a zone that is one (Z, UTC, +02:00, GMT+2, +5:30), None for other zones."""
     match = _OFFSET.fullmatch(zone)
     if match is None or not zone:
         return None
@@ -147,7 +147,7 @@ def _local_us(match: re.Match[str]) -> int | None:
 
 
 def _end_us(match: re.Match[str], start: int) -> int:
-    """Where the next year, month, day, ... begins."""
+    """Start of the next year, month, day, ..."""
     if match["second"]:
         return start + 1
     if match["minute"]:

@@ -31,7 +31,7 @@ class ChunkWriters:
 
 
 def chunk_writers(explored: Explored, snapshot: SnapshotId, path: NodePath) -> ChunkWriters:
-    """As the history is now: ancestors of a snapshot may expire, or become one commit."""
+    """Writers by the present history: ancestors may expire, or be squashed."""
     info = explored.info()
 
     def make() -> ChunkWriters:

@@ -181,7 +181,7 @@ def decode_early_repo_info(data: Buffer, *, max_size: int | None = None) -> Repo
 
 
 def decode_early_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:
-    """As much of a backup as a walk through the ops log needs."""
+    """The part of a backup that a walk through the ops log needs."""
     payload = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
     return _page(payload, *_opened(payload))
 

@@ -189,7 +189,7 @@ class _Words:
         return int(self._places(np.array([table]), slot)[0])
 
     def _places(self, tables: Ints, slot: int) -> Ints:
-        """Where each table keeps the slot, from its start; 0 where it does not have it."""
+        """Offset of the slot in each table, 0 in a table that does not have it."""
         vtables = tables - self.i4[tables // 4]
         at = np.minimum(vtables + 4 + 2 * slot, self.size - 2)
         has = self.u2[vtables // 2] >= 6 + 2 * slot

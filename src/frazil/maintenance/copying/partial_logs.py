@@ -98,7 +98,7 @@ def _is_inside(raw: bytes, paths: Paths, wants: Wants) -> bool:
 
 
 def _states(logs: Sequence[TransactionLog], before: Paths, after: Paths) -> Iterator[Paths]:
-    """Where nodes are before the first log, and after each."""
+    """Paths of nodes before the first log, and after each."""
     yield before
     paths = dict(before)
     for at, log in enumerate(logs[:-1]):
@@ -114,7 +114,7 @@ def _states(logs: Sequence[TransactionLog], before: Paths, after: Paths) -> Iter
 
 
 def _next_path(raw: bytes, later: Sequence[TransactionLog], after: Paths) -> NodePath | None:
-    """Where a node is until it moves; None if it is deleted before anything tells."""
+    """Path of a node until it moves; None if it is deleted before any log names its path."""
     for log in later:
         for move in log.moved:
             if move.node_id.raw == raw:

@@ -147,7 +147,7 @@ def _written_meanwhile() -> ConflictError:
 
 
 def fetch_ref_state(store: ObjectStore) -> RefState:
-    """As of now. What an info was computed from if it is the same before and after."""
+    """Reads the refs and the configuration of version 1 as they are now."""
     state: dict[str, bytes] = {}
     for found in (*store.list(REFS), *store.list(CONFIG_YAML)):
         match ref_of_key(found.key):

@@ -84,7 +84,7 @@ class Elsewhere:
     parents: Mapping[SnapshotId, SnapshotId | None] = field(default_factory=dict)
 
     def around(self, snapshot: SnapshotId) -> KeptNodes | None:
-        """Those before and after a commit; None if there are none, or no one can tell."""
+        """Kept nodes before and after a commit; None if there are none, or it is unknown."""
         if not self.nodes or snapshot not in self.parents:
             return None
         parent, nothing = self.parents[snapshot], frozenset[NodeId]()

@@ -130,7 +130,7 @@ def _with_old_config(store: ObjectStore, listing: Listing, data: bytes) -> bytes
 def plan_config_yaml(
     store: ObjectStore, listing: Listing, old: Blob | None, kinds: set[str]
 ) -> list[RepairStep]:
-    """Of version 1: the one that was there before `old`."""
+    """Plans to restore the configuration of version 1 that was there before `old`."""
     if "config-invalid" not in kinds or old is None:
         return []
     names = [name for name in listing.overwritten if name.startswith(f"{CONFIG_YAML}.")]

@@ -53,7 +53,7 @@ class RepairResult:
 
 
 def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
-    """What can be done about the problems of a report. Reads, and writes nothing.
+    """Plans repairs for the problems of a report. Reads, and writes nothing.
 
     The entry point may have changed since the report: it is read, then looked at once more, so
     that what is found is true of what was read, or it is replaced by now and no step is taken.
