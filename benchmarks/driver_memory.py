@@ -96,6 +96,7 @@ def jobs(spark: SparkSession, folder: Path, count: int) -> dict[str, Callable[[]
     garbage = create(folder / "garbage", 1000)
     for _ in range(count):
         garbage.engine.store.put(f"chunks/{ChunkId.random()}", b"")
+    garbage.engine.store.sync()
     old = datetime.now(UTC) + timedelta(days=1)
 
     def target(name: str) -> frazil.Repository:
