@@ -42,6 +42,7 @@ from frazil.spark.selection import to_selection
 from frazil.spark.source import IcechunkReader, IcechunkSource
 from frazil.spark.where import coordinates_of, plan_where
 from tests.examples_count import scaled
+from tests.spark.stream_cases import batch_here, stream_here
 
 REPOSITORIES, TAGS, GROUPS = ("one", "two"), ("v1", "v2"), ("a", "b", "a/deep")
 ZONES = ("UTC", "+02:00", "America/New_York", "Asia/Kolkata")
@@ -351,3 +352,24 @@ def test_another_configuration_is_opened_again(tmp_path: Path) -> None:
     config.inline_chunk_threshold_bytes = 7
     repository.reopen(config=config).save_config()
     assert reuse_pinned(pin(options)) is not before
+
+
+@pytest.mark.usefixtures("fresh_worker")
+def test_a_stream_opens_another_configuration_again(tmp_path: Path) -> None:
+    """Each batch is planned with the configuration as it is then, and its tasks are read so."""
+    repository = Repository.create(local_filesystem_storage(tmp_path / "repo"))
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="v", data=np.arange(3), dimension_names=["x"])
+    session.commit("values")
+    stream = stream_here(tmp_path / "repo")
+    start = stream.initialOffset()
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert len(batch_here(stream, start, end)) == 3
+    opened = reuse_pinned.cache_info().misses
+    assert len(batch_here(stream, start, end)) == 3
+    assert reuse_pinned.cache_info().misses == opened
+    config = repository.config
+    config.inline_chunk_threshold_bytes = 7
+    repository.reopen(config=config).save_config()
+    assert len(batch_here(stream, start, end)) == 3
+    assert reuse_pinned.cache_info().misses > opened

@@ -90,10 +90,11 @@ def pin(options: ReadOptions) -> Pinned:
     place = PlaceText(options.path, options.secret_storage)
     repository = open_repository(place, options.access)
     session = repository.readonly_session(_engine_version(options.version))
-    return Pinned(place, str(session.snapshot_id), options.access, _settings_digest(repository))
+    return Pinned(place, str(session.snapshot_id), options.access, settings_digest(repository))
 
 
-def _settings_digest(repository: Repository) -> str:
+def settings_digest(repository: Repository) -> str:
+    """Differs where the configuration does: see Pinned."""
     text = json.dumps(encode_config(repository.config), sort_keys=True, default=str)
     return hashlib.sha256(text.encode(), usedforsecurity=False).hexdigest()
 

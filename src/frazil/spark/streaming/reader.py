@@ -7,6 +7,7 @@ with the values of then. Spark keeps the offsets; the reader keeps nothing.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import override
 
 import pyarrow as pa
@@ -16,7 +17,13 @@ from pyspark.sql.types import StructType
 from frazil.ids import SnapshotId
 from frazil.repo.repository import Repository
 from frazil.spark.arrow_schema import arrow_schema
-from frazil.spark.opened import Opened, Pinned, open_repository, reuse_pinned
+from frazil.spark.opened import (
+    Opened,
+    Pinned,
+    open_repository,
+    reuse_pinned,
+    settings_digest,
+)
 from frazil.spark.partitions import value_of
 from frazil.spark.place import PlaceText
 from frazil.spark.streaming.chunks import (
@@ -34,6 +41,14 @@ from frazil.spark.workers import tame_gc
 
 type Part = RowsPart | ChunksPart
 type JsonOffset = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """A part of a batch, and the digest of the configuration that it was planned with."""
+
+    part: Part
+    settings: str
 
 
 class CommitStream(DataSourceStreamReader):
@@ -69,30 +84,32 @@ class CommitStream(DataSourceStreamReader):
 
     @override
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[InputPartition]:
-        info = self.open_repository().repo_info()
+        repository = self.open_repository()
+        info, settings = repository.repo_info(), settings_digest(repository)
         begin, stop = parse_offset(start), parse_offset(end)
         if stop.after is None:
             # PySpark 4.1 had no `start` for latestOffset: whether they fit is found out only here
             stop = next_offset(info, self.branch, begin, self.stream, until=stop.snapshot)
         commits = commits_between(info, begin, stop)
-        return [InputPartition(part) for commit in commits for part in self._plan(commit)]
+        parts = (part for commit in commits for part in self._plan(commit, settings))
+        return [InputPartition(_Task(part, settings)) for part in parts]
 
     @override
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        part: Part | None = value_of(partition)
-        if part is None:
+        task: _Task | None = value_of(partition)
+        if task is None:
             return
         tame_gc()
-        schema = arrow_schema(self.schema)
-        after = self._open(part.commit.snapshot)
+        part, schema = task.part, arrow_schema(self.schema)
+        after = self._open(part.commit.snapshot, task.settings)
         if isinstance(part, RowsPart):
             yield from read_rows(after, part, schema)
         elif isinstance(self.request, ChunksRequest):
-            before = self._open(part.commit.parent)
+            before = self._open(part.commit.parent, task.settings)
             yield from read_chunk_changes(before, after, part, self.request, schema)
 
-    def _plan(self, commit: Commit) -> list[RowsPart] | list[ChunksPart]:
-        before, after = self._open(commit.parent), self._open(commit.snapshot)
+    def _plan(self, commit: Commit, settings: str) -> list[RowsPart] | list[ChunksPart]:
+        before, after = (self._open(each, settings) for each in (commit.parent, commit.snapshot))
         versions = open_versions(commit, before, after)
         if isinstance(self.request, ChunksRequest):
             return plan_chunks(commit, versions, self.request)
@@ -102,7 +119,7 @@ class CommitStream(DataSourceStreamReader):
         options = self.request.options
         return open_repository(PlaceText(options.path, options.secret_storage), options.access)
 
-    def _open(self, snapshot: SnapshotId) -> Opened:
+    def _open(self, snapshot: SnapshotId, settings: str) -> Opened:
         options = self.request.options
         place = PlaceText(options.path, options.secret_storage)
-        return reuse_pinned(Pinned(place, str(snapshot), options.access))
+        return reuse_pinned(Pinned(place, str(snapshot), options.access, settings))
