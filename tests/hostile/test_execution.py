@@ -42,7 +42,7 @@ ALLOWED = {
     ("repo/fork.py", "pickle.loads"): "inside of a pickle",
     ("spark/maintenance/verify.py", "pickle.loads"): "results of our executors",
     ("spark/maintenance/stats.py", "pickle.loads"): "results of our executors",
-    ("spark/maintenance/elsewhere.py", "pickle.loads"): "results of our executors",
+    ("spark/maintenance/executor.py", "pickle.loads"): "results of our executors",
     ("spark/ingestion/jobs.py", "pickle.loads"): "results of our executors",
     ("format/config_yaml.py", "yaml.load"): "with a loader of plain values",
     ("cli/views/files.py", "np.load"): "with allow_pickle=False, of the user's file",

@@ -99,10 +99,10 @@ def _work(
 ) -> Iterator["GarbageWork"]:
     if on_spark:
         from frazil.cli.on_spark import spark_session
-        from frazil.spark.maintenance.files import FilesElsewhere
+        from frazil.spark.maintenance.files import ExecutorFiles
         from frazil.spark.maintenance.scattered import ScatteredWork
 
-        yield ScatteredWork(spark_session("gc"), FilesElsewhere.of(repository), inventory)
+        yield ScatteredWork(spark_session("gc"), ExecutorFiles.of(repository), inventory)
         return
     from frazil.cli.watching import progress_bar
     from frazil.maintenance.work import LocalWork

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from frazil.maintenance.scatter import Scatter
+    from frazil.maintenance.executor import Executor
     from frazil.repo.repository import Repository
 
 OnSpark = Annotated[
@@ -25,20 +25,20 @@ def spark_session(command: str) -> Any:
 
 
 @contextmanager
-def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Scatter"]:
+def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
     """What does work on many files: threads, or executors. A bar shows it on a terminal."""
     if on_spark:
-        from frazil.spark.maintenance.elsewhere import Elsewhere
-        from frazil.spark.maintenance.files import FilesElsewhere
+        from frazil.spark.maintenance.executor import SparkExecutor
+        from frazil.spark.maintenance.files import ExecutorFiles
         from frazil.spark.progress import progress_callback
 
         with progress_callback(None) as tell_spark:
-            files = FilesElsewhere.of(repository)
-            yield Elsewhere(spark_session(command), files, tell_spark)
+            files = ExecutorFiles.of(repository)
+            yield SparkExecutor(spark_session(command), files, tell_spark)
         return
     from frazil.cli.watching import progress_bar
+    from frazil.maintenance.executor import ThreadExecutor
     from frazil.maintenance.quiet_files import quiet_files
-    from frazil.maintenance.scatter import Here
 
     with progress_bar() as tell:
-        yield Here(quiet_files(repository), tell)
+        yield ThreadExecutor(quiet_files(repository), tell)

@@ -17,7 +17,7 @@ from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.leftovers import STAGING
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.scattered import ScatteredWork
 
 pytestmark = pytest.mark.spark
@@ -146,7 +146,7 @@ def test_the_same_snapshots_are_expired(
 def test_a_listing_by_letters_is_the_whole_listing(spark: SparkSession, lived_in: Path) -> None:
     engine = opened(lived_in).engine
     inventory = StoredInventory(engine.store)
-    scattered = ScatteredWork(spark, FilesElsewhere.of(engine), inventory)
+    scattered = ScatteredWork(spark, ExecutorFiles.of(engine), inventory)
     local = LocalWork(engine.files, inventory)
     arguments = (FileKind.CHUNK, KeySet.empty(), engine.clock() + 1)
     here, there = local.unkept(*arguments), scattered.unkept(*arguments)

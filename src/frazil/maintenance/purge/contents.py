@@ -13,11 +13,11 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.chunk_parts import Parts, id_keys
+from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.purge.history import Ids, Traces, stored_ids
 from frazil.maintenance.purge.remaining import SHOWN, Remaining
-from frazil.maintenance.scatter import Scatter
 from frazil.objectstore.protocol import ObjectStore
 
 _AT_ONCE = 8  # manifests in memory
@@ -34,16 +34,16 @@ class Contents:
     remaining: tuple[Remaining, ...]
 
 
-def find_contents(store: ObjectStore, traces: Traces, scatter: Scatter) -> Contents:
+def find_contents(store: ObjectStore, traces: Traces, executor: Executor) -> Contents:
     """Reads all manifests if the arrays have chunks in the repository."""
     used, kept = traces.manifests.done(), traces.kept_manifests.done()
     found = Found(frozenset(traces.removed), frozenset(traces.gone))
-    for part in scatter.run(ReadUsed(used.ids(), kept, found.nothing()), len(used), _READING):
+    for part in executor.run(ReadUsed(used.ids(), kept, found.nothing()), len(used), _READING):
         found.add(part)
     shared = tuple(found.manifests)
     only = used.ids()[~kept.contains(used.ids())]
-    orphans = _orphans(store, found, IdSet.union([used, kept]), scatter) if traces.removed else []
-    doomed, others = _not_kept(found, kept, scatter)
+    orphans = _orphans(store, found, IdSet.union([used, kept]), executor) if traces.removed else []
+    doomed, others = _not_kept(found, kept, executor)
     inside = found.parts_in(IdSet.of(others.chunk_id))
     is_shared = overlapping(inside, others)
     blanked = inside.take(np.flatnonzero(~is_shared))
@@ -171,23 +171,25 @@ class ReadOrphans:
         return found
 
 
-def _not_kept(found: Found, kept: IdSet, scatter: Scatter) -> tuple[IdSet, Parts]:
+def _not_kept(found: Found, kept: IdSet, executor: Executor) -> tuple[IdSet, Parts]:
     """Chunk objects that no other array uses, and what others use of the rest, each part once."""
     wanted = found.chunk_ids()
     count = len(kept) if len(wanted) else 0
-    parts = list(scatter.run(ReadOthers(kept.ids(), wanted, found.gone), count, _READING))
+    parts = list(executor.run(ReadOthers(kept.ids(), wanted, found.gone), count, _READING))
     used = Parts.concat(parts).distinct()
     ids = wanted.ids()
     return IdSet.of(ids[~IdSet.of(used.chunk_id).contains(ids)]), used
 
 
-def _orphans(store: ObjectStore, found: Found, known: IdSet, scatter: Scatter) -> list[ManifestId]:
+def _orphans(
+    store: ObjectStore, found: Found, known: IdSet, executor: Executor
+) -> list[ManifestId]:
     """Manifests that no snapshot uses, of arrays that are gone."""
     stored = stored_ids(store, FileKind.MANIFEST)
     orphans = stored[~known.contains(stored)]
     names: list[ManifestId] = []
     wanted = found.nothing()
-    for part in scatter.run(ReadOrphans(orphans, wanted), len(orphans), _READING):
+    for part in executor.run(ReadOrphans(orphans, wanted), len(orphans), _READING):
         found.add(part)
         names += part.manifests
     return names

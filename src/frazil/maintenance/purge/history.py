@@ -12,6 +12,7 @@ from frazil.errors import FormatError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId, SnapshotId
+from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, StoredInventory, list_files
 from frazil.maintenance.purge.remaining import (
@@ -20,7 +21,6 @@ from frazil.maintenance.purge.remaining import (
     mentions_by_snapshot,
 )
 from frazil.maintenance.purge.scrub import without_path
-from frazil.maintenance.scatter import Scatter
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 
@@ -110,14 +110,14 @@ def json_text(path: NodePath) -> str:
     return f'"{path.text[1:]}"'
 
 
-def find_traces(ids: Ids, path: NodePath, scatter: Scatter) -> Traces:
+def find_traces(ids: Ids, path: NodePath, executor: Executor) -> Traces:
     """In the snapshots with these ids."""
     traces = Traces(path)
-    for part in scatter.run(LookForPath(ids, path), len(ids), "reading snapshots"):
+    for part in executor.run(LookForPath(ids, path), len(ids), "reading snapshots"):
         traces.add(part)
     if traces.removed:
         look = LookForMoved(ids, path, tuple(traces.removed))
-        for places in scatter.run(look, len(ids), "reading snapshots again"):
+        for places in executor.run(look, len(ids), "reading snapshots again"):
             for snapshot, found in places.items():
                 traces.kept_nodes |= found
                 traces.kept_in[snapshot] = set(found)

@@ -16,6 +16,7 @@ from frazil.format.snapshot import Snapshot
 from frazil.format.updates import GCRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import REPLACEMENT
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.purge.history import Ids, readable_ids, snapshots_of
 from frazil.maintenance.purge.remaining import (
@@ -27,7 +28,6 @@ from frazil.maintenance.purge.remaining import (
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.scatter import Here, Scatter
 from frazil.repo.repository import Repository
 
 type Said = Mapping[SnapshotId, tuple[str, dict[str, Json]]]
@@ -53,15 +53,15 @@ def plan_purge_messages(
     *,
     replacement: str = REPLACEMENT,
     with_metadata: bool = False,
-    scatter: Scatter | None = None,
+    executor: Executor | None = None,
 ) -> MessagePurgePlan:
     """Reads every snapshot and every backup. Raises SnapshotNotFoundError.
 
-    `scatter` does it elsewhere; by default it is done here.
+    `executor` does it elsewhere; by default it is done here.
     """
     require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
-    scatter = scatter or Here(files)
+    executor = executor or ThreadExecutor(files)
     ids = readable_ids(files, info, FileKind.SNAPSHOT)
     said: dict[SnapshotId, tuple[str, dict[str, Json]]] = {}
     changed, old = [], list[str]()
@@ -74,7 +74,7 @@ def plan_purge_messages(
     if any(text in replacement for text in texts):
         raise InvalidInputError("the replacement has the message in it")
     look = FindMentions(ids, texts, frozenset(commits)) if texts else None
-    found = scatter.run(look, len(ids), "reading snapshots") if look is not None else ()
+    found = executor.run(look, len(ids), "reading snapshots") if look is not None else ()
     mentions = [each for part in found for each in part]
     mentions += mentions_by_repository(info, texts)
     backups = RedactBackups(_backups(repository), said, write=False)
@@ -82,13 +82,13 @@ def plan_purge_messages(
         said=said,
         snapshots=tuple(changed),
         listed=repository.spec_version > 1 and info_with(info, said) is not None,
-        backups=tuple(_keys(scatter, backups, "reading backups")),
+        backups=tuple(_keys(executor, backups, "reading backups")),
         remaining=(*mentions, *put_aside(files), ELSEWHERE) if changed else tuple(mentions),
     )
 
 
 def purge_messages(
-    repository: Repository, plan: MessagePurgePlan, scatter: Scatter | None = None
+    repository: Repository, plan: MessagePurgePlan, executor: Executor | None = None
 ) -> None:
     repository.writable_session("main")  # raises if nothing may be written
     files = repository.files  # what it remembers must be what is stored now
@@ -107,7 +107,7 @@ def purge_messages(
         repository.entry.update(redact, doing="purging messages")
     # Only now: that update has kept a copy of what it replaced.
     backups = RedactBackups(_backups(repository), plan.said, write=True)
-    _keys(scatter or Here(quiet), backups, "writing backups")
+    _keys(executor or ThreadExecutor(quiet), backups, "writing backups")
     files.store.sync()
 
 
@@ -163,5 +163,5 @@ def _backups(repository: Repository) -> tuple[str, ...]:
     return tuple(each.key for each in repository.store.list(OVERWRITTEN + REPO_INFO + "."))
 
 
-def _keys(scatter: Scatter, work: RedactBackups, doing: str) -> list[str]:
-    return [key for part in scatter.run(work, len(work.keys), doing) for key in part]
+def _keys(executor: Executor, work: RedactBackups, doing: str) -> list[str]:
+    return [key for part in executor.run(work, len(work.keys), doing) for key in part]

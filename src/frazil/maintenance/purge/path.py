@@ -20,6 +20,7 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind, keys_of
 from frazil.maintenance.purge.contents import find_contents
 from frazil.maintenance.purge.history import Ids, Traces, find_traces, readable_ids
@@ -41,7 +42,6 @@ from frazil.maintenance.purge.remaining import (
 )
 from frazil.maintenance.purge.scrub import Elsewhere
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.scatter import Here, Scatter
 from frazil.paths import ROOT, NodePath
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
@@ -78,19 +78,19 @@ class PathPurged:
 
 
 def plan_purge_path(
-    repository: Repository, path: NodePath, scatter: Scatter | None = None
+    repository: Repository, path: NodePath, executor: Executor | None = None
 ) -> PathPurgePlan:
     """Reads every snapshot and every transaction log, and if need be every manifest.
 
-    `scatter` does it elsewhere; by default it is done here.
+    `executor` does it elsewhere; by default it is done here.
     """
     if path == ROOT:
         raise InvalidInputError("the root cannot be purged: delete the repository")
     require_current(repository)
-    info, scatter = repository.repo_info(), scatter or Here(quiet_files(repository))
+    info, executor = repository.repo_info(), executor or ThreadExecutor(quiet_files(repository))
     ids = readable_ids(quiet_files(repository), info, FileKind.SNAPSHOT)
-    traces = find_traces(ids, path, scatter)
-    contents = find_contents(repository.store, traces, scatter)
+    traces = find_traces(ids, path, executor)
+    contents = find_contents(repository.store, traces, executor)
     branches = sorted(
         name for name, row in info.branches.items() if info.snapshots.id(row) in traces.snapshots
     )
@@ -111,7 +111,7 @@ def plan_purge_path(
     return PathPurgePlan(
         path=path,
         snapshots=tuple(traces.snapshots),
-        logs=_run(scatter, logs, "reading transaction logs"),
+        logs=_run(executor, logs, "reading transaction logs"),
         branches=tuple(branches),
         nodes=tuple(sorted(traces.removed.values(), key=lambda node: node.path)),
         gone=gone,
@@ -129,7 +129,7 @@ def purge_path(
     repository: Repository,
     plan: PathPurgePlan,
     message: str = "Purge",
-    scatter: Scatter | None = None,
+    executor: Executor | None = None,
 ) -> PathPurged:
     """Until no snapshot has the path any more.
 
@@ -138,11 +138,11 @@ def purge_path(
     if plan.path.text in message:
         raise InvalidInputError("the message of the commit names what is purged")
     repository.writable_session("main")  # raises if nothing may be written
-    scatter = scatter or Here(quiet_files(repository))
+    executor = executor or ThreadExecutor(quiet_files(repository))
     commits: dict[str, SnapshotId] = {}
     for _ in range(_ROUNDS):
-        commits |= _purge_once(repository, plan, message, scatter)
-        plan = plan_purge_path(repository, plan.path, scatter)
+        commits |= _purge_once(repository, plan, message, executor)
+        plan = plan_purge_path(repository, plan.path, executor)
         if plan.is_empty:
             return PathPurged(commits=commits)
     raise ConflictError(
@@ -151,11 +151,11 @@ def purge_path(
 
 
 def _purge_once(
-    repository: Repository, plan: PathPurgePlan, message: str, scatter: Scatter
+    repository: Repository, plan: PathPurgePlan, message: str, executor: Executor
 ) -> dict[str, SnapshotId]:
     store = repository.store
     manifests = WriteManifests(plan.shared_manifests, plan.gone)
-    files = _joined(scatter.run(manifests, len(plan.shared_manifests), "writing manifests"))
+    files = _joined(executor.run(manifests, len(plan.shared_manifests), "writing manifests"))
     new = dict(zip(plan.shared_manifests, files, strict=True))
     # Whatever comes last is what tells another purge that this one was interrupted: as long as a
     # snapshot has the path, logs and branches are looked at again.
@@ -166,19 +166,19 @@ def _purge_once(
     }
     but = frozenset(commits.values())
     find = _logs(repository, plan.path, plan.gone, plan.elsewhere, but=but)
-    logs = _joined(scatter.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
+    logs = _joined(executor.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
     store.sync()
     # The commits too: what their parents said of the path, they have from them.
     ids = _snapshots_to_write(repository, plan, commits.values())
     snapshots = WriteSnapshots(ids, plan.path, new)
-    written = _run(scatter, snapshots, "writing snapshots")
+    written = _run(executor, snapshots, "writing snapshots")
     store.sync()
     _remember(repository, written, logs)
     store.delete(manifest_key(each) for each in plan.shared_manifests)
     keys = [*keys_of(FileKind.MANIFEST, plan.manifests), *keys_of(FileKind.CHUNK, plan.chunks)]
-    deque(scatter.run(Delete(tuple(keys)), len(keys), "deleting"), maxlen=0)
+    deque(executor.run(Delete(tuple(keys)), len(keys), "deleting"), maxlen=0)
     blank = Blank.of(plan.blanked)
-    deque(scatter.run(blank, len(blank.objects), "blanking chunks"), maxlen=0)
+    deque(executor.run(blank, len(blank.objects), "blanking chunks"), maxlen=0)
     store.sync()
     return commits
 
@@ -222,8 +222,8 @@ def _logs(
     return FindLogs(ids[others] if but else ids, path, gone, elsewhere)
 
 
-def _run(scatter: Scatter, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
-    return tuple(_joined(scatter.run(work, len(work.ids), doing)))
+def _run(executor: Executor, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
+    return tuple(_joined(executor.run(work, len(work.ids), doing)))
 
 
 def _joined[T](parts: Iterable[Iterable[T]]) -> list[T]:

@@ -30,7 +30,7 @@ from frazil.maintenance.copying.transfer import Transferred, copy_object, refres
 from frazil.maintenance.inventory import Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.running import collect, map_tasks
 from frazil.spark.progress import Counter
@@ -72,8 +72,8 @@ class CopyListed:
 class RewriteListed:
     """Writes manifests anew, by number."""
 
-    source: FilesElsewhere
-    target: FilesElsewhere
+    source: ExecutorFiles
+    target: ExecutorFiles
     manifests: tuple[ManifestId, ...]
     survey: Survey
     rules: Rules
@@ -139,9 +139,9 @@ def _manifests_on_spark(spark: SparkSession, plan: DerivedPlan) -> dict[Manifest
     manifests = tuple(plan.survey.manifests)
     if not manifests:
         return {}
-    target = FilesElsewhere(plan.target, target_files(plan).settings)
+    target = ExecutorFiles(plan.target, target_files(plan).settings)
     rewrite = RewriteListed(
-        FilesElsewhere.of(plan.repository), target, manifests, plan.survey, plan.rules
+        ExecutorFiles.of(plan.repository), target, manifests, plan.survey, plan.rules
     )
     table = collect(map_tasks(spark, len(manifests), _partitions(spark), rewrite, WRITTEN))
     return dict(map(_decode, table.to_pylist()))

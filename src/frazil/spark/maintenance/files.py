@@ -11,14 +11,14 @@ from frazil.repo.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
-class FilesElsewhere:
+class ExecutorFiles:
     """What it takes to read and write them; picklable. Virtual chunks cannot be read with it."""
 
     store: ObjectStore
     settings: Settings
 
     @classmethod
-    def of(cls, repository: Repository) -> "FilesElsewhere":
+    def of(cls, repository: Repository) -> "ExecutorFiles":
         # Credentials for virtual chunks stay on the driver.
         settings = replace(repository.files.settings, virtual=VirtualAccess())
         return cls(repository.store, settings)

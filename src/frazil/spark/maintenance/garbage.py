@@ -19,7 +19,7 @@ from frazil.maintenance.garbage import GarbageRequest
 from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.inventory import Listing
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.scattered import ScatteredWork
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
@@ -73,7 +73,7 @@ def garbage_collect(
         storage: how the location of a bucket is reached.
     """
     repository = open_shared(repo, storage)
-    work = ScatteredWork(spark, FilesElsewhere.of(repository), inventory_of(repository, inventory))
+    work = ScatteredWork(spark, ExecutorFiles.of(repository), inventory_of(repository, inventory))
     request = GarbageRequest(
         cutoff_us=from_datetime(delete_object_older_than),
         incremental=incremental,

@@ -13,7 +13,7 @@ from frazil.maintenance.chunk_parts import Relocation
 from frazil.maintenance.relocate import NewManifests
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.running import collect, map_tasks
 
@@ -34,7 +34,7 @@ def write_moved(
     moved: Relocation,
 ) -> NewManifests:
     """By old manifest the one in its place."""
-    write = WriteManifests(FilesElsewhere.of(repository), manifests, moved)
+    write = WriteManifests(ExecutorFiles.of(repository), manifests, moved)
     partitions = parallelism(spark) * TASKS_PER_CORE
     table = collect(map_tasks(spark, len(manifests), partitions, write, MANIFESTS))
     return {
@@ -49,7 +49,7 @@ def write_moved(
 class WriteManifests:
     """References to where chunks are now, in the place of manifests that refer to the old ones."""
 
-    files: FilesElsewhere
+    files: ExecutorFiles
     manifests: tuple[ManifestId, ...]
     moved: Relocation
 

@@ -28,7 +28,7 @@ from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.moved_manifests import write_moved
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
@@ -125,7 +125,7 @@ def pack(
 
 @dataclass(frozen=True, slots=True)
 class WritePacks:
-    files: FilesElsewhere
+    files: ExecutorFiles
     plan: PackPlan
     counter: Counter
 
@@ -144,7 +144,7 @@ def _write_packs(
     spark: SparkSession, repository: Repository, plan: PackPlan, counter: Counter
 ) -> Ids:
     needed = replace(plan, untouched=frozenset(), manifests=())
-    write = WritePacks(FilesElsewhere.of(repository), needed, counter)
+    write = WritePacks(ExecutorFiles.of(repository), needed, counter)
     partitions = parallelism(spark) * TASKS_PER_CORE
     table = collect(map_tasks(spark, plan.packs, partitions, write, PACKS))
     by_number = dict(zip(table["pack"].to_pylist(), table["object"].to_pylist(), strict=True))

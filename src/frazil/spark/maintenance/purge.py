@@ -25,8 +25,8 @@ from frazil.maintenance.purge.remaining import Remaining
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.elsewhere import Elsewhere
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.executor import SparkExecutor
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.running import cancelled_on_interrupt
@@ -84,11 +84,11 @@ def purge_path(
         ConflictError: others go on committing it.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as scatter:
-        plan = plan_purge_path(repository, NodePath(path), scatter)
+    with _scattered(spark, repository, progress) as executor:
+        plan = plan_purge_path(repository, NodePath(path), executor)
         done = None
         if not dry_run:
-            done = execute_path(repository, plan, message, scatter)
+            done = execute_path(repository, plan, message, executor)
     commits = {} if done is None else done.commits
     return PurgeResult(
         snapshots=len(plan.snapshots),
@@ -132,16 +132,16 @@ def purge_messages(
         SnapshotNotFoundError: there is no such commit.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as scatter:
+    with _scattered(spark, repository, progress) as executor:
         plan = plan_purge_messages(
             repository,
             [SnapshotId.parse(each) for each in snapshot_ids],
             replacement=replacement,
             with_metadata=with_metadata,
-            scatter=scatter,
+            executor=executor,
         )
         if not dry_run:
-            execute_messages(repository, plan, scatter)
+            execute_messages(repository, plan, executor)
     return PurgeResult(
         snapshots=len(plan.snapshots),
         transaction_logs=0,
@@ -159,10 +159,10 @@ def purge_messages(
 @contextmanager
 def _scattered(
     spark: SparkSession, repository: Repository, progress: ProgressOption
-) -> Iterator[Elsewhere]:
+) -> Iterator[SparkExecutor]:
     note = CommitNote(operation="purge", application="spark")
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
-        yield Elsewhere(spark, FilesElsewhere.of(repository), tell)
+        yield SparkExecutor(spark, ExecutorFiles.of(repository), tell)
 
 
 def _files_of_path(plan: PathPurgePlan) -> list[tuple[str, str, str]]:

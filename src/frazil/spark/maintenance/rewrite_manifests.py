@@ -30,7 +30,7 @@ from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
@@ -104,7 +104,7 @@ def rewrite_manifests(
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
         if plan.jobs:
             with watched(counter, "Rewriting manifests", plan.bytes, tell):
-                write = WriteManifests(FilesElsewhere.of(repository), plan.jobs, counter)
+                write = WriteManifests(ExecutorFiles.of(repository), plan.jobs, counter)
                 partitions = parallelism(spark) * TASKS_PER_CORE
                 rows = collect(
                     map_tasks(spark, len(plan.jobs), partitions, write, WRITTEN)
@@ -123,7 +123,7 @@ def rewrite_manifests(
 
 @dataclass(frozen=True, slots=True)
 class WriteManifests:
-    files: FilesElsewhere
+    files: ExecutorFiles
     jobs: tuple[RewriteJob, ...]
     counter: Counter
 

@@ -25,7 +25,7 @@ from frazil.maintenance.reachable import Budget, manifests_of, united
 from frazil.maintenance.work import LocalWork, largest
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.running import collect, map_tasks
 
@@ -47,7 +47,7 @@ class ScatteredWork:
     """As LocalWork, with the same results."""
 
     spark: SparkSession
-    files: FilesElsewhere
+    files: ExecutorFiles
     inventory: Inventory
     budget: Budget = field(default_factory=Budget)
 
@@ -107,7 +107,7 @@ class ScatteredWork:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadSnapshots:
-    files: FilesElsewhere
+    files: ExecutorFiles
     snapshots: Ids
     budget: Budget
 
@@ -119,7 +119,7 @@ class ReadSnapshots:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadManifests:
-    files: FilesElsewhere
+    files: ExecutorFiles
     manifests: ManifestFiles
     among: IdSet | None
     budget: Budget
@@ -136,7 +136,7 @@ class ReadManifests:
 class ReadSizes:
     """Chunk objects, and how large each is at least."""
 
-    files: FilesElsewhere
+    files: ExecutorFiles
     manifests: ManifestFiles
     budget: Budget
 

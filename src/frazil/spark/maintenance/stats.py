@@ -27,7 +27,7 @@ from frazil.maintenance.summaries import StorageStats
 from frazil.maintenance.tally import Codes, OwnerSets
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
@@ -63,7 +63,7 @@ def stats(
     counting = Counting(owned.sets)
     note = CommitNote(operation="stats", application="spark")
     count = CountManifests(
-        FilesElsewhere.of(repository), owned.manifests, owned.refs, tuple(owned.sets.sets)
+        ExecutorFiles.of(repository), owned.manifests, owned.refs, tuple(owned.sets.sets)
     )
     if len(owned.manifests):
         with cancelled_on_interrupt(spark, note.job):
@@ -80,7 +80,7 @@ def stats(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountManifests:
-    files: FilesElsewhere
+    files: ExecutorFiles
     manifests: ManifestFiles
     refs: Codes
     sets: tuple[frozenset[int], ...]

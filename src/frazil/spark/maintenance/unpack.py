@@ -21,7 +21,7 @@ from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.moved_manifests import write_moved
 from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
@@ -111,7 +111,7 @@ def unpack(
 class WriteChunks:
     """A task is a wave of chunks; names were drawn before, so that it may run twice."""
 
-    files: FilesElsewhere
+    files: ExecutorFiles
     chunks: Parts
     names: Ids
     waves: tuple[slice, ...]
@@ -134,7 +134,7 @@ def _write_chunks(
     partitions = parallelism(spark) * TASKS_PER_CORE
     most = min(BYTES_AT_ONCE, -(-chunks.bytes // partitions))  # something to do for everybody
     cut = tuple(waves(chunks.length, most))
-    write = WriteChunks(FilesElsewhere.of(repository), chunks, names, cut, counter)
+    write = WriteChunks(ExecutorFiles.of(repository), chunks, names, cut, counter)
     collect(map_tasks(spark, len(cut), partitions, write, CHUNKS))
 
 

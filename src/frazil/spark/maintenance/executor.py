@@ -1,4 +1,4 @@
-"""Work on the rows of a table (frazil.maintenance.scatter), run by executors."""
+"""The executor protocol (frazil.maintenance.executor) on Spark."""
 
 import pickle
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.maintenance.scatter import Work
+from frazil.maintenance.executor import Work
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.maintenance.files import FilesElsewhere
+from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.running import collect, map_tasks
 from frazil.spark.progress import Counter, ProgressCallback, create_counter, watched
@@ -20,14 +20,14 @@ FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """As `scatter.Here`, with the same results; what all tasks found is on the driver at the end.
+class SparkExecutor:
+    """Runs tasks on Spark's executors; their results are gathered on the driver.
 
-    Progress is told in rows.
+    Progress counts rows.
     """
 
     spark: SparkSession
-    files: FilesElsewhere
+    files: ExecutorFiles
     tell: ProgressCallback
 
     def run[T](self, work: Work[T], count: int, doing: str) -> Iterator[T]:
@@ -44,7 +44,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class RunWork:
-    files: FilesElsewhere
+    files: ExecutorFiles
     work: Work[Any]
     counter: Counter
 

@@ -1,7 +1,7 @@
-"""Work on the rows of a table, run by run: here, or on executors elsewhere.
+"""The executor protocol: tasks over the rows of a table, run by threads or by Spark.
 
-A piece of work is a value that is called with the files of the repository and some rows. It can be
-pickled, it says the same wherever it runs, and it may run twice.
+A task is a value that is called with the files of a repository and a range of rows. It can be
+pickled, its result does not depend on the machine that runs it, and it may run twice.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,15 +16,15 @@ type Work[T] = Callable[[Files, range], T]
 _AT_ONCE = 64  # rows
 
 
-class Scatter(Protocol):
+class Executor(Protocol):
     def run[T](self, work: Work[T], count: int, doing: str) -> Iterator[T]:
-        """What the work makes of rows 0 to `count`, run by run, in their order."""
+        """Results of the task for consecutive ranges of the rows 0 to `count`, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """In this process; `files` has threads of its own."""
+class ThreadExecutor:
+    """Runs tasks in this process; `files` has a thread pool of its own."""
 
     files: Files
     progress: Progress | None = None
