@@ -22,8 +22,8 @@ from benchmarks.spark.sample import (
     fields,
     start_spark,
 )
-from frazil.spark.ingest import ingest
-from frazil.spark.read import read
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.io.read import read
 
 FILES = amount(10, 2)
 HOURS = 24 * FILES

@@ -17,8 +17,8 @@ from benchmarks.spark.sample import (
     fields,
     start_spark,
 )
+from frazil.spark.io.read import read
 from frazil.spark.pipelines.reduce import reduce
-from frazil.spark.read import read
 
 HOURS = amount(120, 72)
 ROWS = HOURS * ROWS_PER_HOUR

@@ -12,7 +12,7 @@ import numpy as np
 import frazil
 from benchmarks.spark.meter import Meter
 from benchmarks.spark.sample import amount, start_spark
-from frazil.spark.ingest import ingest
+from frazil.spark.ingestion.ingest import ingest
 
 HOURS = 10  # in each file
 CELLS = 1000

@@ -13,8 +13,8 @@ from benchmarks.spark.sample import (
     fields,
     start_spark,
 )
-from frazil.spark.read import read
-from frazil.spark.write import write
+from frazil.spark.io.read import read
+from frazil.spark.io.write import write
 
 HOURS = amount(60, 4)
 ROWS = HOURS * ROWS_PER_HOUR

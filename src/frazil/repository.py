@@ -2,6 +2,6 @@
 
 from frazil.api import IcechunkStore, Repository, Session
 from frazil.format.limits import Limits
-from frazil.zarrstore.iterators import AsyncCloseableIterator
+from frazil.zarrstore.store import AsyncCloseableIterator
 
 __all__ = ["AsyncCloseableIterator", "IcechunkStore", "Limits", "Repository", "Session"]

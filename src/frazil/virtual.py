@@ -7,7 +7,7 @@ from frazil.api import VirtualChunkContainer, VirtualChunkSpec
 from frazil.api.access import ContainerAccess
 from frazil.assets.virtual.access import VirtualChunkAccess, VirtualReads
 from frazil.references import KerchunkImport, import_kerchunk, write_virtual_dataset
-from frazil.zarrstore.location_columns import CodedLocations
+from frazil.zarrstore.virtual import CodedLocations
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 __all__ = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from frazil.cli.ages import parse_duration, parse_moment
+from frazil.cli.options import parse_duration, parse_moment
 from frazil.clock import to_datetime
 from frazil.objectstore.local import LocalStore
 from tests.cli.conftest import Example

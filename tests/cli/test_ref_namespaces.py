@@ -14,7 +14,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo import repository as engine
 from frazil.repo.version import Branch, Tag
-from frazil.spark.tables.context import find_version
+from frazil.spark.table.metadata_tables import find_version
 from tests.cli.running import Answer
 from tests.cli.running import frazil as run
 

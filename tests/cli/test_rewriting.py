@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from frazil.cli.rewrite_manifests import rewrite_manifests
-from frazil.cli.sizes import parse_size
+from frazil.cli.options import parse_size
+from frazil.cli.rewrite import rewrite_manifests
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository

@@ -3,8 +3,8 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from frazil.cli.sql import OutputFormat
-from frazil.cli.views.rows import MAX_TABLE_ROWS, print_rows
+from frazil.cli.query import OutputFormat
+from frazil.cli.views.query_view import MAX_TABLE_ROWS, print_rows
 
 COLUMNS = ["time", "name", "value"]
 ROWS = [

@@ -464,13 +464,13 @@ SECURITY = (
     Mutant(
         "markup in SVG",
         f"{EXECUTION}test_names_and_messages_are_escaped_in_html_and_svg",
-        "frazil.describe.drawing:escape",
+        "frazil.describe.graph:escape",
         lambda _: lambda text, *_a, **_k: text,
     ),
     Mutant(
         "gzip bomb",
         f"{BOMBS}test_a_chunk_of_gzip_that_holds_too_much_is_refused",
-        "frazil.zarrstore.pipeline.bombs:_MEASURES",
+        "frazil.zarrstore.pipeline.reading:_MEASURES",
         lambda _: {},
         ValueError,
     ),

@@ -68,10 +68,9 @@ from frazil.paths import ROOT, NodePath
 from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import
 from frazil.repo.zarr_metadata import parse_node_metadata
-from frazil.zarrstore.decoding import chunk_problem
-from frazil.zarrstore.encoding import encode_region
-from frazil.zarrstore.pipeline.bombs import _MEASURES
-from frazil.zarrstore.pipeline.unpacking import zstd_size
+from frazil.zarrstore.array_codecs import chunk_problem, encode_region
+from frazil.zarrstore.pipeline.coding import zstd_size
+from frazil.zarrstore.pipeline.reading import _MEASURES
 from tests.fuzz import seeds
 from tests.fuzz.target import Target
 

@@ -18,7 +18,7 @@ import zstandard
 import frazil
 from frazil.errors import FormatError, IcechunkError, StorageError
 from frazil.format.limits import Limits
-from frazil.zarrstore.pipeline import bombs
+from frazil.zarrstore.pipeline import reading as bombs
 from tests.hostile.strangers import PATH
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.cli.neutral import NeutralStream, neutral
+from frazil.cli.output import NeutralStream, neutral
 from tests.cli.running import COMMAND
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

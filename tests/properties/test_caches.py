@@ -38,9 +38,9 @@ from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from frazil.spark.sources.files import RemoteFile
 from frazil.spark.sources.source import Remote
-from frazil.web.chunk_writers import chunk_writers
+from frazil.web.chunk_tables import chunk_writers
 from frazil.web.explored import Explored
-from frazil.zarrstore.decoding import chunk_problem
+from frazil.zarrstore.array_codecs import chunk_problem
 from tests.examples_count import scaled
 from tests.unit.objectstore.recording_server import STATIC, RecordingServer
 

@@ -13,7 +13,7 @@ import frazil
 from frazil.flatbuf.flexbuffers import Json
 from frazil.repo import commit_keys
 from frazil.repo.commit_keys import CommitKeys, has_key, keys_of, with_keys, without_carried
-from frazil.spark.jobs.commits import CommitNote, find_commit
+from frazil.spark.runtime.commits import CommitNote, find_commit
 from tests.examples_count import scaled
 
 KEYS = st.one_of(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from frazil.spark.java import find_java
+from frazil.spark.runtime.java import find_java
 from tests.servers.process import HOST, free_ports, start
 from tests.spark.preloading import PRELOADED
 

@@ -8,13 +8,12 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
-from frazil.spark.arrow_schema import arrow_schema
-from frazil.spark.opened import Opened, Pinned
-from frazil.spark.options import ReadOptions
-from frazil.spark.place import PlaceText
-from frazil.spark.scan import Scan, plan_scan, plan_table
-from frazil.spark.schema import spark_schema
-from frazil.spark.source import IcechunkReader
+from frazil.spark.io.data_source import IcechunkReader
+from frazil.spark.runtime.storage_options import PlaceText
+from frazil.spark.table.opened import Opened, Pinned
+from frazil.spark.table.options import ReadOptions
+from frazil.spark.table.scan import Scan, plan_scan, plan_table
+from frazil.spark.table.schema import arrow_schema, spark_schema
 
 
 class InProcessReader(IcechunkReader):

@@ -15,8 +15,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from frazil.spark.source import IcechunkSource
-from frazil.spark.streaming.limited import LimitedCommitStream
+from frazil.spark.io.data_source import IcechunkSource
+from frazil.spark.io.stream_reader import LimitedCommitStream
 
 type Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.spark import plan_read, read_table, sql
-from frazil.spark.storage_options import with_prefix
+from frazil.spark.runtime.storage_options import with_prefix
 from tests.servers.s3 import S3Server
 from tests.spark.repositories import SHAPE, fill_weather
 

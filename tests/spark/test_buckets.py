@@ -18,9 +18,9 @@ from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_gcs import GcsPlace
 from frazil.objectstore.remote_s3 import S3Place
 from frazil.spark import plan_read, read, sql
-from frazil.spark.ingest import ingest
-from frazil.spark.options import parse_options
-from frazil.spark.place import PlaceText, format_place, open_place
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.runtime.storage_options import PlaceText, format_place, open_place
+from frazil.spark.table.options import parse_options
 from tests.servers.s3 import S3Server
 from tests.spark.repositories import LATITUDES, SHAPE, fill_weather, temperature
 

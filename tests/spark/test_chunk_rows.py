@@ -18,9 +18,9 @@ from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from frazil.spark import read_chunks
-from frazil.spark.chunk_scan import chunk_schema, plan_chunk_scan, read_chunk_part
-from frazil.spark.opened import Opened
-from frazil.spark.options import parse_options
+from frazil.spark.io.chunk_scan import chunk_schema, plan_chunk_scan, read_chunk_part
+from frazil.spark.table.opened import Opened
+from frazil.spark.table.options import parse_options
 from tests.spark.repositories import CHUNKS, SHAPE, make_weather, put, temperature
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]

@@ -13,7 +13,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy
 from frazil.repo.version import Branch
-from frazil.spark.jobs.commits import METADATA_KEY, CommitNote, commit_once, find_commit
+from frazil.spark.runtime.commits import METADATA_KEY, CommitNote, commit_once, find_commit
 
 REBASE = Rebasing(Policy(), tries=3)
 

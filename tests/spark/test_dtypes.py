@@ -14,10 +14,9 @@ from pyspark.sql.types import StructField, StructType
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import InvalidInputError
-from frazil.spark.arrow_schema import arrow_schema
-from frazil.spark.cf import RAW, Values
-from frazil.spark.description import ArrayDescription
-from frazil.spark.schema import ColumnPlan, spark_type, to_arrow, type_of_dtype
+from frazil.spark.table.cf import RAW, Values
+from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.schema import ColumnPlan, arrow_schema, spark_type, to_arrow, type_of_dtype
 from tests.spark.repositories import put
 
 DOCS = Path(__file__).parents[2] / "docs" / "spark-read.md"

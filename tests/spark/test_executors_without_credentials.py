@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import StorageError
-from frazil.spark.ingest import ingest
-from frazil.spark.place import format_place, open_place
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.runtime.storage_options import format_place, open_place
 from tests.cli.days import write_day
 from tests.servers.s3 import S3Server
 

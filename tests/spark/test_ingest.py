@@ -23,8 +23,8 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.paths import NodePath
-from frazil.spark.ingest import IngestResult, ingest
-from frazil.spark.progress import JobProgress
+from frazil.spark.ingestion.ingest import IngestResult, ingest
+from frazil.spark.runtime.progress import JobProgress
 from frazil.zarrstore.arrays import open_array
 
 pytestmark = pytest.mark.spark

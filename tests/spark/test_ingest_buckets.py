@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
-from frazil.spark.ingest import ingest
+from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.sources import Source, SourceKind, find_sources
 from frazil.spark.sources.files import BLOCK_BYTES, RemoteFile
 from frazil.spark.sources.find_remote import _matches

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.ingest import ingest
 from frazil.spark.ingestion import run, virtual_jobs
+from frazil.spark.ingestion.ingest import ingest
 from tests.examples_count import scaled
 from tests.sources.test_grib import message
 from tests.spark.netcdf3_files import Made, write_netcdf3

@@ -20,8 +20,8 @@ from frazil.api import Repository
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.payloads import RefKind
 from frazil.paths import NodePath
-from frazil.spark.ingest import ingest
-from frazil.spark.ingestion import storage
+from frazil.spark.ingestion import layout as storage
+from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.sources import Source, SourceKind
 from frazil.spark.sources.storage import source_chunks
 from tests.sources.test_grib import message, messages_in

@@ -14,7 +14,7 @@ import frazil
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.payloads import RefKind
 from frazil.paths import NodePath
-from frazil.spark.ingest import ingest
+from frazil.spark.ingestion.ingest import ingest
 from tests.examples_count import scaled
 from tests.spark.test_ingest import stored, tip
 from tests.spark.test_ingest_virtual import repository

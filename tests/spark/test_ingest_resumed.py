@@ -23,10 +23,10 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore import LocalStore
-from frazil.spark.ingest import ingest
-from frazil.spark.ingestion import records as record_rules
 from frazil.spark.ingestion import run
-from frazil.spark.ingestion.records import Records
+from frazil.spark.ingestion import tasks as record_rules
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.ingestion.tasks import Records
 from tests.servers.http_files import HttpServer
 from tests.sources.places import on_the_web
 from tests.spark.test_ingest import concatenated, stored, tip
@@ -393,7 +393,7 @@ def test_old_records_are_not_used(records: Records, monkeypatch: pytest.MonkeyPa
     name = records.name("old")
     records.put_refs(name, refs_to(records))
     later = time.time() + record_rules.MAX_AGE_S
-    monkeypatch.setattr("frazil.spark.ingestion.records.time.time", lambda: later)
+    monkeypatch.setattr("frazil.spark.ingestion.tasks.time.time", lambda: later)
     assert records.find_refs(name, 2) is None
 
 

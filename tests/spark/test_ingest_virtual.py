@@ -15,8 +15,8 @@ from frazil.errors import InvalidInputError
 from frazil.format.payloads import RefKind
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
-from frazil.spark.ingest import ingest
-from frazil.spark.progress import JobProgress
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.runtime.progress import JobProgress
 from tests.spark.test_ingest import concatenated, stored, tip, write_day
 
 pytestmark = pytest.mark.spark

@@ -34,7 +34,7 @@ def test_a_worker_imports_little() -> None:
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
     )
     loaded = set(json.loads(done.stdout))
-    assert "frazil.spark.source" in loaded
+    assert "frazil.spark.io.data_source" in loaded
     assert sorted(loaded & (HEAVY | OF_THE_DRIVER)) == []
 
 

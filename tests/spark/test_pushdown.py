@@ -4,8 +4,8 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.spark.pushdown import MEASURED, pushdown_is_right
-from frazil.spark.source import ChunkReader, IcechunkReader, TableReader
+from frazil.spark.io.data_source import ChunkReader, IcechunkReader, TableReader
+from frazil.spark.io.pushdown import MEASURED, pushdown_is_right
 from tests.spark.pushdown_table import answers
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]

@@ -20,9 +20,9 @@ from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository as Engine
 from frazil.spark import plan_read, read
-from frazil.spark.options import ReadOptions
-from frazil.spark.plan import list_chunks
-from frazil.spark.selection import to_selection
+from frazil.spark.table.options import ReadOptions
+from frazil.spark.table.plan import list_chunks
+from frazil.spark.table.selection import to_selection
 from tests.spark.in_process import InProcessReader, counted
 from tests.spark.repositories import (
     LATITUDES,

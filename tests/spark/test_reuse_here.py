@@ -21,19 +21,17 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
-from frazil.spark.ingest import _write  # all of an ingest but its commit
 from frazil.spark.ingestion import run as run_module
-from frazil.spark.ingestion.failures import TaskFailedError
-from frazil.spark.ingestion.request import Combine, IngestMode, Request
-from frazil.spark.ingestion.run import forget
-from frazil.spark.ingestion.skipping import OnError
+from frazil.spark.ingestion.ingest import _write  # all of an ingest but its commit
+from frazil.spark.ingestion.run import Combine, IngestMode, OnError, Request, forget
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
-from frazil.spark.jobs.commits import CommitNote, commit_once
+from frazil.spark.io import write_sink as streams
+from frazil.spark.io import write_sink as writer
+from frazil.spark.io.write_options import parse_write_options
+from frazil.spark.io.write_sink import RowsMessage, RowsStreamWriter
+from frazil.spark.runtime.commits import CommitNote, commit_once
+from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.sources.find import find_sources
-from frazil.spark.writing import streams, writer
-from frazil.spark.writing.options import parse_write_options
-from frazil.spark.writing.streams import RowsStreamWriter
-from frazil.spark.writing.writer import RowsMessage
 from frazil.zarrstore.arrays import open_array
 from tests.examples_count import scaled
 from tests.spark.writing_cases import table_of
@@ -242,7 +240,7 @@ def test_a_collection_between_any_two_requests_takes_nothing_that_is_committed(
 def test_the_sweep_notices_chunks_that_are_reused_as_they_are() -> None:
     """A control: references to the chunks of the earlier run, in place of copies."""
     case = made("ingest resumed")
-    with patch("frazil.spark.ingestion.records.copy_chunks", lambda _, refs, __: refs):
+    with patch("frazil.spark.ingestion.tasks.copy_chunks", lambda _, refs, __: refs):
         count = count_requests(case)
         with pytest.raises(AssertionError, match="gone"):
             sweep(case, ((at, at) for at in range(count // 2, count + 1)))

@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from frazil.spark import read_table
-from frazil.spark.tables.catalog import TABLES
-from frazil.spark.tables.functions import PREFIX
+from frazil.spark.io.metadata_functions import PREFIX
+from frazil.spark.table.metadata_tables import TABLES
 from tests.spark.repositories import make_weather
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]

@@ -9,8 +9,8 @@ import pytest
 import zarr
 
 import frazil
-from frazil.cli.sql import OutputFormat
-from frazil.cli.views.querying import Queries, ask
+from frazil.cli.query import OutputFormat
+from frazil.cli.views.query_view import Queries, ask
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

@@ -11,7 +11,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote_azure import AzurePlace
 from frazil.objectstore.remote_s3 import S3Place
-from frazil.spark.storage_options import (
+from frazil.spark.runtime.storage_options import (
     PREFIX,
     is_storage_option,
     storage_of,

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
-from frazil.spark.streaming.limited import HAS_LIMITS
+from frazil.spark.io.stream_reader import HAS_LIMITS
 from tests.spark.repositories import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
@@ -112,7 +112,7 @@ def test_commits_are_read_once_across_restarts_some_at_a_time(
 def test_a_limit_is_refused_where_there_are_none(
     spark: SparkSession, source: frazil.Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("frazil.spark.streaming.source.HAS_LIMITS", False)  # as with PySpark 4.1
+    monkeypatch.setattr("frazil.spark.io.stream_reader.HAS_LIMITS", False)  # as with PySpark 4.1
     with pytest.raises(InvalidInputError, match=r"needs PySpark 4.2"):
         frazil.spark.read_stream(spark, source, max_commits_per_trigger=2)
 

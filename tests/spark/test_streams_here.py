@@ -17,9 +17,9 @@ import frazil
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.paths import NodePath
 from frazil.repo.session import Session
-from frazil.spark.chunk_scan import plan_chunk_scan, read_chunk_part
-from frazil.spark.opened import open_pinned, pin
-from frazil.spark.options import parse_options
+from frazil.spark.io.chunk_scan import plan_chunk_scan, read_chunk_part
+from frazil.spark.table.opened import open_pinned, pin
+from frazil.spark.table.options import parse_options
 from tests.examples_count import scaled
 from tests.spark.repositories import put
 from tests.spark.stream_cases import Row, batch_here, by_commit, changes_here, kinds, stream_here

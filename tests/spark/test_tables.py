@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
-from frazil.spark.tables.catalog import TABLES
+from frazil.spark.table.metadata_tables import TABLES
 from tests.spark.repositories import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]

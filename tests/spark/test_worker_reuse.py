@@ -32,15 +32,13 @@ from pyspark.sql.types import LongType, StructField, StructType
 from frazil.api import Repository
 from frazil.api.storage_functions import local_filesystem_storage
 from frazil.spark import read
-from frazil.spark.arrow_schema import arrow_schema
-from frazil.spark.index_selection import to_index_selection
-from frazil.spark.opened import open_pinned, pin, reuse_pinned
-from frazil.spark.options import ReadOptions, Version
-from frazil.spark.scan import plan_scan, plan_table
-from frazil.spark.schema import spark_schema
-from frazil.spark.selection import to_selection
-from frazil.spark.source import IcechunkReader, IcechunkSource
-from frazil.spark.where import coordinates_of, plan_where
+from frazil.spark.io.data_source import IcechunkReader, IcechunkSource
+from frazil.spark.table.opened import open_pinned, pin, reuse_pinned
+from frazil.spark.table.options import ReadOptions, Version
+from frazil.spark.table.scan import plan_scan, plan_table
+from frazil.spark.table.schema import arrow_schema, spark_schema
+from frazil.spark.table.selection import to_index_selection, to_selection
+from frazil.spark.table.where import coordinates_of, plan_where
 from tests.examples_count import scaled
 from tests.spark.stream_cases import batch_here, stream_here
 

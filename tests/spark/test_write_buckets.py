@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 import frazil.spark
-from frazil.spark.storage_options import with_prefix
+from frazil.spark.runtime.storage_options import with_prefix
 from tests.servers.s3 import S3Server
 
 pytestmark = pytest.mark.spark

@@ -32,8 +32,8 @@ from pyspark.sql.types import (
 
 import frazil
 from frazil.errors import IcechunkError
-from frazil.spark.ingestion.failures import TaskFailedError
-from frazil.spark.options import ReadOptions
+from frazil.spark.runtime.workers import TaskFailedError
+from frazil.spark.table.options import ReadOptions
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import VARIABLES, Rows, make_repository, write_here

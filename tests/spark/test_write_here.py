@@ -28,16 +28,12 @@ from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
-from frazil.spark.ingestion.failures import TaskFailedError
-from frazil.spark.options import ReadOptions
-from frazil.spark.progress import NoCounter
-from frazil.spark.writing.assembly import Assembly
-from frazil.spark.writing.chunk_rows import ChunkRowsWriter
-from frazil.spark.writing.layout import plan_layout
-from frazil.spark.writing.merging import find_coordinates, merge_fragments
-from frazil.spark.writing.options import parse_write_options
-from frazil.spark.writing.session import prepare
-from frazil.spark.writing.shuffled import (
+from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
+from frazil.spark.io.write_commit import find_coordinates, merge_fragments, stage
+from frazil.spark.io.write_layout import plan_layout
+from frazil.spark.io.write_options import parse_write_options
+from frazil.spark.io.write_session import Assembly, prepare
+from frazil.spark.io.write_shuffle import (
     BLOCK,
     FindDistinct,
     LocateRows,
@@ -45,8 +41,10 @@ from frazil.spark.writing.shuffled import (
     decode_stored,
     decode_values,
 )
-from frazil.spark.writing.staging import stage
-from frazil.spark.writing.writer import RowsMessage, RowsWriter
+from frazil.spark.io.write_sink import RowsMessage, RowsWriter
+from frazil.spark.runtime.progress import NoCounter
+from frazil.spark.runtime.workers import TaskFailedError
+from frazil.spark.table.options import ReadOptions
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import (

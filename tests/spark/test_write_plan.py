@@ -26,32 +26,35 @@ from pyspark.sql.types import (
 )
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.spark.cf import Plain, Scaled, decode, plan_decoding
-from frazil.spark.description import ArrayDescription, GroupDescription
-from frazil.spark.place import PlaceText
-from frazil.spark.schema import ColumnPlan, spark_type, to_arrow
-from frazil.spark.writing.blocks import (
+from frazil.spark.io.write_blocks import (
     BlockGrid,
+    Coordinate,
+    Growth,
+    KnownDimension,
     find_duplicate,
     group_rows,
     grow_blocks,
+    locate,
+    merge_coordinate,
     place,
     plan_blocks,
     position_of,
 )
-from frazil.spark.writing.columns import StoredColumn, encode_column, encode_coordinate
-from frazil.spark.writing.coordinates import (
-    Coordinate,
-    Growth,
-    KnownDimension,
-    locate,
-    merge_coordinate,
+from frazil.spark.io.write_columns import (
+    StoredColumn,
+    encode_column,
+    encode_coordinate,
+    new_array,
+    snapped_column,
+    stored_column,
 )
-from frazil.spark.writing.layout import choose_chunks, plan_layout
-from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
-from frazil.spark.writing.shuffled import decode_values, encode_values
-from frazil.spark.writing.target import Target, plan_target
-from frazil.spark.writing.types import new_array, snapped_column, stored_column
+from frazil.spark.io.write_layout import Target, choose_chunks, plan_layout, plan_target
+from frazil.spark.io.write_options import NewArrays, WriteMode, WriteOptions, parse_write_options
+from frazil.spark.io.write_shuffle import decode_values, encode_values
+from frazil.spark.runtime.storage_options import PlaceText
+from frazil.spark.table.cf import Plain, Scaled, decode, plan_decoding
+from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.schema import ColumnPlan, spark_type, to_arrow
 from tests.unit.spark.cf_cases import Encoded, encodings
 
 APPEND = Growth(grows=True, touches=False)

@@ -32,9 +32,9 @@ from pyspark.sql.types import (
 
 from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository
-from frazil.spark.arrow_schema import arrow_schema
-from frazil.spark.writing.options import parse_write_options
-from frazil.spark.writing.writer import RowsWriter
+from frazil.spark.io.write_options import parse_write_options
+from frazil.spark.io.write_sink import RowsWriter
+from frazil.spark.table.schema import arrow_schema
 
 type Rows = list[dict[str, Any]]
 

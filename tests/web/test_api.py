@@ -13,8 +13,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly
-from frazil.web.app import PAGES
-from frazil.web.server import Server
+from frazil.web.server import PAGES, Server
 from tests.conformance.generations import put, repository_files
 from tests.web.made import (
     HOSTILE,

@@ -12,13 +12,13 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
-from frazil.web import map_view
-from frazil.web.asking import Asked
+from frazil.web import images as map_view
 from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
-from frazil.web.chunk_writers import MAX_COMMITS, UNKNOWN, chunk_writers
+from frazil.web.chunk_tables import MAX_COMMITS, UNKNOWN, chunk_writers
+from frazil.web.commits import segments_at
 from frazil.web.explored import Explored
-from frazil.web.line_segments import segments_at
+from frazil.web.http import Asked
 from tests.examples_count import scaled
 from tests.unit.describe.test_graph import histories
 from tests.unit.spec.written import GROUP

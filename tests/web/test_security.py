@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from frazil.web.app import PAGES, STATIC
 from frazil.web.endpoints import ENDPOINTS
-from frazil.web.server import Server
+from frazil.web.server import PAGES, STATIC, Server
 from tests.web.made import TEMPERATURE, Client, Made
 
 SOURCES = sorted(path for path in STATIC.rglob("*") if path.is_file())

@@ -14,16 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from frazil.api import Repository, local_filesystem_storage
-from frazil.cli.views.selected import select
+from frazil.cli.views.values_view import select
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.web.asking import Asked
-from frazil.web.colours import SCALES, ordered, paint, scale
-from frazil.web.explored import Explored
-from frazil.web.memory import Memory
-from frazil.web.png import encode_png
-from frazil.web.previews import preview
-from frazil.web.slices import Budget, Grid, parse_grid, plan_slice, touched_chunks
+from frazil.web.explored import Explored, Memory
+from frazil.web.http import Asked
+from frazil.web.images import SCALES, encode_png, ordered, paint, scale
+from frazil.web.previews import Budget, Grid, parse_grid, plan_slice, preview, touched_chunks
 from tests.examples_count import scaled
 from tests.unit.spark.cf_cases import Encoded, encodings
 

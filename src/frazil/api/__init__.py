@@ -130,8 +130,8 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3StaticCredentials,
 )
-from frazil.zarrstore.references import ChunkType
 from frazil.zarrstore.virtual import VirtualChunkSpec
+from frazil.zarrstore.virtual_listing import ChunkType
 
 __all__ = [
     "AlreadyExistsError",

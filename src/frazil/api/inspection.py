@@ -7,8 +7,7 @@ from frazil.api.administration import AdministeredRepository
 from frazil.api.versions import require_version
 from frazil.assets.old_files import OldFiles
 from frazil.describe import inspect, inspect_old
-from frazil.describe.drawing import svg_of, text_of
-from frazil.describe.graph import Graph, graph_of
+from frazil.describe.graph import Graph, graph_of, svg_of, text_of
 from frazil.ids import ManifestId, SnapshotId
 from frazil.repo.spec_version import require_version_2
 

@@ -12,9 +12,9 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.containers import Containers
 from frazil.paths import NodePath
 from frazil.zarrstore.keys import ChunkKey, require_key
-from frazil.zarrstore.location_columns import Locations
 from frazil.zarrstore.store import SessionStore
 from frazil.zarrstore.virtual import (
+    Locations,
     VirtualChunkSpec,
     refs_of_grid,
     refs_of_specs,

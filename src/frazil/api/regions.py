@@ -10,7 +10,8 @@ from frazil.errors import InvalidInputError, ReadOnlyStoreError
 from frazil.paths import NodePath
 from frazil.repo import session as engine
 from frazil.zarrstore import arrays
-from frazil.zarrstore.selection import Selected, Selection, select
+from frazil.zarrstore.arrays import GivenSelection as Selection
+from frazil.zarrstore.arrays import Selected, select
 
 
 def read_region(

@@ -22,7 +22,7 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.ancestry import SnapshotBlock, SnapshotList
 from frazil.repo.version import resolve
-from frazil.zarrstore.iterators import AsyncCloseableIterator
+from frazil.zarrstore.store import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable
 
 

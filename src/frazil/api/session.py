@@ -16,17 +16,15 @@ from frazil.format.display import Displayed, View, html_of
 from frazil.paths import NodePath
 from frazil.repo import fork
 from frazil.repo import session as engine
-from frazil.zarrstore import listing
-from frazil.zarrstore.iterators import AsyncCloseableIterator
-from frazil.zarrstore.references import (
+from frazil.zarrstore import keys as listing
+from frazil.zarrstore.store import AsyncCloseableIterator
+from frazil.zarrstore.virtual_listing import (
     ChunkBatch,
     ChunkType,
+    VirtualChunkTable,
     chunk_batches,
     chunk_type,
     index_batches,
-)
-from frazil.zarrstore.virtual_listing import (
-    VirtualChunkTable,
     virtual_chunks,
     virtual_locations,
 )

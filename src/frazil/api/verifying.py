@@ -12,7 +12,7 @@ from frazil.format.config import RepositoryConfig
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import repository as engine
-from frazil.zarrstore.decoding import chunk_problem
+from frazil.zarrstore.array_codecs import chunk_problem
 
 
 class VerifiedRepository:

@@ -24,7 +24,7 @@ def doctor(
     """
     import os
 
-    from frazil.cli.views.health import checks, print_checks
+    from frazil.cli.views.health_view import checks, print_checks
 
     found = list(checks(os.environ, repo=repo, start_spark=spark))
     print_checks(found, as_json=as_json)

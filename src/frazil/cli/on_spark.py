@@ -30,13 +30,13 @@ def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iter
     if on_spark:
         from frazil.spark.maintenance.executor import SparkExecutor
         from frazil.spark.maintenance.files import ExecutorFiles
-        from frazil.spark.progress import progress_callback
+        from frazil.spark.runtime.progress import progress_callback
 
         with progress_callback(None) as tell_spark:
             files = ExecutorFiles.of(repository)
             yield SparkExecutor(spark_session(command), files, tell_spark)
         return
-    from frazil.cli.watching import progress_bar
+    from frazil.cli.output import progress_bar
     from frazil.maintenance.executor import ThreadExecutor
     from frazil.maintenance.quiet_files import quiet_files
 

@@ -1,5 +1,7 @@
 """Arguments and options that several commands share, so that they read the same everywhere."""
 
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -45,3 +47,72 @@ Authorize = Annotated[
         " s3://bucket/=anonymous, s3://bucket/=environment.",
     ),
 ]
+
+
+# Moments on the command line: how long ago, or when.
+
+_AGE_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[smhdw])")
+
+
+def parse_duration(text: str) -> timedelta:
+    """`7d`, `36h`, `90m`, `30s`, `2w`; `0` is no time at all."""
+    found = _AGE.fullmatch(text.strip())
+    if text.strip() == "0":
+        return timedelta()
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a time span such as 7d, 36h, 90m, 30s or 2w")
+    return timedelta(**{_AGE_UNITS[found["unit"]]: float(found["number"])})
+
+
+def parse_moment(text: str, *, now: datetime | None = None) -> datetime:
+    """So long ago, or a time as ISO 8601 has it; in UTC unless it says otherwise."""
+    if _AGE.fullmatch(text.strip()):
+        return (now or datetime.now(UTC)) - parse_duration(text)
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a time span such as 7d nor a time such as 2026-01-31T12:00"
+        ) from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+# Lengths by dimension, as typed.
+
+
+def parse_lengths(texts: list[str], option: str) -> dict[str, int]:
+    """`time=24,lat=90`, perhaps over several options; -1 is the whole dimension."""
+    lengths = dict[str, int]()
+    for part in (part for text in texts for part in text.split(",") if part):
+        name, _, length = part.partition("=")
+        try:
+            lengths[name.strip()] = int(length)
+        except ValueError:
+            raise typer.BadParameter(
+                f"{part!r} is not NAME=LENGTH, as in time=24,lat=90", param_hint=option
+            ) from None
+    return lengths
+
+
+# Sizes as people write them: `500K`, `16M`, `1GiB`.
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
+_BYTE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_size(text: str) -> int:
+    """Bytes; letters stand for powers of 1024."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a size: write 4096, 500K or 16M")
+    return int(found[1]) * _BYTE_UNITS[found[2].lower()]
+
+
+def format_size(count: int) -> str:
+    value, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if value < 1024 or unit == "TiB":
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"

@@ -62,8 +62,8 @@ class _How:
 
 
 def _purge_path(repository: "Repository", path: str, message: str, how: _How) -> None:
-    from frazil.cli.consent import require_consent
-    from frazil.cli.views.purging import print_path_purge
+    from frazil.cli.output import require_consent
+    from frazil.cli.views.maintenance_view import print_path_purge
     from frazil.maintenance.purge.path import plan_purge_path, purge_path
     from frazil.paths import NodePath
 
@@ -87,9 +87,9 @@ def _purge_messages(
     given: dict[str, object],
     how: _How,
 ) -> None:
-    from frazil.cli.consent import require_consent
+    from frazil.cli.output import require_consent
     from frazil.cli.repositories import resolve
-    from frazil.cli.views.purging import print_message_purge
+    from frazil.cli.views.maintenance_view import print_message_purge
     from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
 
     with scattered(repository, "purge", on_spark=how.on_spark) as executor:

@@ -32,9 +32,9 @@ def serve(
     """
     import json
 
-    from frazil.cli.places import open_source
+    from frazil.cli.repositories import open_source
     from frazil.errors import InvalidInputError
-    from frazil.spark.access import AccessText, parse_access
+    from frazil.spark.runtime.access import AccessText, parse_access
 
     try:
         from frazil.web.server import Server

@@ -30,7 +30,7 @@ def verify(
         raise typer.BadParameter("--spark is for looking: a repair is done here")
 
     from frazil.cli.output import print_json
-    from frazil.cli.views import problems as views
+    from frazil.cli.views import problems_view as views
 
     report, result = (
         views.repaired(repo, dry_run=dry_run, consent=yes)

@@ -5,9 +5,10 @@ already, down to where it joins another line. Lines that do not overlap share a 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from html import escape
 
 import numpy as np
 
@@ -179,3 +180,176 @@ def _commits(info: RepoInfo, order: Sequence[int]) -> tuple[Commit, ...]:
         )
         for row in order
     )
+
+
+# A graph of commits as text and as SVG.
+#
+# ●     PSYBB5Y5 (main) newest
+# │ ●   21GF7B26 (feature) on a branch
+# │ │
+# ●─╯   GY4K0K3A (v1) where it began
+
+_SHOWN_ID = 8
+_SHOWN_MESSAGE = 60
+_COLOURS = ("#4c9f38", "#c2559d", "#d98200", "#2f80c9", "#8a63d2", "#c0392b", "#17897f")
+_TAG_COLOUR = "#2a9fc9"
+_RESET, _BOLD, _DIM, _ITALIC = "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[3m"
+
+_ROW, _LANE, _MARGIN, _RADIUS, _LETTER = 28, 20, 15, 5, 8  # pixels
+
+type Cell = tuple[str, int]  # a glyph, and the line it belongs to
+
+_BLANK: Cell = (" ", -1)
+
+
+def text_of(graph: Graph, *, plain: bool) -> str:
+    """One commit a row, with a row of lines between; coloured for a terminal unless `plain`."""
+    rows = []
+    for place, (cells, below) in enumerate(_grid(graph)):
+        commit = graph.commits[place]
+        colour = next((line for glyph, line in cells if glyph == "●"), 0)
+        rows.append(f"{_painted(cells, plain=plain)} {_caption(commit, colour, plain=plain)}")
+        if place + 1 < len(graph.commits):
+            rows.append(_painted(below, plain=plain).rstrip())
+    return "".join(f"{row.rstrip()}\n" for row in rows)
+
+
+def _grid(graph: Graph) -> Iterator[tuple[list[Cell], list[Cell]]]:
+    """Cells of each commit's row, and of the row below it."""
+    starting: dict[int, list[int]] = {}
+    for number, line in enumerate(graph.lines):
+        starting.setdefault(line.first, []).append(number)
+    commits = {place: number for number, line in enumerate(graph.lines) for place in line.places}
+    active: list[int] = []
+    for place in range(len(graph.commits)):
+        active += starting.get(place, [])
+        cells = [_BLANK] * (2 * graph.width - 1)
+        for number in active:
+            cells[2 * graph.lines[number].lane] = ("│", number)
+        owner = commits[place]
+        cells[2 * graph.lines[owner].lane] = ("●", owner)
+        joining = [number for number in active if graph.lines[number].joins == place]
+        joining.sort(key=lambda number: abs(graph.lines[number].lane - graph.lines[owner].lane))
+        for number in joining:  # the nearest first: the others pass its corner
+            _join(cells, graph.lines[number], number, graph.lines[owner])
+        active = [number for number in active if graph.lines[number].last > place]
+        below = [_BLANK] * len(cells)
+        for number in active:
+            below[2 * graph.lines[number].lane] = ("│", number)
+        yield cells, below
+
+
+def _join(cells: list[Cell], line: Line, number: int, owner: Line) -> None:
+    """Draws the way of a line to the commit it grew from, over and under what is there."""
+    start, end = 2 * line.lane, 2 * owner.lane
+    cells[start] = ("╯" if start > end else "╰", number)
+    for at in range(min(start, end) + 1, max(start, end)):
+        glyph, under = cells[at]
+        match glyph:
+            case " ":
+                cells[at] = ("─", number)
+            case "│":
+                cells[at] = ("┼", under)
+            case "╯" | "╰":
+                cells[at] = ("┴", under)
+
+
+def _painted(cells: list[Cell], *, plain: bool) -> str:
+    if plain:
+        return "".join(glyph for glyph, _ in cells)
+    return "".join(
+        glyph if line < 0 else f"{_ansi(_colour(line))}{glyph}{_RESET}" for glyph, line in cells
+    )
+
+
+def _caption(commit: Commit, line: int, *, plain: bool) -> str:
+    shown_id, message = commit.id[:_SHOWN_ID], _headline(commit.message)
+    branches, tags = map(_printable, commit.branches), map(_printable, commit.tags)
+    if plain:
+        labels = [*branches, *tags]
+    else:
+        shown_id = f"{_DIM}{shown_id}{_RESET}"
+        labels = [f"{_BOLD}{_ansi(_colour(line))}{name}{_RESET}" for name in branches]
+        labels += [f"{_BOLD}{_ITALIC}{_ansi(_TAG_COLOUR)}{name}{_RESET}" for name in tags]
+    return " ".join(filter(None, [shown_id, f"({', '.join(labels)})" if labels else "", message]))
+
+
+def _headline(message: str) -> str:
+    first = _printable(message.strip().partition("\n")[0].strip())
+    return first if len(first) <= _SHOWN_MESSAGE else first[: _SHOWN_MESSAGE - 3] + "..."
+
+
+def _printable(text: str) -> str:
+    """What a message or a name says must not steer the terminal."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def _colour(line: int) -> str:
+    return _COLOURS[line % len(_COLOURS)]
+
+
+def _ansi(colour: str) -> str:
+    red, green, blue = bytes.fromhex(colour[1:])
+    return f"\x1b[38;2;{red};{green};{blue}m"
+
+
+# ---- SVG -----------------------------------------------------------------------------------
+
+
+def svg_of(graph: Graph) -> str:
+    text_x = 2 * _MARGIN + _LANE * graph.width
+    letters = max((len(_caption(each, 0, plain=True)) for each in graph.commits), default=0)
+    width, height = text_x + _LETTER * letters + _MARGIN, _y(len(graph.commits)) + _MARGIN
+    owner = {place: number for number, line in enumerate(graph.lines) for place in line.places}
+    parts = [_svg_line(graph, owner, number) for number in range(len(graph.lines))]
+    for place, commit in enumerate(graph.commits):
+        parts.append(
+            f'<circle cx="{_x(graph.lines[owner[place]].lane)}" cy="{_y(place)}" r="{_RADIUS}"'
+            f' fill="{_colour(owner[place])}"><title>{escape(commit.id)}</title></circle>'
+        )
+        parts.append(
+            f'<text x="{text_x}" y="{_y(place) + _RADIUS}">{_svg_caption(commit, owner[place])}'
+            "</text>"
+        )
+    body = "\n".join(f"  {part}" for part in parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
+        f' font-family="monospace" font-size="13" fill="currentColor">\n{body}\n</svg>\n'
+    )
+
+
+def _x(lane: int) -> int:
+    return _MARGIN + _LANE * lane
+
+
+def _y(place: int) -> int:
+    return _MARGIN + _ROW * place
+
+
+def _svg_line(graph: Graph, owner: dict[int, int], number: int) -> str:
+    line = graph.lines[number]
+    x, path = _x(line.lane), f"M {_x(line.lane)} {_y(line.first)}"
+    if line.joins is None:
+        path += f" V {_y(line.last)}"
+    else:
+        end_x, end_y = _x(graph.lines[owner[line.joins]].lane), _y(line.joins)
+        bend, middle = _y(line.joins - 1), end_y - _ROW // 2
+        path += f" V {bend} C {x} {middle}, {end_x} {middle}, {end_x} {end_y}"
+    return f'<path d="{path}" fill="none" stroke="{_colour(number)}" stroke-width="2"/>'
+
+
+def _svg_caption(commit: Commit, line: int) -> str:
+    labels = [
+        f'<tspan font-weight="bold" fill="{_colour(line)}">{escape(_printable(name))}</tspan>'
+        for name in commit.branches
+    ] + [
+        '<tspan font-weight="bold" font-style="italic"'
+        f' fill="{_TAG_COLOUR}">{escape(_printable(name))}</tspan>'
+        for name in commit.tags
+    ]
+    shown = [
+        f'<tspan fill-opacity="0.6">{commit.id[:_SHOWN_ID]}</tspan>',
+        f"({', '.join(labels)})" if labels else "",
+        escape(_headline(commit.message)),
+    ]
+    return " ".join(filter(None, shown))

@@ -3,7 +3,7 @@
 For every file there is, also those no snapshot refers to. `frazil dump` shows more, of one file.
 """
 
-from collections.abc import Buffer, Iterable
+from collections.abc import Buffer, Iterable, Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -11,19 +11,55 @@ import numpy as np
 from frazil.assets.files import naming
 from frazil.assets.layout import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.clock import to_datetime
-from frazil.describe.composite import composite
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.envelope import FileType, decode_envelope, decode_header
+from frazil.format.index_keys import distinct
 from frazil.format.repo_info import RepoInfo, RepoStatus, decode_repo_info
 from frazil.format.schemas import MANIFEST, UPDATE_KINDS
 from frazil.format.snapshot import ArrayData, Node, decode_snapshot
-from frazil.format.txlog import TransactionLog, decode_txlog
+from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog
 from frazil.format.update_log import number_of
 from frazil.format.updates import FeatureFlagChanged, RepoMigrated, Update, UpdateKind
-from frazil.ids import ManifestId, ObjectId, SnapshotId, format_ids
+from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
+
+# Several transaction logs as one: what expired snapshots leave to their successor.
+
+
+def composite(logs: Sequence[TransactionLog]) -> TransactionLog:
+    """The sum of `logs`, oldest first, under the name of the newest.
+
+    A node may be new, updated and deleted at once. One that was moved several times has gone from
+    its first place to its last.
+    """
+    nodes = sorted({node for log in logs for node in log.updated_chunks})
+    return TransactionLog(
+        id=logs[-1].id,
+        **{
+            name: np.unique(np.concatenate([getattr(log, name) for log in logs]), axis=0)
+            for name in NODE_LISTS
+        },
+        updated_chunks={
+            node: distinct(
+                np.concatenate(
+                    [log.updated_chunks[node] for log in logs if node in log.updated_chunks]
+                )
+            )
+            for node in nodes
+        },
+        moved=_composed([move for log in logs for move in log.moved]),
+    )
+
+
+def _composed(moves: list[Move]) -> tuple[Move, ...]:
+    journeys: dict[NodeId, Move] = {}
+    for move in moves:
+        start = journeys.get(move.node_id, move).from_path
+        journeys[move.node_id] = Move(start, move.to_path, move.node_id, move.is_array)
+    return tuple(sorted(journeys.values(), key=lambda move: move.to_path.segments))
+
 
 type Record = dict[str, Json]
 

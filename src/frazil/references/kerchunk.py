@@ -16,11 +16,8 @@ from frazil.format.payloads import RefKind
 from frazil.paths import NodePath
 from frazil.references.columns import CONSOLIDATED_2, ReferenceSet
 from frazil.references.json_sets import decode_json_set, parse_reference_set
-from frazil.references.parquet_sets import read_parquet_set
-from frazil.references.plan import ImportPlan, plan_import
-from frazil.references.set_files import ContainedFiles, LocalFiles, SetFiles
-from frazil.references.sizes import sizes_of_files
-from frazil.references.writing import write_plan
+from frazil.references.parquet_sets import ContainedFiles, LocalFiles, SetFiles, read_parquet_set
+from frazil.references.plan import ImportPlan, plan_import, sizes_of_files, write_plan
 from frazil.repo import session as engine
 
 type KerchunkSource = str | PathLike[str] | Mapping[str, Any]

@@ -13,32 +13,99 @@ Files and columns that would hold nothing may be missing.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import FormatError, InvalidInputError
+from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format import texts
+from frazil.format.payloads import Virtual
+from frazil.format.urls import regular
 from frazil.paths import NodePath
+from frazil.ranges import Range
 from frazil.references.columns import (
     ARRAY_2,
     CONSOLIDATED_2,
     ChunkColumns,
+    Grid,
     ReferenceSet,
     array_paths,
+    grid_of,
     wrong,
 )
-from frazil.references.grids import Grid, grid_of
-from frazil.references.set_files import SetFiles
+from frazil.repo.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+# The files that a set of references is in: of this machine, or in a virtual chunk container.
+
+
+class SetFiles(Protocol):
+    """Files by name, below one place. Safe to use from several threads."""
+
+    def place(self, name: str) -> str:
+        """For messages; the empty name is the place itself."""
+        ...
+
+    def find(self, name: str) -> bytes | None:
+        """What the file holds; None if there is none."""
+        ...
+
+    def map[R](self, function: Callable[[str], R], names: Iterable[str]) -> Iterator[R]:
+        """Results in order, as many at once as is good for the place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    root: Path
+
+    def place(self, name: str) -> str:
+        return str(self.root / name)
+
+    def find(self, name: str) -> bytes | None:
+        try:
+            return (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageError(f"cannot read {self.place(name)}: {error.strerror}") from error
+
+    def map[R](self, function: Callable[[str], R], names: Iterable[str]) -> Iterator[R]:
+        return map(function, names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ContainedFiles:
+    """Below a URL that a virtual chunk container covers, read as virtual chunks are."""
+
+    session: Session
+    url: str
+
+    def place(self, name: str) -> str:
+        return f"{self.url.rstrip('/')}/{name}" if name else self.url
+
+    def find(self, name: str) -> bytes | None:
+        virtual, location = self.session.files.virtual, regular(self.place(name))
+        try:
+            size = virtual.size_bytes(location)
+        except ObjectNotFoundError:
+            return None
+        return bytes(virtual.fetch(Virtual(location, 0, size, None), Range(0, size)))
+
+    def map[R](self, function: Callable[[str], R], names: Iterable[str]) -> Iterator[R]:
+        return iter(self.session.files.pool.map(function, list(names)))
+
 
 _COLUMNS = ("path", "offset", "size", "raw")
 _MAX_RECORDS = 1_000_000  # files of one array: a few bytes of JSON must not keep us for ever

@@ -16,7 +16,7 @@ from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.flatbuf.strings import Strings
 from frazil.format.urls import regular
 from frazil.paths import NodePath
-from frazil.references.writing import require_containers
+from frazil.references.plan import require_containers
 from frazil.zarrstore.keys import key_prefix
 
 

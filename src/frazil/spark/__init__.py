@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 from frazil.spark import lazily as __lazily__
 
 if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
-    from frazil.spark.ingest import IngestResult, ingest
+    from frazil.spark.ingestion.ingest import IngestResult, ingest
+    from frazil.spark.io.data_source import register
+    from frazil.spark.io.read import ReadPlan, plan_read, read, read_chunks, read_stream, read_table
+    from frazil.spark.io.sql import SqlPlan, plan_sql, sql
+    from frazil.spark.io.write import WriteResult, write
     from frazil.spark.maintenance.expire import ExpireResult, expire_snapshots
     from frazil.spark.maintenance.garbage import GarbageResult, garbage_collect
     from frazil.spark.maintenance.migrate import MigrateResult, migrate
@@ -19,21 +23,13 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.maintenance.stats import StatsResult, stats
     from frazil.spark.maintenance.unpack import UnpackResult, unpack
     from frazil.spark.maintenance.verify import VerifyResult, verify
-    from frazil.spark.pipelines.blocks_plan import Block, Output
     from frazil.spark.pipelines.clone import CloneResult, clone, explain_clone
     from frazil.spark.pipelines.export import ExportResult, export
-    from frazil.spark.pipelines.map_blocks import MapBlocksResult, map_blocks
+    from frazil.spark.pipelines.map_blocks import Block, MapBlocksResult, Output, map_blocks
     from frazil.spark.pipelines.rechunk import RechunkResult, explain_rechunk, rechunk
     from frazil.spark.pipelines.reduce import ReduceResult, reduce
-    from frazil.spark.progress import JobProgress
-    from frazil.spark.read import ReadPlan, plan_read, read
-    from frazil.spark.read_chunks import read_chunks
-    from frazil.spark.read_stream import read_stream
-    from frazil.spark.read_table import read_table
-    from frazil.spark.register import register
+    from frazil.spark.runtime.progress import JobProgress
     from frazil.spark.session import session
-    from frazil.spark.sql import SqlPlan, plan_sql, sql
-    from frazil.spark.write import WriteResult, write
 
 __all__ = [
     "Block",

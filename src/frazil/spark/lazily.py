@@ -4,7 +4,7 @@ Every Python worker of Spark imports this package on the way to the data source.
 the SQL parser nor what reads files of all sorts, which take longer to import than a small task
 takes to run.
 
-Functions have the names of their modules (`frazil.spark.read` is both), and the import system puts
+Functions have the names of their modules (`frazil.spark.io.read` is both), and the import system puts
 a module into its package once it is loaded, where it would hide the function. So the package is
 a module of a class of its own, which does not let it.
 """
@@ -16,55 +16,55 @@ from typing import Any, override
 
 # Name -> module that has it
 NAMES = {
-    "Block": "frazil.spark.pipelines.blocks_plan",
+    "Block": "frazil.spark.pipelines.map_blocks",
     "CloneResult": "frazil.spark.pipelines.clone",
     "ExpireResult": "frazil.spark.maintenance.expire",
     "ExportResult": "frazil.spark.pipelines.export",
     "GarbageResult": "frazil.spark.maintenance.garbage",
-    "IngestResult": "frazil.spark.ingest",
-    "JobProgress": "frazil.spark.progress",
+    "IngestResult": "frazil.spark.ingestion.ingest",
+    "JobProgress": "frazil.spark.runtime.progress",
     "MapBlocksResult": "frazil.spark.pipelines.map_blocks",
     "MigrateResult": "frazil.spark.maintenance.migrate",
-    "Output": "frazil.spark.pipelines.blocks_plan",
+    "Output": "frazil.spark.pipelines.map_blocks",
     "PackResult": "frazil.spark.maintenance.pack",
     "PurgeResult": "frazil.spark.maintenance.purge",
-    "ReadPlan": "frazil.spark.read",
+    "ReadPlan": "frazil.spark.io.read",
     "RechunkResult": "frazil.spark.pipelines.rechunk",
     "ReduceResult": "frazil.spark.pipelines.reduce",
     "RewriteManifestsResult": "frazil.spark.maintenance.rewrite_manifests",
-    "SqlPlan": "frazil.spark.sql",
+    "SqlPlan": "frazil.spark.io.sql",
     "StatsResult": "frazil.spark.maintenance.stats",
     "UnpackResult": "frazil.spark.maintenance.unpack",
     "VerifyResult": "frazil.spark.maintenance.verify",
-    "WriteResult": "frazil.spark.write",
+    "WriteResult": "frazil.spark.io.write",
     "clone": "frazil.spark.pipelines.clone",
     "expire_snapshots": "frazil.spark.maintenance.expire",
     "explain_clone": "frazil.spark.pipelines.clone",
     "explain_rechunk": "frazil.spark.pipelines.rechunk",
     "export": "frazil.spark.pipelines.export",
     "garbage_collect": "frazil.spark.maintenance.garbage",
-    "ingest": "frazil.spark.ingest",
+    "ingest": "frazil.spark.ingestion.ingest",
     "map_blocks": "frazil.spark.pipelines.map_blocks",
     "migrate": "frazil.spark.maintenance.migrate",
     "pack": "frazil.spark.maintenance.pack",
-    "plan_read": "frazil.spark.read",
-    "plan_sql": "frazil.spark.sql",
+    "plan_read": "frazil.spark.io.read",
+    "plan_sql": "frazil.spark.io.sql",
     "purge_messages": "frazil.spark.maintenance.purge",
     "purge_path": "frazil.spark.maintenance.purge",
-    "read": "frazil.spark.read",
-    "read_chunks": "frazil.spark.read_chunks",
-    "read_stream": "frazil.spark.read_stream",
-    "read_table": "frazil.spark.read_table",
+    "read": "frazil.spark.io.read",
+    "read_chunks": "frazil.spark.io.read",
+    "read_stream": "frazil.spark.io.read",
+    "read_table": "frazil.spark.io.read",
     "rechunk": "frazil.spark.pipelines.rechunk",
     "reduce": "frazil.spark.pipelines.reduce",
-    "register": "frazil.spark.register",
+    "register": "frazil.spark.io.data_source",
     "rewrite_manifests": "frazil.spark.maintenance.rewrite_manifests",
     "session": "frazil.spark.session",
-    "sql": "frazil.spark.sql",
+    "sql": "frazil.spark.io.sql",
     "stats": "frazil.spark.maintenance.stats",
     "unpack": "frazil.spark.maintenance.unpack",
     "verify": "frazil.spark.maintenance.verify",
-    "write": "frazil.spark.write",
+    "write": "frazil.spark.io.write",
 }
 
 

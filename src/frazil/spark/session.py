@@ -17,8 +17,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from frazil.errors import SessionStateError
-from frazil.spark.java import find_java
-from frazil.spark.register import register
+from frazil.spark.io.data_source import register
+from frazil.spark.runtime.java import find_java
 
 
 @dataclass(frozen=True, slots=True)

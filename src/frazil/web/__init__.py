@@ -1,6 +1,5 @@
 """The explorer: a repository in the browser, to be looked at and never changed."""
 
-from frazil.web.app import create_app
-from frazil.web.server import Server
+from frazil.web.server import Server, create_app
 
 __all__ = ["Server", "create_app"]

@@ -1,6 +1,6 @@
 """Which chunks of an array differ between two snapshots: from the references of both."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -10,9 +10,14 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.index_keys import distinct
 from frazil.ids import SnapshotId
+from frazil.maintenance.stats import storage_stats
+from frazil.maintenance.summaries import StorageStats
 from frazil.paths import NodePath
+from frazil.repo import history
+from frazil.repo.diff import Diff
+from frazil.repo.merge_base import merge_base
 from frazil.web.explored import Explored
-from frazil.web.moves import path_before
+from frazil.web.trees import path_before
 
 CHANGES = ("added", "changed", "removed")
 ADDED, CHANGED, REMOVED = range(3)
@@ -106,3 +111,90 @@ def _equal_texts(
     numbers = np.append(codes, -1)[joined.codes]
     equal: npt.NDArray[np.bool_] = numbers[: len(rows)] == numbers[len(rows) :]
     return equal
+
+
+# What changed between two snapshots, whichever way they are related.
+
+MAX_PATHS = 2000  # of each kind
+
+
+def difference(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[str, object]:
+    """One list of changes if one snapshot leads to the other, else one for each since they met."""
+    info = explored.info()
+    rows = [history.require_row(info, each) for each in (start, end)]
+    base = merge_base(info, *rows)
+    common = None if base is None else history.snapshot_id(info, base)
+    if start == end:
+        sides = []
+    elif common == start:
+        sides = [_changes_between(explored, start, end)]
+    elif common == end:
+        sides = [_changes_between(explored, end, start)]
+    elif common is None:
+        sides = []
+    else:
+        sides = [_changes_between(explored, common, each) for each in (start, end)]
+    return {
+        "from": str(start),
+        "to": str(end),
+        "common": None if common is None else str(common),
+        "sides": sides,
+    }
+
+
+def _changes_between(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[str, object]:
+    found = explored.repository.diff(start, end)
+    return {"from": str(start), "to": str(end), **_as_lists(found)}
+
+
+def _as_lists(found: Diff) -> dict[str, object]:
+    names = (
+        "new_groups",
+        "new_arrays",
+        "deleted_groups",
+        "deleted_arrays",
+        "updated_groups",
+        "updated_arrays",
+    )
+    texts = {name: sorted(getattr(found, name).texts) for name in names}
+    chunks = sorted((path.text, len(index)) for path, index in found.updated_chunks.items())
+    return {
+        **{name: listed[:MAX_PATHS] for name, listed in texts.items()},
+        "updated_chunks": {
+            "path": [path for path, _ in chunks[:MAX_PATHS]],
+            "chunks": [count for _, count in chunks[:MAX_PATHS]],
+        },
+        "moved": [[move.from_path.text, move.to_path.text] for move in found.moved[:MAX_PATHS]],
+        "counts": {
+            **{name: len(listed) for name, listed in texts.items()},
+            "updated_chunks": sum(count for _, count in chunks),
+            "moved": len(found.moved),
+        },
+    }
+
+
+# How much is stored: what one snapshot's list of manifests says, and a full count if asked for.
+
+
+def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]:
+    """At once, whatever the size of the repository."""
+    info = explored.info()
+    files = explored.repository.manifest_files(snapshot)
+    return {
+        "snapshot": str(snapshot),
+        "snapshots": len(info.snapshots),
+        "branches": len(info.branches),
+        "tags": len(info.tags),
+        "manifests": len(files),
+        "manifest_bytes": sum(file.size_bytes for file in files),
+        "references": sum(file.num_refs for file in files),
+    }
+
+
+def counted_storage(explored: Explored) -> dict[str, object]:
+    """Reads every manifest there is, once for each state of the repository."""
+
+    def make() -> dict[str, object]:
+        return asdict(StorageStats.of(storage_stats(explored.repository)))
+
+    return explored.recall_of(explored.info(), "storage", make)

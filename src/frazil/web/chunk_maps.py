@@ -9,15 +9,13 @@ import numpy.typing as npt
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo import history
-from frazil.web import colours
-from frazil.web.asking import Asked
+from frazil.web import images as colours
 from frazil.web.chunk_changes import CHANGES, chunk_changes
-from frazil.web.chunk_columns import ChunkColumns, ChunkKind
-from frazil.web.chunk_writers import UNKNOWN, ChunkWriters, chunk_writers
+from frazil.web.chunk_tables import UNKNOWN, ChunkWriters, chunk_writers
 from frazil.web.commits import HEADLINE
-from frazil.web.explored import Explored
-from frazil.web.map_view import MapView, asked_view
-from frazil.web.png import encode_png
+from frazil.web.explored import ChunkColumns, ChunkKind, Explored
+from frazil.web.http import Asked
+from frazil.web.images import MapView, asked_view, encode_png
 
 LEGEND = 12  # commits that are named beside a map
 

@@ -1,20 +1,83 @@
 """The history as pages of columns, each row with what is drawn beside it."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import islice
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.describe.graph import Layout
-from frazil.errors import ObjectNotFoundError
+from frazil.describe.graph import Layout, Line
+from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.txlog import TransactionLog
+from frazil.format.updates import RepoStatus, Update
 from frazil.ids import SnapshotId
 from frazil.repo import history
-from frazil.web.answers import readable
 from frazil.web.explored import MAX_LANES, Explored, row_of
-from frazil.web.line_segments import segments_at
+from frazil.web.http import readable
+
+# What is drawn of the lines of a history beside each commit.
+#
+# A segment is [lane, line, from above, to below, lane of the commit that it joins here or -1].
+
+type Segments = list[list[int]]
+
+
+def segments_at(layout: Layout, owner: Sequence[int], places: range, shared: int) -> list[Segments]:
+    """Of each of the places, whose lines are `owner`; lines in the lane `shared` are one.
+
+    There may be thousands of those, so they are counted rather than looked at one by one.
+    """
+    lanes = [layout.lines[number].lane for number in owner]
+    found: list[Segments] = [[] for _ in places]
+    together: list[tuple[int, Line]] = []
+    for number, line in enumerate(layout.lines):
+        if line.first >= places.stop or line.last < places.start:
+            continue
+        if line.lane == shared:
+            together.append((number, line))
+            continue
+        for place in range(max(line.first, places.start), min(line.last + 1, places.stop)):
+            joins = lanes[place - places.start] if line.joins == place else -1
+            above, below = int(line.first < place), int(line.last > place)
+            found[place - places.start].append([line.lane, number, above, below, joins])
+    if together:
+        _add_shared(found, together, lanes, places)
+    return found
+
+
+def _add_shared(
+    found: list[Segments], together: Sequence[tuple[int, Line]], lanes: list[int], places: range
+) -> None:
+    """Adds one segment for all that pass a place, and one for all that end there."""
+    lane = together[0][1].lane
+    first = np.array([line.first for _, line in together]) - places.start
+    last = np.array([line.last for _, line in together]) - places.start
+    ends = np.array([line.joins is not None for _, line in together])
+    above = _covered(first + 1, last + 1, len(found))
+    below = _covered(first, last, len(found))
+    here = (first >= 0) & (first < len(found))
+    starts = dict(zip(first[here].tolist(), np.flatnonzero(here).tolist(), strict=True))
+    joining = set(last[ends].tolist())
+    for at, segments in enumerate(found):
+        number = together[starts.get(at, 0)][0]
+        passing = int(above[at] and (below[at] or at not in joining))
+        if passing or below[at] or at in starts:
+            segments.append([lane, number, passing, int(below[at]), -1])
+        if at in joining:
+            segments.append([lane, number, 1, 0, lanes[at]])
+
+
+def _covered(start: np.ndarray, stop: np.ndarray, count: int) -> np.ndarray:
+    """Which of `count` places lie in any of the intervals, whose ends are exclusive."""
+    edges = np.zeros(count + 1, np.int64)
+    np.add.at(edges, np.clip(start, 0, count), 1)
+    np.add.at(edges, np.clip(stop, 0, count), -1)
+    return np.cumsum(edges)[:count] > 0
+
 
 HEADLINE = 300  # letters of a message in a list
 
@@ -134,3 +197,59 @@ def _walk(info: RepoInfo) -> set[int]:
                 break
             reached.add(row)
     return reached
+
+
+# The ops log by the page, newest first.
+
+_OLD = "unsupported-spec-version"
+
+
+class _Log:
+    """As much of the log as somebody has asked for; the rest is read when it is wanted."""
+
+    def __init__(self, explored: Explored) -> None:
+        self._rest = explored.repository.ops_log()
+        self._known: list[Update] = []
+        self._guard = Lock()
+
+    def page(self, offset: int, limit: int) -> tuple[list[Update], bool]:
+        """And whether there is more."""
+        with self._guard:
+            missing = offset + limit + 1 - len(self._known)
+            self._known += islice(self._rest, max(missing, 0))
+            return self._known[offset : offset + limit], len(self._known) > offset + limit
+
+
+def operation_page(explored: Explored, offset: int, limit: int) -> dict[str, object]:
+    try:
+        log = explored.recall_of(explored.info(), "ops", lambda: _Log(explored))
+        updates, more = log.page(offset, limit)
+    except FormatError as error:
+        if explored.repository.spec_version >= 2:
+            raise
+        return {"available": False, "reason": str(error), "offset": 0, "more": False, "at_us": []}
+    return {
+        "available": True,
+        "offset": offset,
+        "more": more,
+        "at_us": [update.updated_at_us for update in updates],
+        "operation": [_words(type(update.kind).__name__) for update in updates],
+        "facts": [_facts(update) for update in updates],
+    }
+
+
+def _words(name: str) -> str:
+    """`new commit` for NewCommit."""
+    words = re.findall(r"GC|[A-Z][a-z]*", name)
+    return " ".join(word if word.isupper() else word.lower() for word in words)
+
+
+def _facts(update: Update) -> dict[str, str]:
+    kind = update.kind
+    return {name: _shown(getattr(kind, name)) for name in type(kind).__slots__}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, RepoStatus):
+        return value.availability.label + (f": {value.reason}" if value.reason else "")
+    return str(value)

@@ -5,15 +5,29 @@ from collections.abc import Callable
 from starlette.responses import Response
 
 from frazil.errors import StorageError
-from frazil.web import commits, differences, operations, searching, storage_use, trees
-from frazil.web.answers import json_answer, png_answer
-from frazil.web.asking import Asked
+from frazil.web import (
+    chunk_changes as differences,
+)
+from frazil.web import (
+    chunk_changes as storage_use,
+)
+from frazil.web import (
+    commits,
+    trees,
+)
+from frazil.web import (
+    commits as operations,
+)
+from frazil.web import (
+    trees as searching,
+)
 from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
-from frazil.web.chunks import chunk_facts, chunk_sums
+from frazil.web.chunk_tables import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
-from frazil.web.metadata_changes import metadata_change
+from frazil.web.http import Asked, json_answer, png_answer
 from frazil.web.previews import UNREADABLE, preview
+from frazil.web.trees import metadata_change
 
 type Endpoint = Callable[[Explored, Asked], Response]
 

@@ -1,10 +1,20 @@
 """The repository that is looked at, and what was worked out about it so far."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import IntEnum
+from math import prod
+from threading import Lock
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.describe.graph import Layout, layout_of_all
 from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
@@ -12,8 +22,124 @@ from frazil.repo import history
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly, Tag, Version, resolve
-from frazil.web.chunk_columns import ChunkColumns, chunk_columns
-from frazil.web.memory import Memory
+
+# A few results that took work, kept for whoever asks again.
+
+
+class Memory[T]:
+    """The results used last, `most` of them. Two who ask for the same at once wait for one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, T] = OrderedDict()
+        self._making: dict[Hashable, Lock] = {}
+        self._guard = Lock()
+
+    def recall(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What is kept under `key`, or else what `make` returns; if that raises nothing is kept."""
+        with self._guard:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            making = self._making.setdefault(key, Lock())
+        with making:
+            with self._guard:
+                if key in self._kept:
+                    return self._kept[key]
+            try:
+                made = make()
+            finally:
+                with self._guard:
+                    self._making.pop(key, None)
+            with self._guard:
+                self._kept[key] = made
+                while len(self._kept) > self._most:
+                    self._kept.popitem(last=False)
+            return made
+
+
+# The chunks of one array at one snapshot, as columns, and where each of them is.
+
+
+class ChunkKind(IntEnum):
+    """Packed chunks share an object with others."""
+
+    MISSING = 0
+    INLINE = 1
+    NATIVE = 2
+    PACKED = 3
+    VIRTUAL = 4
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkColumns:
+    """`refs` ascend by index; those of chunks that were never written are not there."""
+
+    grid: tuple[int, ...]  # chunks along each dimension
+    refs: ChunkRefs
+    kind: npt.NDArray[np.uint8]  # (n,) a ChunkKind, never MISSING
+
+    @property
+    def total(self) -> int:
+        """Chunks that the array has room for."""
+        return prod(self.grid)
+
+    def counts(self) -> dict[str, int]:
+        """Chunks of each kind, the missing ones included."""
+        found = np.bincount(self.kind, minlength=len(ChunkKind)).tolist()
+        found[ChunkKind.MISSING] = self.total - len(self.kind)
+        return {kind.label: found[kind] for kind in ChunkKind}
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each kind, as the references state them."""
+        length = self.refs.length
+        return {
+            kind.label: int(length[self.kind == kind].sum(dtype=np.uint64))
+            for kind in ChunkKind
+            if kind is not ChunkKind.MISSING
+        }
+
+
+def chunk_columns(session: Session, path: NodePath) -> ChunkColumns:
+    array = session.node(path).array
+    if array is None:
+        raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
+    parts = list(session.chunk_refs(path))
+    match parts:
+        case []:
+            refs = ChunkRefs.empty(len(array.shape))
+        case [only]:
+            refs = only
+        case _:
+            refs = ChunkRefs.concat(parts)
+    return ChunkColumns(grid=array.num_chunks, refs=refs, kind=kinds_of(refs))
+
+
+def kinds_of(refs: ChunkRefs) -> npt.NDArray[np.uint8]:
+    kinds = np.zeros(len(refs), np.uint8)
+    kinds[refs.kind == RefKind.INLINE] = ChunkKind.INLINE
+    kinds[refs.kind == RefKind.VIRTUAL] = ChunkKind.VIRTUAL
+    native = np.flatnonzero(refs.kind == RefKind.NATIVE)
+    kinds[native] = ChunkKind.NATIVE
+    kinds[native[_is_packed(refs, native)]] = ChunkKind.PACKED
+    return kinds
+
+
+def _is_packed(refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether the object of each row also has another chunk: by its id, or by where it begins."""
+    # Ids are random: eight of their twelve bytes tell them apart.
+    ids = np.ascontiguousarray(refs.chunk_id[rows, :8]).view("<u8").reshape(-1)
+    order = np.argsort(ids, kind="stable")
+    same = ids[order][1:] == ids[order][:-1]
+    shared = np.zeros(len(rows), np.bool_)
+    shared[order[1:][same]] = True
+    shared[order[:-1][same]] = True
+    return shared | (refs.offset[rows] > 0)
+
 
 MAX_LANES = 20
 DEFAULT = "branch:main"

@@ -1,7 +1,9 @@
 """Pictures of slices, with the numbers that are in them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,16 +13,185 @@ from frazil.errors import InvalidInputError, StorageError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.session import Session
-from frazil.spark.cf import Decoding, Time, count_decoding, decode, plan_decoding
-from frazil.web.answers import finite, readable_document
-from frazil.web.asking import Asked
-from frazil.web.chunk_columns import ChunkColumns
-from frazil.web.colours import SCALES, paint
-from frazil.web.explored import Explored
-from frazil.web.map_view import require_axes
-from frazil.web.png import encode_png
-from frazil.web.slices import Budget, Grid, SlicePlan, parse_grid, plan_slice, touched_chunks
+from frazil.spark.table.cf import Decoding, Time, count_decoding, decode, plan_decoding
+from frazil.web.explored import ChunkColumns, Explored
+from frazil.web.http import Asked, finite, readable_document
+from frazil.web.images import SCALES, encode_png, paint, require_axes
 from frazil.zarrstore.arrays import open_array, read_region
+
+# What to read of an array for a picture: every n-th row and column, as much as the budget allows.
+#
+# Plans are pure; frazil.web.previews acts. A chunk is read as a whole even if one of its elements
+# is wanted, so the steps are doubled until few enough chunks and bytes are touched: steps longer
+# than a chunk leave chunks out.
+
+type Ints = npt.NDArray[np.int64]
+
+_MAX_EDGES = 10_000_000  # sizes of chunks of a grid that is not regular
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much one picture may take."""
+
+    pixels: int = 512  # each way
+    chunks: int = 4096
+    stored_bytes: int = 64 * 2**20
+    decoded_bytes: int = 256 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Where chunks begin along each dimension: equal sizes, or the ends of every one of them."""
+
+    shape: tuple[int, ...]
+    ends: tuple[int | Ints, ...]
+    inner: tuple[int, ...] = field(default=())  # of what is read at once, in shards
+
+    def chunk_of(self, axis: int, positions: Ints) -> Ints:
+        ends = self.ends[axis]
+        if isinstance(ends, int):
+            return positions // ends
+        return np.searchsorted(ends, positions, side="right").astype(np.int64)
+
+    def unit_of(self, axis: int, positions: Ints) -> Ints:
+        """The same for what is read at once."""
+        return positions // self.inner[axis] if self.inner else self.chunk_of(axis, positions)
+
+    def chunk_size(self, axis: int) -> int:
+        """At most."""
+        ends = self.ends[axis]
+        return ends if isinstance(ends, int) else int(np.diff(ends, prepend=0).max(initial=1))
+
+    @property
+    def unit_items(self) -> int:
+        return prod(self.inner) if self.inner else self.chunk_items
+
+    @property
+    def chunk_items(self) -> int:
+        return prod(self.chunk_size(axis) for axis in range(len(self.shape)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlicePlan:
+    """`positions` along each dimension that are read."""
+
+    steps: tuple[int, int]
+    axes: tuple[int, ...]  # of rows and columns; fewer for arrays of less dimensions
+    positions: tuple[Ints, ...]
+
+    @property
+    def selection(self) -> tuple[slice, ...]:
+        return tuple(
+            slice(int(p[0]), int(p[-1]) + 1, int(p[1] - p[0]) if len(p) > 1 else 1)
+            if len(p)
+            else slice(0, 0)
+            for p in self.positions
+        )
+
+
+type StoredBytes = Callable[[npt.NDArray[np.uint32]], int]
+"""How long the chunks at these indices, (m, ndim), are in all."""
+
+
+def parse_grid(document: Mapping[str, Any], shape: tuple[int, ...]) -> Grid:
+    """Of an array's metadata, which the engine has checked."""
+    match document.get("chunk_grid"):
+        case {"name": "regular", "configuration": {"chunk_shape": sizes}}:
+            ends: tuple[int | Ints, ...] = tuple(int(size) for size in sizes)
+        case {"name": "rectilinear", "configuration": {"chunk_shapes": edges}}:
+            ends = tuple(_ends(each, n) for each, n in zip(edges, shape, strict=True))
+        case _:
+            raise InvalidInputError("the chunk grid is of a kind that the explorer does not know")
+    match document.get("codecs"):
+        case [{"name": "sharding_indexed", "configuration": {"chunk_shape": inner}}]:
+            return Grid(shape, ends, tuple(int(size) for size in inner))
+        case _:
+            return Grid(shape, ends)
+
+
+def _ends(edges: Any, length: int) -> int | Ints:
+    if isinstance(edges, int):
+        return edges
+    pairs = [(edge, 1) if isinstance(edge, int) else (edge[0], edge[1]) for edge in edges]
+    if sum(count for _, count in pairs) > _MAX_EDGES:
+        raise InvalidInputError("the chunk grid has too many sizes for a picture")
+    sizes, counts = np.array(pairs, np.int64).reshape(-1, 2).T
+    return np.minimum(np.cumsum(np.repeat(sizes, counts)), max(length, 1))
+
+
+def plan_slice(
+    grid: Grid,
+    *,
+    axes: tuple[int, ...],
+    at: Sequence[int | None],
+    item_bytes: int,
+    stored_bytes: StoredBytes,
+    budget: Budget,
+) -> SlicePlan:
+    """Raises InvalidInputError if even one row and one column would be too much."""
+    lengths = [grid.shape[axis] for axis in axes]
+    steps = [max(1, -(-length // budget.pixels)) for length in lengths]
+    while True:
+        positions = _positions(grid.shape, axes, at, steps)
+        if _is_affordable(grid, positions, item_bytes, stored_bytes, budget):
+            both = (*steps, 1, 1)
+            return SlicePlan((both[0], both[1]), axes, positions)
+        if all(step >= length for step, length in zip(steps, lengths, strict=True)):
+            raise InvalidInputError(
+                f"a chunk of this array is too large for a picture: {grid.unit_items} elements"
+                f" of {item_bytes} bytes",
+                kind="preview-too-large",
+            )
+        # The direction in which more chunks are touched, if one of them has more.
+        touched = [len(np.unique(grid.unit_of(axis, positions[axis]))) for axis in axes]
+        for which, count in enumerate(touched):
+            if count == max(touched) or steps[which] * 4 < max(steps):
+                steps[which] *= 2
+
+
+def _positions(
+    shape: Sequence[int], axes: Sequence[int], at: Sequence[int | None], steps: Sequence[int]
+) -> tuple[Ints, ...]:
+    found = []
+    for axis, length in enumerate(shape):
+        if axis in axes:
+            # From the middle of the first step: a step of a whole chunk is not always its corner.
+            step = steps[axes.index(axis)]
+            first = min(step // 2, max(length - 1, 0)) if step >= length else 0
+            found.append(np.arange(first, length, step, dtype=np.int64))
+        else:
+            place = min(at[axis] or 0, max(length - 1, 0))
+            found.append(np.arange(place, min(place + 1, length), dtype=np.int64))
+    return tuple(found)
+
+
+def touched_chunks(grid: Grid, positions: Sequence[Ints]) -> npt.NDArray[np.uint32]:
+    """Index of every stored chunk that holds any of the positions, (m, ndim)."""
+    places = [np.unique(grid.chunk_of(axis, each)) for axis, each in enumerate(positions)]
+    if not places:
+        return np.zeros((1, 0), np.uint32)
+    index = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1)
+    return index.reshape(-1, len(places)).astype(np.uint32)
+
+
+def _is_affordable(
+    grid: Grid,
+    positions: Sequence[Ints],
+    item_bytes: int,
+    stored_bytes: StoredBytes,
+    budget: Budget,
+) -> bool:
+    units = prod(len(np.unique(grid.unit_of(axis, p))) for axis, p in enumerate(positions))
+    chunks = prod(len(np.unique(grid.chunk_of(axis, p))) for axis, p in enumerate(positions))
+    if units > budget.chunks or units * grid.unit_items * item_bytes > budget.decoded_bytes:
+        return False
+    if not chunks:
+        return True
+    stored = stored_bytes(touched_chunks(grid, positions))
+    in_all = chunks * max(1, grid.chunk_items // max(grid.unit_items, 1))
+    return stored * units // max(in_all, 1) <= budget.stored_bytes
+
 
 BUDGET = Budget()
 UNREADABLE = "unreadable-slice"

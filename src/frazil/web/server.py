@@ -1,19 +1,207 @@
 """The explorer, listening."""
 
+import ipaddress
+import mimetypes
 import socket
 from collections.abc import Collection
 from contextlib import suppress
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from frazil.api.repository import Repository
+from frazil.errors import NotFoundError
 from frazil.repo.repository import Repository as Engine
-from frazil.web.app import create_app
-from frazil.web.guard import LOOPBACK
+from frazil.web.endpoints import ENDPOINTS, Endpoint
+from frazil.web.explored import Explored
+from frazil.web.http import Asked, error_answer, json_answer
+
+# Who may ask, what, and what a browser may do with the answer.
+#
+# Only the names of this server are answered: another site's name that resolves to this address (DNS
+# rebinding) is refused. Pages of other sites may link to the pages here, but not ask for data: what
+# is under /api may take the server long, and any page that is open in the same browser could ask.
+# Pages may load nothing but what this server has, and run no script but its
+# own; they cannot be framed, nor can other sites embed or read what is here.
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"  # no innerHTML, even by mistake
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+METHODS = ("GET", "HEAD")
+API = "/api/"
+_OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site; none: typed, or a bookmark
+
+
+class Guard:
+    """An ASGI application that lets through what may be asked, and adds HEADERS to all answers."""
+
+    def __init__(self, inner: ASGIApp, *, hosts: Collection[str], any_address: bool) -> None:
+        """With `any_address` every IP address is a name of this server, which listens on all."""
+        self._inner = inner
+        self._hosts = frozenset(host.lower() for host in hosts if host)
+        self._any_address = any_address
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._inner)(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        if not self._is_ours(headers.get("host", "")):
+            text = "this server does not go by that name (frazil serve --allow-host)"
+            return json_answer({"error": text, "kind": "host"}, HTTPStatus.MISDIRECTED_REQUEST)
+        if scope["method"] not in METHODS:
+            answer = json_answer(
+                {"error": "the explorer only reads", "kind": "method"},
+                HTTPStatus.METHOD_NOT_ALLOWED,
+            )
+            answer.headers["Allow"] = ", ".join(METHODS)
+            return answer
+        if scope["path"].startswith(API) and _is_from_elsewhere(headers):
+            text = "pages of other sites may not ask this server for data"
+            return json_answer({"error": text, "kind": "origin"}, HTTPStatus.FORBIDDEN)
+        return None
+
+    def _is_ours(self, header: str) -> bool:
+        host = _without_port(header).lower()
+        if host in self._hosts:
+            return True
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return self._any_address
+
+
+def _is_from_elsewhere(headers: Headers) -> bool:
+    """True if a browser says that another site's page asks. Programs say nothing of the kind.
+
+    Browsers send Sec-Fetch-Site to this machine and over HTTPS; else Origin or Referer may tell.
+    """
+    site = headers.get("sec-fetch-site")
+    if site is not None:  # pages cannot set it
+        return site.lower() not in _OWN_SITE
+    pages = (headers.get("origin"), headers.get("referer"))
+    host = headers.get("host", "").lower()
+    return any(_host_of(page) != host for page in pages if page is not None)
+
+
+def _host_of(page: str) -> str | None:
+    """Host and port of a URL as in the header Host; None for `null` and what is no URL."""
+    try:
+        return urlsplit(page).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+def _without_port(header: str) -> str:
+    """`[::1]:8000` is ::1, `localhost:8000` is localhost."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+# The explorer as an ASGI application: pages, their parts, and the API they ask.
+
+STATIC = Path(__file__).with_name("static")
+PAGES = ("/", "/commits", "/browse", "/compare", "/operations", "/storage", "/search")
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+def create_app(
+    repository: Repository | Engine,
+    *,
+    name: str = "repository",
+    hosts: Collection[str] = LOOPBACK,
+    any_address: bool = False,
+) -> ASGIApp:
+    """Answers only to `hosts`, and with `any_address` to every IP address."""
+    engine = repository if isinstance(repository, Engine) else repository.engine
+    explored = Explored(engine, name)
+    files = _static_files()
+    routes = [
+        *(_api_route(explored, path, endpoint) for path, endpoint in ENDPOINTS.items()),
+        *(Route(page, partial(_file, *files["index.html"])) for page in PAGES),
+        *(Route(f"/static/{each}", partial(_file, *found)) for each, found in files.items()),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
+    return Guard(app, hosts=hosts, any_address=any_address)
+
+
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """What is served, all of it: no path that a client sends is ever opened."""
+    return {
+        path.relative_to(STATIC).as_posix(): (path.read_bytes(), _type_of(path))
+        for path in sorted(STATIC.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _type_of(path: Path) -> str:
+    # Not left to the machine: some registries have other types for modules, which do not load.
+    return TYPES.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "text/plain"
+
+
+async def _file(data: bytes, media_type: str, request: Request) -> Response:
+    del request
+    return Response(data, media_type=media_type)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    del error
+    return error_answer(NotFoundError(f"there is nothing at {request.url.path}"))
+
+
+def _api_route(explored: Explored, path: str, endpoint: Endpoint) -> Route:
+    async def answer(request: Request) -> Response:
+        asked = Asked(request.query_params)
+        return await run_in_threadpool(_answer_or_error, explored, endpoint, asked)
+
+    return Route(f"/api/{path}", answer)
+
+
+def _answer_or_error(explored: Explored, endpoint: Endpoint, asked: Asked) -> Response:
+    try:
+        return endpoint(explored, asked)
+    except Exception as error:  # noqa: BLE001 -- the last door: codecs raise what they like
+        return error_answer(error)
+
 
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 -- to be recognised, not to be listened on
 

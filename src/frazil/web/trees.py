@@ -4,12 +4,17 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
+
 from frazil.errors import NodeNotFoundError
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.web.answers import readable_document
+from frazil.repo.snapshot_chain import SnapshotChain
+from frazil.web.commits import HEADLINE
 from frazil.web.explored import Explored
+from frazil.web.http import readable_document
 
 MAX_SHOWN = 2**16  # letters of a document that are sent as text
 
@@ -123,3 +128,89 @@ def data_type_of(node: Node) -> str | None:
 def _kind(node: Node | None) -> str:
     """A group that is only part of a path is a group like others."""
     return "group" if node is None or node.array is None else "array"
+
+
+# Where a node of one snapshot was in an earlier one: a node that is moved keeps its id.
+
+
+def path_before(explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath) -> NodePath:
+    """The path at `start` of what is at `path` in `end`; the same one if it is in only one."""
+    node = explored.session(end).find_node(path)
+    if node is None:
+        return path
+    names = explored.repository.files.fetch_node_names(start)
+    rows = np.flatnonzero((names.ids == np.frombuffer(node.id.raw, np.uint8)).all(axis=1))
+    text = names.paths.text(int(rows[0])) if len(rows) else None
+    return path if text is None else NodePath(text)
+
+
+# The metadata of a node in two snapshots, to be laid beside each other.
+
+
+def metadata_change(
+    explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath
+) -> dict[str, object]:
+    """`path` is that of the later snapshot. Raises if the node is in only one of them."""
+    sides = {
+        "before": node_facts(explored, start, path_before(explored, start, end, path)),
+        "after": node_facts(explored, end, path),
+    }
+    return {
+        side: {name: facts[name] for name in ("path", "document")} for side, facts in sides.items()
+    }
+
+
+# Paths, commits and refs that contain what somebody is looking for.
+
+MOST = 50  # of each kind
+_MAX_WANTED = 500
+
+
+def search(explored: Explored, snapshot: SnapshotId, wanted: str) -> dict[str, object]:
+    """Upper and lower case are the same; `total` counts those that are not listed too."""
+    text = wanted.strip()[:_MAX_WANTED].casefold()
+    info = explored.info()
+    if not text:
+        return {"query": wanted, "snapshot": str(snapshot), "refs": [], "paths": [], "commits": []}
+    paths = [each for each in paths_at(explored, snapshot).texts if text in each.casefold()]
+    paths.sort(key=lambda path: (not _name(path).casefold().startswith(text), len(path), path))
+    refs = [
+        {"kind": kind, "name": name, "id": str(info.snapshots.id(row))}
+        for kind, names in (("branch", info.branches), ("tag", info.tags))
+        for name, row in sorted(names.items())
+        if text in name.casefold()
+    ]
+    commits = _commits(explored, info, text)
+    return {
+        "query": wanted,
+        "snapshot": str(snapshot),
+        "refs": refs[:MOST],
+        "paths": paths[:MOST],
+        "commits": commits[:MOST],
+        "totals": {"refs": len(refs), "paths": len(paths), "commits": len(commits)},
+    }
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _commits(explored: Explored, info: RepoInfo, text: str) -> list[dict[str, object]]:
+    """Newest first, by message or by the beginning of the id."""
+    rows = explored.layout(info).rows
+    messages = _messages(explored, info)
+    ids = info.snapshots
+    return [
+        {"id": str(ids.id(row)), "message": messages[row][:HEADLINE], "at_us": ids.flushed_at(row)}
+        for row in rows
+        if text in messages[row].casefold() or str(ids.id(row)).casefold().startswith(text)
+    ]
+
+
+def _messages(explored: Explored, info: RepoInfo) -> list[str]:
+    def make() -> list[str]:
+        if isinstance(info.snapshots, SnapshotChain):
+            return [info.snapshots.message(row) for row in range(len(info.snapshots))]
+        return [text or "" for text in info.snapshots.table.string("message").to_texts()]
+
+    return explored.recall_of(info, "messages", make)

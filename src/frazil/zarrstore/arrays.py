@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from math import prod
+from operator import index
 from threading import Lock
-from typing import Any
+from types import EllipsisType
+from typing import Any, SupportsIndex
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,7 +20,7 @@ from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
 from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
-from frazil.zarrstore.pipeline.fused import use_fused_pipeline
+from frazil.zarrstore.pipeline.coding import use_fused_pipeline
 from frazil.zarrstore.store import SessionStore
 
 type Selection = tuple[slice, ...]
@@ -166,3 +169,68 @@ def _touched_places(selected: range, size: int) -> npt.NDArray[np.uint64]:
     if not selected:
         return np.zeros(0, dtype=np.uint64)
     return np.arange(selected[0] // size, selected[-1] // size + 1, dtype=np.uint64)
+
+
+# What numpy's basic indices select of an array: integers, slices, `...`.
+
+type Place = SupportsIndex | slice | EllipsisType
+type GivenSelection = Place | tuple[Place, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """One slice for each axis, with bounds inside it; the `dropped` axes were integers."""
+
+    slices: tuple[slice, ...]
+    dropped: tuple[int, ...]
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Of all axes, dropped ones included."""
+        return tuple(len(range(each.start, each.stop, each.step)) for each in self.slices)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(n for axis, n in enumerate(self.lengths) if axis not in self.dropped)
+
+
+def select(selection: GivenSelection, shape: Sequence[int]) -> Selected:
+    """Raises InvalidInputError for what is no selection of an array of that shape."""
+    places = _one_for_each_axis(selection, len(shape))
+    slices = tuple(
+        _bounded(place, length, axis)
+        for axis, (place, length) in enumerate(zip(places, shape, strict=True))
+    )
+    dropped = tuple(axis for axis, place in enumerate(places) if not isinstance(place, slice))
+    return Selected(slices, dropped)
+
+
+def _one_for_each_axis(selection: GivenSelection, ndim: int) -> list[SupportsIndex | slice]:
+    given = selection if isinstance(selection, tuple) else (selection,)
+    if not any(place is Ellipsis for place in given):
+        given = (*given, Ellipsis)
+    at = next(number for number, place in enumerate(given) if place is Ellipsis)
+    before = [place for place in given[:at] if not isinstance(place, EllipsisType)]
+    after = [place for place in given[at + 1 :] if not isinstance(place, EllipsisType)]
+    missing = ndim - len(before) - len(after)
+    if missing < 0 or len(before) + len(after) + 1 != len(given):
+        raise InvalidInputError(f"{selection!r} does not select from {ndim} dimensions")
+    return [*before, *[slice(None)] * missing, *after]
+
+
+def _bounded(place: SupportsIndex | slice, length: int, axis: int) -> slice:
+    try:
+        if isinstance(place, slice):
+            found = range(length)[place]
+        else:
+            at = range(length)[index(place)]
+            found = range(at, at + 1)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{place!r} is not an integer, a slice or `...`") from error
+    except IndexError as error:
+        raise InvalidInputError(
+            f"{place} is outside of axis {axis}, which has {length} places"
+        ) from error
+    if found.step < 0:
+        raise InvalidInputError(f"{place} goes backwards along axis {axis}")
+    return slice(found.start, max(found.start, found.stop), found.step)

@@ -9,7 +9,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from frazil.errors import ObjectNotFoundError, ReadOnlyStoreError
 from frazil.objectstore.protocol import ObjectStore
-from frazil.zarrstore.requests import parse_byte_request
+from frazil.zarrstore.store import parse_byte_request
 
 
 class BucketStore(Store):

@@ -11,28 +11,191 @@ there raises an error that is both zarr's FileNotFoundError and the reference's.
 
 import asyncio
 import builtins
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
 
-from zarr.abc.store import ByteRequest, Store
+from zarr.abc.store import (
+    ByteRequest,
+    OffsetByteRequest,
+    RangeByteRequest,
+    Store,
+    SuffixByteRequest,
+)
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.errors import ReadOnlyStoreError, UnknownKeyError, ValueNotFoundError
+from frazil.assets.virtual.chunks import VirtualChunks
+from frazil.errors import (
+    IcechunkError,
+    InvalidInputError,
+    ReadOnlyStoreError,
+    UnknownKeyError,
+    ValueNotFoundError,
+)
 from frazil.format.payloads import Inline, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange, resolve
+from frazil.ranges import ByteRange, From, Last, Range, resolve
 from frazil.repo.session import Session
-from frazil.zarrstore import (
-    grib,  # noqa: F401 -- brings a codec
-    listing,
-)
-from frazil.zarrstore.gathering import fetch_together
-from frazil.zarrstore.iterators import AsyncCloseableIterator
+from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.pipeline import use_pipeline
-from frazil.zarrstore.references import size_bytes
-from frazil.zarrstore.requests import parse_byte_request
-from frazil.zarrstore.shard_fit import require_fitting_shards
+from frazil.zarrstore.pipeline.shards import require_fitting_shards
+from frazil.zarrstore.virtual_listing import size_bytes
+
+# Iteration for both kinds of loop, over work that is done in batches.
+
+_NOTHING: Any = object()
+
+
+class AsyncCloseableIterator[T](AsyncIterator[T]):
+    """Items of successive batches, by `for` or by `async for`.
+
+    A batch is worked out when its first item is asked for, by `async for` on a thread: producing it
+    may read files. One loop at a time; if it is cancelled while it waits, nothing is left out
+    when another goes on.
+    """
+
+    def __init__(self, batches: Iterable[Iterable[T]]) -> None:
+        self._batches = iter(batches)
+        self._current: Iterator[T] = iter(())
+        self._advancing = Lock()  # a thread goes on with its batch when the loop has lost interest
+
+    def __iter__(self) -> Iterator[T]:
+        """Where the last loop left off; in half the time that `__next__` takes."""
+        while True:
+            yield from self._current
+            if not self._advance():
+                return
+
+    def __next__(self) -> T:
+        for item in self._current:
+            return item
+        while self._advance():
+            for item in self._current:
+                return item
+        raise StopIteration
+
+    def __aiter__(self) -> "AsyncCloseableIterator[T]":
+        return self
+
+    async def __anext__(self) -> T:
+        for item in self._current:
+            return item
+        while await asyncio.to_thread(self._advance):
+            for item in self._current:
+                return item
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Drops what was not asked for yet, and whatever is held to produce it."""
+        await asyncio.to_thread(self._close)
+
+    def _advance(self) -> bool:
+        """Makes the next batch the current one, unless there is none or one is at hand."""
+        with self._advancing:
+            known = next(self._current, _NOTHING)
+            if known is not _NOTHING:  # of a batch that nobody waited for
+                self._current = chain([known], self._current)
+                return True
+            for batch in self._batches:
+                self._current = iter(batch)
+                return True
+            return False
+
+    def _close(self) -> None:
+        with self._advancing:
+            batches, self._batches = self._batches, iter(())
+            self._current = iter(())
+            if isinstance(batches, Generator):
+                batches.close()
+
+
+# Parts of files that zarr asks for one by one, fetched together.
+#
+# Zarr asks for several chunks in one turn of its event loop. Those that are virtual wait until the
+# turn ends, and are then fetched as one plan, in which neighbours in a file share a request.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wish:
+    virtual: VirtualChunks
+    chunk: Virtual
+    part: Range
+    answer: "asyncio.Future[Data]"
+
+
+class _OfThisThread(threading.local):
+    """A loop runs in one thread, so what waits in it needs no lock."""
+
+    def __init__(self) -> None:
+        self.waiting = WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Wish]]()
+        self.running = set[asyncio.Task[None]]()  # the loop itself would let go of them
+
+
+_here = _OfThisThread()
+
+
+async def fetch_together(virtual: VirtualChunks, chunk: Virtual, part: Range) -> Data:
+    """A part of a chunk; with all others that are asked for in this turn of the loop."""
+    loop = asyncio.get_running_loop()
+    wish = _Wish(virtual, chunk, part, loop.create_future())
+    waiting = _here.waiting.setdefault(loop, [])
+    waiting.append(wish)
+    if len(waiting) == 1:
+        loop.call_soon(_start, loop)
+    return await wish.answer
+
+
+def _start(loop: asyncio.AbstractEventLoop) -> None:
+    by_repository: dict[int, list[_Wish]] = {}
+    for wish in _here.waiting.pop(loop):
+        by_repository.setdefault(id(wish.virtual), []).append(wish)
+    for wishes in by_repository.values():
+        task = loop.create_task(_fulfil(wishes))
+        _here.running.add(task)
+        task.add_done_callback(_here.running.discard)
+
+
+async def _fulfil(wishes: Sequence[_Wish]) -> None:
+    wanted = [(wish.chunk, wish.part) for wish in wishes]
+    try:
+        found = await asyncio.to_thread(wishes[0].virtual.fetch_parts, wanted)
+    except BaseException as error:
+        for wish in wishes:
+            if not wish.answer.done():
+                wish.answer.set_exception(error)
+        raise
+    for wish, part in zip(wishes, found, strict=True):
+        if wish.answer.done():  # whoever asked has gone away
+            continue
+        if isinstance(part, IcechunkError):
+            wish.answer.set_exception(part)
+        else:
+            wish.answer.set_result(part)
+
+
+# Zarr's byte requests as ours.
+
+
+def parse_byte_request(request: ByteRequest | None) -> ByteRange | None:
+    match request:
+        case None:
+            return None
+        case RangeByteRequest(start, end) if 0 <= start <= end:
+            return Range(start, end)
+        case OffsetByteRequest(offset) if offset >= 0:
+            return From(offset)
+        case SuffixByteRequest(suffix) if suffix >= 0:
+            return Last(suffix)
+        case _:
+            raise InvalidInputError(
+                f"Unexpected byte_range, got {request}.", kind="invalid-byte-range"
+            )
 
 
 class SessionStore(Store):

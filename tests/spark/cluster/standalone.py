@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from frazil.spark.java import find_java
+from frazil.spark.runtime.java import find_java
 from tests.servers.process import HOST, ServerProcess, start
 from tests.spark.cluster.processes import GONE_S, kill_tree, tree_of
 from tests.spark.connect_server import SPARK_CLASS

@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame, SparkSession
 import frazil
 from frazil.repo.repository import Repository
 from frazil.spark import ingest, read
-from frazil.spark.ingest import IngestResult
-from frazil.spark.write import WriteResult, write
-from frazil.spark.writing import layout
+from frazil.spark.ingestion.ingest import IngestResult
+from frazil.spark.io import write_layout as layout
+from frazil.spark.io.write import WriteResult, write
 from tests.spark.cluster.gates import Gate
 
 SHAPE = (24, 40, 50)  # t, y, x

@@ -15,7 +15,7 @@ from frazil.maintenance.copying.clone import plan_clone
 from frazil.objectstore.local import LocalStore
 from frazil.spark.maintenance.copy import clone_on_spark
 from frazil.spark.maintenance.migrate import migrate
-from frazil.spark.progress import create_counter
+from frazil.spark.runtime.progress import create_counter
 from tests.conformance.generations import ARCHIVES, put, repository_files
 from tests.conformance.test_migration import seen, theirs
 from tests.unit.maintenance.moved import made

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.paths import NodePath
-from frazil.spark.pipelines.boxes import Cut, choose_box, region_shape
-from frazil.spark.pipelines.reading import pieces, read_bounded
+from frazil.spark.pipelines.relayout import pieces, read_bounded
+from frazil.spark.runtime.jobs import Cut, choose_box, region_shape
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 9), st.integers(1, 9)), max_size=3)
 

@@ -19,11 +19,11 @@ from frazil.maintenance.copying.containers import container_of
 from frazil.maintenance.copying.transfer import transfer
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.local import LocalStore
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.pipelines import clone_shallow
 from frazil.spark.pipelines.clone import clone
 from frazil.spark.pipelines.clone_origin import read_origin
 from frazil.spark.pipelines.clone_shallow import ShallowClone
+from frazil.spark.runtime.commits import CommitNote
 from tests.spark.repositories import fill_weather, make_weather
 
 pytestmark = pytest.mark.spark

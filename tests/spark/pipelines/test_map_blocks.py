@@ -13,9 +13,7 @@ from pyspark.sql import SparkSession
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
-from frazil.spark.pipelines.blocks_plan import Block, Output
-from frazil.spark.pipelines.halo import plan_axis, read_block
-from frazil.spark.pipelines.map_blocks import map_blocks
+from frazil.spark.pipelines.map_blocks import Block, Output, map_blocks, plan_axis, read_block
 
 SHAPE = (6, 11, 13)
 

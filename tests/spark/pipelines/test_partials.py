@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Values
-from frazil.spark.description import ArrayDescription, Dimension, Grid
-from frazil.spark.pipelines.grouping import Grouping, make_grouping, split_name
-from frazil.spark.pipelines.partials import How, combine, finish, reduce_block, result_dtype
 from frazil.spark.pipelines.reduce_job import ORDER, _encode, add_block, cells
-from frazil.spark.pipelines.reduce_plan import ReducePlan, plan_reduce
+from frazil.spark.pipelines.reduce_plan import (
+    Grouping,
+    How,
+    ReducePlan,
+    combine,
+    finish,
+    make_grouping,
+    plan_reduce,
+    reduce_block,
+    result_dtype,
+    split_name,
+)
+from frazil.spark.table.cf import Values
+from frazil.spark.table.description import ArrayDescription, Dimension, Grid
 from tests.examples_count import scaled
 from tests.unit.spark.cf_cases import Encoded, encodings
 

@@ -18,9 +18,8 @@ from frazil.errors import (
     InvalidInputError,
     NodeNotFoundError,
 )
-from frazil.spark.pipelines.rechunk import explain_rechunk, rechunk
-from frazil.spark.pipelines.staging import PREFIX, Staging
-from frazil.spark.progress import JobProgress
+from frazil.spark.pipelines.rechunk import PREFIX, Staging, explain_rechunk, rechunk
+from frazil.spark.runtime.progress import JobProgress
 from tests.spark.repositories import make_weather
 
 pytestmark = pytest.mark.spark
@@ -140,7 +139,7 @@ def test_a_rerun_takes_up_or_clears_away_what_a_killed_run_left(
     tip = weather.lookup_branch("main")
     with monkeypatch.context() as patch:  # as if killed: nothing after the commit happens
         patch.setattr(Staging, "publish", _killed)
-        patch.setattr("frazil.spark.pipelines.staging.remove", _nothing)
+        patch.setattr("frazil.spark.pipelines.rechunk.remove", _nothing)
         with pytest.raises(SystemExit):
             rechunk(spark, weather, chunks={"time": 7})
     (left,) = staging_branches(weather)

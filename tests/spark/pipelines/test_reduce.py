@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.spark.pipelines.reduce import reduce
-from frazil.spark.progress import JobProgress
+from frazil.spark.runtime.progress import JobProgress
 from tests.spark.repositories import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]

@@ -9,7 +9,7 @@ import gc
 import importlib
 import sys
 
-LIBRARIES = ("numpy", "pandas", "pyarrow", "zarr", "pyspark.worker", "frazil.spark.source")
+LIBRARIES = ("numpy", "pandas", "pyarrow", "zarr", "pyspark.worker", "frazil.spark.io.data_source")
 
 if "pyspark.daemon" in sys.orig_argv:
     for name in LIBRARIES:

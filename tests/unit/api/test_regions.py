@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from frazil import InvalidInputError, NodeNotFoundError, Repository, read_region, write_region
-from frazil.zarrstore.selection import select
+from frazil.zarrstore.arrays import select
 
 VALUES = np.arange(12 * 10, dtype="i4").reshape(12, 10)
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.describe.drawing import svg_of, text_of
-from frazil.describe.graph import Graph, graph_of, layout_of_all
+from frazil.describe.graph import Graph, graph_of, layout_of_all, svg_of, text_of
 from frazil.errors import RefNotFoundError
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.format.updates import Availability, RepoStatus

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from frazil.describe.composite import composite
 from frazil.describe.inspect import (
+    composite,
     inspect_manifest,
     inspect_repo_info,
     inspect_snapshot,

@@ -30,7 +30,7 @@ from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectInfo
-from frazil.spark.pipelines.staging import PREFIX
+from frazil.spark.pipelines.rechunk import PREFIX
 from tests.unit.maintenance.repositories import Kept
 
 SECOND_US = 1_000_000

@@ -4,7 +4,7 @@ import pytest
 
 from frazil.errors import InvalidInputError
 from frazil.format.urls import place_of
-from frazil.references.locations import locate
+from frazil.references.plan import locate
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.references.columns import ReferenceSet
-from frazil.references.parquet_sets import read_parquet_set
-from frazil.references.set_files import LocalFiles
+from frazil.references.parquet_sets import LocalFiles, read_parquet_set
 
 ARRAY = {
     "shape": [3, 4], "chunks": [1, 2], "dtype": "<f4", "fill_value": None, "order": "C",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.references.templates import TemplateError, expand_generator, expand_template
+from frazil.references.json_sets import TemplateError, expand_generator, expand_template
 
 TEMPLATES = {"u": "server.domain/path", "f": "{{c}}", "g": "{{a}}-{{b}}"}
 

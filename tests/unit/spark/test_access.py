@@ -17,7 +17,7 @@ from frazil.objectstore.credentials import (
     S3FromEnvCredentials,
     S3StaticCredentials,
 )
-from frazil.spark.access import AccessText, format_access, parse_access
+from frazil.spark.runtime.access import AccessText, format_access, parse_access
 
 WITHOUT_SECRETS: dict[str, AnyCredential | None] = {
     "file:///data/": LocalFileSystemAccess(),

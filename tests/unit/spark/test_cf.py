@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Plain, Scaled, Time, decode, decoded_dtype, plan_decoding, with_nan
-from frazil.spark.description import ArrayDescription
+from frazil.spark.table.cf import (
+    Plain,
+    Scaled,
+    Time,
+    decode,
+    decoded_dtype,
+    plan_decoding,
+    with_nan,
+)
+from frazil.spark.table.description import ArrayDescription
 from tests.unit.spark.cf_cases import Encoded, encodings
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.spark.description import ArrayDescription, GroupDescription, choose_grid
+from frazil.spark.table.description import ArrayDescription, GroupDescription, choose_grid
 
 SIZES = {"time": 4, "lat": 3, "lon": 2, "bnds": 2}
 

@@ -16,7 +16,7 @@ from frazil.errors import (
     ObjectChangedError,
     RebaseFailedError,
 )
-from frazil.spark.ingestion.failures import TaskFailedError, errors_carried, unpack_error
+from frazil.spark.runtime.workers import TaskFailedError, errors_carried, unpack_error
 
 ERRORS = [
     FormatError("bad", where="repo"),

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.index_selection import (
+from frazil.spark.table.metadata_tables import pack
+from frazil.spark.table.selection import (
     both,
     format_index_selection,
     parse_index_selection,
     positions_at,
     to_index_selection,
 )
-from frazil.spark.tables.context import pack
 
 ends = st.none() | st.integers(-12, 12)
 spans = st.builds(slice, ends, ends)

@@ -20,7 +20,7 @@ from frazil.spark.ingestion.metadata import (
     json_attributes,
     resized_document,
 )
-from frazil.zarrstore.encoding import encode_region
+from frazil.zarrstore.array_codecs import encode_region
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "O"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import JavaNotFoundError
-from frazil.spark.java import find_java
+from frazil.spark.runtime.java import find_java
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -56,7 +56,7 @@ def test_a_home_that_cannot_be_written_to_is_no_obstacle(tmp_path: Path) -> None
 
 
 def test_no_java_at_all_says_what_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("frazil.spark.java.find_spec", lambda _: None)
+    monkeypatch.setattr("frazil.spark.runtime.java.find_spec", lambda _: None)
     old = fake_java(tmp_path / "a", "11.0.2")
     with pytest.raises(JavaNotFoundError, match=r"JAVA_HOME has .* \(11\)"):
         find_java({"JAVA_HOME": str(old)})

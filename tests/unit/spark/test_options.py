@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.access import AccessText
-from frazil.spark.options import ReadOptions, Version, format_options, parse_options
-from frazil.spark.selection import Between, Selection
+from frazil.spark.runtime.access import AccessText
+from frazil.spark.table.options import ReadOptions, Version, format_options, parse_options
+from frazil.spark.table.selection import Between, Selection
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="/"), min_size=1)
 versions = st.one_of(

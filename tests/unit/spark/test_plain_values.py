@@ -23,9 +23,8 @@ from frazil.objectstore.remote_gcs import GcsPlace
 from frazil.objectstore.remote_http import HttpPlace
 from frazil.objectstore.remote_s3 import S3Place
 from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.spark.access import AccessText, format_access, parse_access
-from frazil.spark.place import PlaceText, format_place, open_place
-from frazil.spark.plain_values import KINDS
+from frazil.spark.runtime.access import KINDS, AccessText, format_access, parse_access
+from frazil.spark.runtime.storage_options import PlaceText, format_place, open_place
 
 TEXT = st.text(max_size=8)
 PAIRS = st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)

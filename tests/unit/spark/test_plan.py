@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.description import ArrayDescription
-from frazil.spark.plan import (
+from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.plan import (
     Axis,
     box_rows,
     count_chunks,
@@ -19,7 +19,7 @@ from frazil.spark.plan import (
     runs,
     touched,
 )
-from frazil.spark.positions import Positions, compact
+from frazil.spark.table.selection import Positions, compact
 
 
 def variable(

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from frazil.spark.progress import JobProgress, NoCounter, progress_callback, watched
+from frazil.spark.runtime.progress import JobProgress, NoCounter, progress_callback, watched
 
 
 def test_a_job_is_told_from_its_beginning_to_its_end() -> None:

@@ -9,8 +9,8 @@ import pytest
 import xarray as xr
 
 from frazil.api import Repository, local_filesystem_storage
-from frazil.spark.options import ReadOptions
-from frazil.spark.selection import to_selection
+from frazil.spark.table.options import ReadOptions
+from frazil.spark.table.selection import to_selection
 from tests.spark.in_process import counted
 
 

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Values
-from frazil.spark.positions import resolve
-from frazil.spark.selection import (
+from frazil.spark.table.cf import Values
+from frazil.spark.table.selection import (
     Between,
     Bounds,
     Constraint,
@@ -21,6 +20,7 @@ from frazil.spark.selection import (
     Selection,
     format_selection,
     parse_selection,
+    resolve,
     to_selection,
 )
 

@@ -9,7 +9,7 @@ import zarr
 from frazil.api.repository import Repository
 from frazil.api.storage_functions import local_filesystem_storage
 from frazil.errors import InvalidInputError, NodeNotFoundError, SnapshotNotFoundError
-from frazil.spark.sql import SqlPlan, plan_sql
+from frazil.spark.io.sql import SqlPlan, plan_sql
 from tests.spark.repositories import fill_weather, make_weather, put
 
 

@@ -15,13 +15,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.cf import Plain, Values, decode
-from frazil.spark.description import ArrayDescription, Dimension, Grid
-from frazil.spark.positions import resolve
-from frazil.spark.schema import plan_columns
-from frazil.spark.selection import Bounds
-from frazil.spark.timetext import Period, find_instants, find_period, format_micros
-from frazil.spark.where import Coordinate, Kind, coordinates_of, plan_where
+from frazil.spark.table.cf import Plain, Values, decode
+from frazil.spark.table.description import ArrayDescription, Dimension, Grid
+from frazil.spark.table.schema import plan_columns
+from frazil.spark.table.selection import Bounds, resolve
+from frazil.spark.table.timetext import Period, find_instants, find_period, format_micros
+from frazil.spark.table.where import Coordinate, Kind, coordinates_of, plan_where
 from tests.unit.spark.cf_cases import Encoded, encodings
 
 COORDINATES = {

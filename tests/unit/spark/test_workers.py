@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import gc
-from frazil.spark.workers import tame_gc
+from frazil.spark.runtime.workers import tame_gc
 for _ in range(4):
     tame_gc()
 frozen = gc.get_freeze_count()

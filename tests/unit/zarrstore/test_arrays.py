@@ -19,8 +19,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.zarrstore.arrays import open_array, open_group, read_region, write_region
-from frazil.zarrstore.pipeline.fused import use_fused_pipeline
-from frazil.zarrstore.pipeline.zarr_parts import ARE_THERE, FusedCodecPipeline
+from frazil.zarrstore.pipeline.coding import ARE_THERE, FusedCodecPipeline, use_fused_pipeline
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled
 

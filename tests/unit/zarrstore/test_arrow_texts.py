@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.zarrstore.arrow_texts import arrow_column
-from frazil.zarrstore.location_columns import CodedLocations, column_of, numbers_of
+from frazil.zarrstore.virtual import CodedLocations, arrow_column, column_of, numbers_of
 
 TEXTS = st.lists(st.none() | st.text(max_size=30))
 KINDS = [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]

@@ -15,7 +15,7 @@ from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredenti
 from frazil.objectstore.protocol import Data, DataList
 from frazil.objectstore.source import Expectation
 from frazil.ranges import Range
-from frazil.zarrstore.gathering import fetch_together
+from frazil.zarrstore.store import fetch_together
 
 CONTENT = bytes(range(250))
 

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from frazil.zarrstore.iterators import AsyncCloseableIterator
+from frazil.zarrstore.store import AsyncCloseableIterator
 
 
 def batches(made: list[int]) -> Iterator[list[int]]:

@@ -30,8 +30,8 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
+from frazil.zarrstore.pipeline.reading import WORTHWHILE_BYTES, span_of
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
-from frazil.zarrstore.pipeline.spans import WORTHWHILE_BYTES, span_of
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled
 

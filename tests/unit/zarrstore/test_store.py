@@ -26,7 +26,7 @@ from frazil.ranges import ByteRange
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
-from frazil.zarrstore.pipeline.zarr_parts import ARE_THERE
+from frazil.zarrstore.pipeline.coding import ARE_THERE
 from frazil.zarrstore.store import SessionStore
 
 PIPELINES = ["BatchedCodecPipeline", *(["FusedCodecPipeline"] if ARE_THERE else [])]

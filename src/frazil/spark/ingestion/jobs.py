@@ -14,12 +14,11 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import IcechunkError
 from frazil.ids import ChunkId
-from frazil.spark.ingestion.failures import carrying_errors, errors_carried
-from frazil.spark.ingestion.references import COLUMNS, decode_refs, encode_refs
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
-from frazil.spark.progress import Counter
+from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs
+from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
 from frazil.spark.sources import Source, SourceDescription, describe_source
-from frazil.spark.workers import tame_gc
 
 # Opening a file takes some milliseconds, starting a Spark job some hundred.
 LOCAL_DESCRIPTIONS = 4

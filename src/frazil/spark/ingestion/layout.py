@@ -10,8 +10,10 @@ units; other attributes are the reference's.
     0                 starts[0]        starts[1]        starts[2]   starts[3]
 """
 
+import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +21,208 @@ import numpy.typing as npt
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.checks import (
     Conversions,
+    TimeConversion,
     check_static,
     plan_conversions,
     require_same_structure,
 )
-from frazil.spark.ingestion.chunks import coordinate_chunks, require_known_dims, target_chunks
-from frazil.spark.ingestion.order import concatenate_coordinate, order_sources
-from frazil.spark.ingestion.places import find_start
-from frazil.spark.ingestion.storage import Wanted, choose_storage, require_encodable
-from frazil.spark.ingestion.times import TimeConversion
+from frazil.spark.ingestion.grid import concatenate_coordinate, find_start, order_sources
 from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
 from frazil.spark.sources.stored import StoredAs
+from frazil.zarrstore.grib import NAME as GRIB
+
+# The chunk shape of each array that an ingest creates.
+
+WHOLE = -1  # as in xarray and dask: one chunk for the whole dimension
+DEFAULT_CHUNK_BYTES = 8 << 20
+TEXT_BYTES = 32  # a guess: text has no fixed size
+
+# A growing coordinate gets room for many appends in its first chunk. The unused part compresses to
+# nothing, and readers fetch one chunk for years of hours instead of one per append.
+GROWING_COORDINATE_CHUNK = 8192
+
+
+def require_known_dims(chunks: Mapping[str, int], reference: SourceDescription) -> None:
+    for dim, size in chunks.items():
+        if dim not in reference.sizes:
+            raise InvalidInputError(
+                f"chunks name the dimension {dim!r};"
+                f" there is {', '.join(sorted(reference.sizes)) or 'none'}"
+            )
+        if size != WHOLE and size < 1:
+            raise InvalidInputError(f"chunks of {size} along {dim!r}: at least 1, or -1 for whole")
+
+
+def coordinate_chunks(length: int, *, grows: bool) -> tuple[int, ...]:
+    """One chunk for the whole coordinate."""
+    return (max(length, GROWING_COORDINATE_CHUNK if grows else 1),)
+
+
+def target_chunks(
+    variable: VariableDescription,
+    shape: tuple[int, ...],
+    chunks: Mapping[str, int],
+    concat_dim: str | None,
+) -> tuple[int, ...]:
+    """What `chunks` says; else whole dimensions, with as many steps of the concat dimension as
+    make a chunk of about DEFAULT_CHUNK_BYTES.
+    """
+    wanted = {dim: chunks.get(dim, WHOLE) for dim, size in zip(variable.dims, shape, strict=True)}
+    sizes = dict(zip(variable.dims, shape, strict=True))
+    resolved = {dim: sizes[dim] if n == WHOLE else n for dim, n in wanted.items()}
+    if concat_dim in sizes and concat_dim not in chunks:
+        item = TEXT_BYTES if variable.dtype.hasobject else variable.dtype.itemsize
+        others = math.prod(n for dim, n in resolved.items() if dim != concat_dim)
+        resolved[concat_dim] = min(
+            sizes[concat_dim], max(1, DEFAULT_CHUNK_BYTES // max(1, item * others))
+        )
+    # Only the concat dimension can grow: elsewhere a chunk larger than the array is a waste.
+    return tuple(
+        max(1, n if dim == concat_dim else min(n, sizes[dim])) for dim, n in resolved.items()
+    )
+
+
+# Whether the chunks of the sources can be those of an array, and in which chunks. Pure.
+
+COPIED_BYTES = 1 << 20  # an array of no more is copied if it cannot be virtual
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """An array of the result, before it is known how it is stored."""
+
+    variable: VariableDescription  # of the reference
+    shape: tuple[int, ...]
+    starts: npt.NDArray[np.int64]  # of each source, along the concat dimension
+    axis: int | None  # of that dimension
+    chunks: Mapping[str, int]  # asked for
+    exists: bool  # and keeps its chunks
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.shape) * self.variable.dtype.itemsize
+
+
+def choose_storage(wanted: Wanted, ordered: Sequence[SourceDescription]) -> StoredAs | None:
+    """How the array is stored in all sources; None if its values are to be copied.
+
+    Texts and scalars are copied, and small arrays where they cannot be referred to. For others
+    that raises InvalidInputError, which names the source.
+    """
+    if wanted.variable.dtype.hasobject or not wanted.shape:
+        return None
+    try:
+        contributing = ordered if wanted.axis is not None else ordered[:1]
+        stored = _cut(_common(wanted.variable, contributing), wanted)
+        _require_as_there(wanted, stored, contributing)
+        _require_aligned(wanted, stored, contributing)
+    except InvalidInputError:
+        if wanted.size_bytes > COPIED_BYTES:
+            raise
+        return None
+    return stored
+
+
+def require_encodable(variable: VariableDescription) -> None:
+    """Raises InvalidInputError for an array whose chunks only others can make."""
+    stored = variable.storage
+    if isinstance(stored, StoredAs) and GRIB in {
+        each["name"] for each in json.loads(stored.codecs)
+    }:
+        raise InvalidInputError(
+            f"variable {variable.name!r} consists of GRIB messages, to which values cannot be"
+            " added: append to it with virtual=True",
+            kind="bad-metadata",
+        )
+
+
+def _common(variable: VariableDescription, sources: Sequence[SourceDescription]) -> StoredAs:
+    first: StoredAs | None = None
+    for source in sources:
+        found = source.variables[variable.name].storage
+        if not isinstance(found, StoredAs):
+            raise _not_virtual(source, variable, f"it has {found or 'no description'}")
+        first = first or found
+        if not first.fits(found):
+            raise _not_virtual(source, variable, f"its {_difference(first, found)}")
+    if first is None:
+        raise InvalidInputError("no sources given")
+    return first
+
+
+def _difference(first: StoredAs, other: StoredAs) -> str:
+    for name in ("chunks", "data_type", "codecs", "fill"):
+        one, two = getattr(first, name), getattr(other, name)
+        if one != two:
+            return f"{name} are {two}, elsewhere {one}"
+    return "values do not lie as elsewhere"
+
+
+def _require_as_there(
+    wanted: Wanted, stored: StoredAs, sources: Sequence[SourceDescription]
+) -> None:
+    """What an array holds already is decoded in the same way as what is added to it."""
+    variable, there = wanted.variable, wanted.variable.storage
+    if not wanted.exists:
+        return
+    if not isinstance(there, StoredAs):
+        raise _not_virtual(sources[0], variable, f"the array has {there or 'no description'}")
+    fills = {stored.fill, there.fill} if "_FillValue" not in variable.attrs else set()
+    if not there.decodes(stored) or there.data_type != stored.data_type or len(fills) > 1:
+        raise _not_virtual(
+            sources[0], variable, f"its {_difference(there, replace(stored, chunks=there.chunks))}"
+        )
+
+
+def _cut(stored: StoredAs, wanted: Wanted) -> StoredAs:
+    """Values in one piece, in chunks of a good size."""
+    variable = wanted.variable
+    if not stored.is_row or not stored.chunks:
+        return stored
+    axis = stored.stacked
+    if wanted.exists and variable.chunks is not None:
+        return stored.cut(variable.chunks[axis])
+    lengths = np.diff(wanted.starts) if wanted.axis == axis else np.array([wanted.shape[axis]])
+    common = int(np.gcd.reduce(lengths)) or 1
+    row = variable.dtype.itemsize * math.prod(stored.chunks[axis + 1 :])
+    most = wanted.chunks.get(variable.dims[axis], max(1, DEFAULT_CHUNK_BYTES // max(1, row)))
+    most = common if most == WHOLE else most
+    return stored.cut(next(n for n in range(min(common, most), 0, -1) if common % n == 0))
+
+
+def _require_aligned(
+    wanted: Wanted, stored: StoredAs, sources: Sequence[SourceDescription]
+) -> None:
+    variable, axis, starts = wanted.variable, wanted.axis, wanted.starts
+    if wanted.exists and variable.chunks is not None and variable.chunks != stored.chunks:
+        raise _not_virtual(
+            sources[0], variable, f"its chunks are {stored.chunks}, {variable.chunks} in the array"
+        )
+    for dim, have in zip(variable.dims, stored.chunks, strict=True):
+        asked = wanted.chunks.get(dim, have)
+        if asked not in {have, WHOLE} and not wanted.exists:
+            raise _not_virtual(sources[0], variable, f"its chunks are {have} along {dim!r}")
+    if axis is None:
+        return
+    uneven = np.flatnonzero(starts[: len(sources)] % stored.chunks[axis])
+    if len(uneven):
+        at = int(uneven[0])
+        raise _not_virtual(
+            sources[at],
+            variable,
+            f"it would begin at {int(starts[at])} along {variable.dims[axis]!r}, which is inside"
+            f" a chunk of {stored.chunks[axis]}",
+        )
+
+
+def _not_virtual(
+    source: SourceDescription, variable: VariableDescription, reason: str
+) -> InvalidInputError:
+    return InvalidInputError(
+        f"{source.path}: variable {variable.name!r} cannot be virtual: {reason};"
+        " copy it, or choose other variables",
+        kind="bad-metadata",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

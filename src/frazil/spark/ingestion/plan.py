@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.ingestion.chunks import TEXT_BYTES
-from frazil.spark.ingestion.layout import Layout, TargetArray
+from frazil.spark.ingestion.layout import TEXT_BYTES, Layout, TargetArray
 
 type Box = tuple[slice, ...]
 

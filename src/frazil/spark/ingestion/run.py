@@ -1,24 +1,24 @@
 """An ingest from described sources to a session that is ready to be committed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 import numpy as np
 from pyspark.sql import SparkSession
 
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
 from frazil.flatbuf.strings import Strings
 from frazil.ids import ChunkId
-from frazil.references.locations import locate
+from frazil.paths import NodePath
+from frazil.references.plan import locate
+from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
 from frazil.spark.ingestion.grid import join_grid
 from frazil.spark.ingestion.jobs import parallelism, run_job
 from frazil.spark.ingestion.layout import Layout, plan_layout
 from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
-from frazil.spark.ingestion.records import Records
-from frazil.spark.ingestion.region import drop_replaced
-from frazil.spark.ingestion.request import IngestMode, Request
 from frazil.spark.ingestion.target import (
     create_arrays,
     describe_group,
@@ -27,12 +27,175 @@ from frazil.spark.ingestion.target import (
     resize_arrays,
     write_coordinates,
 )
-from frazil.spark.ingestion.tasks import IngestJob, TaskResult
+from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
 from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
-from frazil.spark.progress import ProgressCallback, create_counter, watched
+from frazil.spark.runtime.progress import ProgressCallback, create_counter, watched
 from frazil.spark.sources import Source, SourceDescription, SourceKind
 from frazil.spark.sources.joined import AnySource
+
+# Sources that an ingest goes on without, if it may.
+#
+# Every error about a source begins with its path, or has it as where it happened: so the one to
+# leave out is known, whoever found out, the driver or an executor.
+
+
+class OnError(StrEnum):
+    FAIL = "fail"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedSource:
+    """`kind` and `reason` are those of the error."""
+
+    path: str
+    kind: str
+    reason: str
+
+
+def parse_on_error(text: str) -> OnError:
+    try:
+        return OnError(text)
+    except ValueError:
+        raise InvalidInputError(f"on_error is {text!r}, expected 'fail' or 'skip'") from None
+
+
+def skipped(path: str, error: IcechunkError) -> SkippedSource:
+    return SkippedSource(path, error.kind or type(error).__name__, str(error))
+
+
+def without_bad_sources[T](
+    sources: Sequence[Source],
+    work: Callable[[tuple[Source, ...]], T],
+    policy: OnError,
+    start_again: Callable[[], None],
+) -> tuple[T, tuple[SkippedSource, ...]]:
+    """What `work` makes of the sources, without those that it fails because of.
+
+    Before each further try `start_again` is called. Raises the error if it is nobody's fault, if
+    the policy is to fail, or if no source is left.
+    """
+    left, gone = list(sources), list[SkippedSource]()
+    while True:
+        try:
+            return work(tuple(left)), tuple(gone)
+        except IcechunkError as error:
+            bad = None if policy is OnError.FAIL else _blamed(error, left)
+            if bad is None or len(left) == 1:
+                raise
+            left.remove(bad)
+            gone.append(skipped(bad.path, error))
+        start_again()
+
+
+def _blamed(error: IcechunkError, sources: Iterable[Source]) -> Source | None:
+    match error:
+        case FormatError():
+            where = error.where or ""
+        case ObjectNotFoundError():
+            where = error.key
+        case _:
+            where = ""
+    text = str(error)
+    for source in sources:
+        if where == source.path or text.startswith(f"{source.path}: "):
+            return source
+    return None
+
+
+# What an ingest is asked to do, checked.
+
+
+class IngestMode(StrEnum):
+    CREATE = "create"
+    APPEND = "append"
+    REGION = "region"  # replaces a part of what is there
+
+
+class Combine(StrEnum):
+    CONCAT = "concat"  # along the dimensions named
+    COORDS = "coords"  # along those whose coordinates differ
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    repository: Repository
+    group: NodePath
+    dims: tuple[str, ...]  # along which sources follow one another
+    combine: Combine
+    chunks: dict[str, int]
+    branch: str
+    mode: IngestMode
+    virtual: bool
+    on_error: OnError
+    variables: tuple[str, ...] | None
+    source_group: str | None
+    key: str | None
+    resume: bool  # where an earlier run failed
+
+    def __post_init__(self) -> None:
+        if self.changes_group and not self.dims:
+            raise InvalidInputError(f"mode={str(self.mode)!r} needs a concat_dim")
+        if self.mode is IngestMode.REGION and self.virtual:
+            raise InvalidInputError(
+                "a region is copied: virtual chunks are created, or appended to arrays"
+            )
+        if self.combine is Combine.COORDS and self.dims:
+            raise InvalidInputError("combine='coords' finds the dimensions itself: no concat_dim")
+        if len(set(self.dims)) != len(self.dims):
+            raise InvalidInputError(f"concat_dim names a dimension twice: {list(self.dims)}")
+
+    @property
+    def changes_group(self) -> bool:
+        """Which must be there."""
+        return self.mode is not IngestMode.CREATE
+
+
+def parse_dims(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def parse_mode(text: str) -> IngestMode:
+    try:
+        return IngestMode(text)
+    except ValueError:
+        raise InvalidInputError(
+            f"mode is {text!r}, expected 'create', 'append' or 'region'"
+        ) from None
+
+
+def parse_combine(text: str) -> Combine:
+    try:
+        return Combine(text)
+    except ValueError:
+        raise InvalidInputError(f"combine is {text!r}, expected 'concat' or 'coords'") from None
+
+
+# What goes away where sources replace a part of a group.
+
+
+def drop_replaced(
+    session: Session, group: NodePath, plan: IngestPlan, results: Sequence[TaskResult]
+) -> None:
+    """Chunks of the region that were there, and of which nothing is left but the fill value."""
+    for position, tiling in zip(plan.work, plan.tilings, strict=True):
+        path = group.child(plan.layout.arrays[position].name)
+        new = {
+            tuple(row)
+            for result in results
+            if result.array == position
+            for row in result.refs.index.tolist()
+        }
+        first, end = np.array(tiling.first), np.array(tiling.grid)
+        for refs in session.chunk_refs(path):
+            inside = ((refs.index >= first) & (refs.index < end)).all(axis=1)
+            for row in refs.index[inside].tolist():
+                if tuple(row) not in new:
+                    session.delete_chunk(path, tuple(row))
+
 
 # A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
 # much in memory; between the two there are a few tasks per core, so that none waits long.

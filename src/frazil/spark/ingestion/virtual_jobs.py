@@ -23,7 +23,6 @@ from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.session import Session
 from frazil.repo.split_rules import cell_sizes
 from frazil.repo.splitting import plan_manifests
-from frazil.spark.ingestion.failures import carrying_errors, errors_carried
 from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.virtual import (
     Block,
@@ -34,8 +33,8 @@ from frazil.spark.ingestion.virtual import (
     refer,
     write_cell,
 )
-from frazil.spark.progress import Counter
-from frazil.spark.workers import tame_gc
+from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
 
 SOURCES_PER_TASK = 32
 CHUNKS_LOGGED_HERE = 200_000  # the log of more is written by an executor

@@ -31,9 +31,8 @@ from frazil.maintenance.inventory import Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.running import collect, map_tasks
-from frazil.spark.progress import Counter
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.progress import Counter
 
 COPIED = pa.schema([("objects", pa.int64()), ("bytes", pa.int64())])
 WRITTEN = pa.schema(

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 from frazil.maintenance.executor import Work
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.running import collect, map_tasks
-from frazil.spark.progress import Counter, ProgressCallback, create_counter, watched
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.progress import Counter, ProgressCallback, create_counter, watched
 
 # What was made of some rows. Pickled: only the driver reads it.
 FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])

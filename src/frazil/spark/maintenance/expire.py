@@ -11,8 +11,8 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.collection import expire_snapshots as expire_locally
 from frazil.maintenance.expire import ExpireRequest
 from frazil.repo.repository import Repository
-from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.table.opened import RepositoryLike
 
 _SNAPSHOTS = "snapshot string, written_at timestamp, message string"
 

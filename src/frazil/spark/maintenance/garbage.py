@@ -18,12 +18,12 @@ from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.garbage import GarbageRequest
 from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.inventory import Listing
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.scattered import ScatteredWork
-from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.running import cancelled_on_interrupt
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import cancelled_on_interrupt
+from frazil.spark.table.opened import RepositoryLike
 
 _FILES = pa.schema([("kind", pa.string()), ("id", pa.string()), ("size_bytes", pa.int64())])
 _SHOWN = 100_000  # of the files that were deleted: the driver has them in memory

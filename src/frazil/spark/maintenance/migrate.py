@@ -19,18 +19,18 @@ from frazil.maintenance.migrate.migration import (
     plan_migration,
 )
 from frazil.maintenance.migrate.upgrade import UpgradePlan, upgrade
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.copy import clone_on_spark, rewrite_on_spark
-from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
-from frazil.spark.pipelines.running import cancelled_on_interrupt
-from frazil.spark.progress import (
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import cancelled_on_interrupt
+from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
+from frazil.spark.table.opened import RepositoryLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

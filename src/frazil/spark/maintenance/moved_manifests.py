@@ -14,8 +14,7 @@ from frazil.maintenance.relocate import NewManifests
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.running import collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
 
 MANIFESTS = pa.schema(
     [

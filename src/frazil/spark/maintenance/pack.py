@@ -27,20 +27,19 @@ from frazil.maintenance.relocate import NewManifests
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.moved_manifests import write_moved
-from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
-from frazil.spark.progress import (
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
+from frazil.spark.table.opened import RepositoryLike
 
 PACKS = pa.schema([("pack", pa.int64()), ("object", pa.binary())])
 _SHOWN = "pack long, object string, chunks long, bytes long"

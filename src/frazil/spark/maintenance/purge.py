@@ -24,13 +24,13 @@ from frazil.maintenance.purge.path import purge_path as execute_path
 from frazil.maintenance.purge.remaining import Remaining
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.executor import SparkExecutor
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.running import cancelled_on_interrupt
-from frazil.spark.progress import ProgressOption, progress_callback
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import cancelled_on_interrupt
+from frazil.spark.runtime.progress import ProgressOption, progress_callback
+from frazil.spark.table.opened import RepositoryLike
 
 _FILES = "kind string, name string, action string"
 _REMAINING = "kind string, place string, text string"

@@ -29,19 +29,18 @@ from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
-from frazil.spark.progress import (
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
+from frazil.spark.table.opened import RepositoryLike
 
 WRITTEN = pa.schema(
     [

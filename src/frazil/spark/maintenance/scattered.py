@@ -26,8 +26,7 @@ from frazil.maintenance.work import LocalWork, largest
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.running import collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
 
 LISTED = pa.schema([("ids", pa.binary()), ("sizes", pa.binary()), ("numbers", pa.binary())])
 DELETED = pa.schema(

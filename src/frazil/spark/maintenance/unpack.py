@@ -20,20 +20,19 @@ from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.jobs.commits import CommitNote
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.moved_manifests import write_moved
-from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
-from frazil.spark.progress import (
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
+from frazil.spark.table.opened import RepositoryLike
 
 CHUNKS = pa.schema([("chunks", pa.int64())])
 BYTES_AT_ONCE = 32 << 20  # of chunks, in the memory of a task

@@ -40,21 +40,20 @@ from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.key_ranges import KeyRange, list_range
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
-from frazil.spark.access import AccessText, parse_access
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.opened import RepositoryLike, access_to
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.opening import StorageOptions, find_store
-from frazil.spark.pipelines.running import cancelled_on_interrupt, collect, map_tasks
-from frazil.spark.progress import (
+from frazil.spark.runtime.access import AccessText, parse_access
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
-from frazil.zarrstore.decoding import chunk_problem
+from frazil.spark.table.opened import RepositoryLike, access_to
+from frazil.zarrstore.array_codecs import chunk_problem
 
 # What was found in some files, in the order of the tasks. Pickled: only the driver reads it.
 FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])

@@ -14,8 +14,6 @@ from frazil.maintenance.copying.joining import settled_snapshots
 from frazil.maintenance.copying.origin import publish_entry
 from frazil.maintenance.copying.target import require_no_strangers
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.jobs.commits import CommitNote
-from frazil.spark.opened import RepositoryLike
 from frazil.spark.pipelines.clone_deep import (
     CopyObjects,
     copied,
@@ -30,8 +28,9 @@ from frazil.spark.pipelines.opening import (
     require_elsewhere,
     require_folder,
 )
-from frazil.spark.pipelines.running import cancelled_on_interrupt, collect
-from frazil.spark.progress import (
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import cancelled_on_interrupt, collect
+from frazil.spark.runtime.progress import (
     JobProgress,
     ProgressCallback,
     ProgressOption,
@@ -39,6 +38,7 @@ from frazil.spark.progress import (
     progress_callback,
     watched,
 )
+from frazil.spark.table.opened import RepositoryLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,13 +30,11 @@ from frazil.format.snapshot import decode_snapshot
 from frazil.ids import SnapshotId, format_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.ingestion.failures import carrying_errors
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.clone_origin import Origin
-from frazil.spark.pipelines.running import map_arrow, map_tasks
-from frazil.spark.progress import Counter
-from frazil.spark.workers import tame_gc
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, map_arrow, map_tasks
+from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.workers import carrying_errors, tame_gc
 
 KEYS = pa.schema([("key", pa.string()), ("settled", pa.bool_())])  # settled: referred to there
 COUNTS = pa.schema(

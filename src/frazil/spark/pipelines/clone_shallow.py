@@ -29,15 +29,14 @@ from frazil.repo.version import Exactly
 from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.ingestion.virtual import attached_manifest
 from frazil.spark.ingestion.virtual_jobs import CHUNKS_LOGGED_HERE, write_log
-from frazil.spark.jobs.commits import METADATA_KEY, CommitNote
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
 from frazil.spark.pipelines.clone_manifests import (
     MANIFESTS,
     ArrayCells,
     WriteManifests,
     cells_of,
 )
-from frazil.spark.pipelines.running import collect, map_tasks
+from frazil.spark.runtime.commits import METADATA_KEY, CommitNote
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
 
 
 @dataclass(frozen=True, slots=True)

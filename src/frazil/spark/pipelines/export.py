@@ -1,34 +1,31 @@
 """A group of a repository in another format: a Zarr store, Parquet, NetCDF files."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
+from math import prod
 from pathlib import Path
 from time import perf_counter
-from typing import assert_never
+from typing import TYPE_CHECKING, Any, assert_never
+from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
+from frazil.objectstore.local import LocalStore
+from frazil.objectstore.local_names import LOCK_NAME
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly, Tag, Version
-from frazil.spark.ingestion.failures import errors_carried
 from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.opened import RepositoryLike
-from frazil.spark.pipelines.boxes import TASKS_PER_CORE
-from frazil.spark.pipelines.export_netcdf import WriteFiles, plan_netcdf, remove_others
-from frazil.spark.pipelines.export_zarr import (
-    COPIED,
-    CopyChunks,
-    ZarrPlan,
-    clear_up,
-    plan_zarr,
-    prepare_target,
-)
+from frazil.spark.io.read import read
 from frazil.spark.pipelines.opening import (
     StorageOptions,
     open_shared,
@@ -36,15 +33,271 @@ from frazil.spark.pipelines.opening import (
     require_elsewhere,
     require_folder,
 )
-from frazil.spark.pipelines.running import collect, map_tasks
-from frazil.spark.progress import (
+from frazil.spark.pipelines.relayout import dims_of
+from frazil.spark.runtime.jobs import MAX_TASK_BYTES, TASKS_PER_CORE, Cut, collect, map_tasks
+from frazil.spark.runtime.progress import (
+    Counter,
     ProgressCallback,
     ProgressOption,
     create_counter,
     progress_callback,
     watched,
 )
-from frazil.spark.read import read
+from frazil.spark.runtime.workers import errors_carried
+from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.table.opened import RepositoryLike
+from frazil.zarrstore.store import SessionStore
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+# A group as a Zarr store of format 3: chunks are copied as they are, metadata comes last.
+
+CHUNKS_PER_TASK = 256  # each is a request to the store
+_VALUE_BYTES = 8  # few types have longer values
+METADATA = "zarr.json"
+COPIED = pa.schema([("objects", pa.int64()), ("bytes", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrArray:
+    """One array: where it is, and the beginning of its keys in the target."""
+
+    path: NodePath
+    prefix: str
+    shape: tuple[int, ...]
+    grid: tuple[int, ...]
+
+    @property
+    def chunks(self) -> int:
+        """Of the whole grid, stored or not."""
+        return prod(self.grid)
+
+    @property
+    def at_once(self) -> int:
+        """Chunks to be held in memory, if they do not compress at all."""
+        chunk_bytes = _VALUE_BYTES * prod(self.shape) // max(1, self.chunks)
+        return max(1, MAX_TASK_BYTES // max(1, chunk_bytes))
+
+    @property
+    def tasks(self) -> int:
+        return -(-self.chunks // CHUNKS_PER_TASK)
+
+    def key(self, index: Sequence[int]) -> str:
+        """Of a chunk, in the one encoding that Icechunk knows."""
+        return self.prefix + "/".join(["c", *map(str, index)])
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrPlan:
+    arrays: tuple[ZarrArray, ...]
+    documents: tuple[tuple[str, bytes], ...]  # by key, in the order of writing: the root's is last
+
+    @property
+    def tasks(self) -> int:
+        return sum(array.tasks for array in self.arrays)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChunks:
+    """What executors do; picklable."""
+
+    base: Session  # read-only
+    plan: ZarrPlan
+    target: ObjectStore
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        ends = list(accumulate(array.tasks for array in self.plan.arrays))
+        objects, size_bytes = 0, 0
+        for task in tasks:
+            position = int(np.searchsorted(ends, task, side="right"))
+            array = self.plan.arrays[position]
+            for length in self._copy(array, task - (ends[position] - array.tasks)):
+                objects, size_bytes = objects + 1, size_bytes + length
+        self.target.sync()
+        yield pa.RecordBatch.from_pylist([{"objects": objects, "bytes": size_bytes}], COPIED)
+
+    def _copy(self, array: ZarrArray, task: int) -> Iterator[int]:
+        start = task * CHUNKS_PER_TASK
+        stop = min(start + CHUNKS_PER_TASK, array.chunks)
+        along = np.unravel_index(np.arange(start, stop), array.grid) if array.grid else ()
+        wanted = np.array(along, dtype=np.uint32).reshape(len(array.grid), stop - start).T
+        for at in range(0, len(wanted), array.at_once):
+            some = wanted[at : at + array.at_once]
+            chunks = self.base.fetch_chunks(array.path, some)
+            for place, data in zip(some.tolist(), chunks, strict=True):
+                if data is not None:
+                    self.target.put(array.key(place), data)
+                    self.counter.add(len(data))
+                    yield len(data)
+
+
+def plan_zarr(session: Session, group: NodePath, variables: Sequence[str] | None) -> ZarrPlan:
+    """Everything below the group, or the variables named and their coordinates."""
+    nodes = [node for node in session.nodes(group) if _wanted(node, group, variables, session)]
+    arrays = [
+        ZarrArray(node.path, _prefix(node.path, group), node.array.shape, node.array.num_chunks)
+        for node in nodes
+        if node.array is not None
+    ]
+    documents = [(_prefix(node.path, group) + METADATA, node.user_data) for node in reversed(nodes)]
+    return ZarrPlan(tuple(arrays), tuple(documents))
+
+
+def prepare_target(target: ObjectStore, *, overwrite: bool) -> None:
+    """Raises AlreadyExistsError; what is overwritten must be a Zarr store."""
+    there = [info.key for info in target.list()]
+    if not there:
+        return
+    if not overwrite or METADATA not in there:
+        raise AlreadyExistsError("there is something at the target already")
+    target.delete([METADATA])  # first: half a store is none
+    target.delete(key for key in there if key != METADATA)
+    if isinstance(target, LocalStore):
+        _remove_empty_folders(Path(target.root))
+
+
+def clear_up(target: ObjectStore) -> None:
+    """What our way of writing to a folder leaves there is nothing that belongs in a Zarr store."""
+    target.sync()
+    if isinstance(target, LocalStore):
+        Path(target.root, LOCK_NAME).unlink(missing_ok=True)
+
+
+def _remove_empty_folders(root: Path) -> None:
+    for folder, _, _ in root.walk(top_down=False):
+        if folder != root and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _wanted(node: Node, group: NodePath, variables: Sequence[str] | None, session: Session) -> bool:
+    if variables is None or node.path == group:
+        return True
+    if node.path.parent != group or node.array is None:
+        return False
+    chosen = [session.node(group.child(name)) for name in variables]
+    dims = {dim for one in chosen for dim in dims_of(json.loads(one.user_data))}
+    return node.path.name in variables or node.path.name in dims
+
+
+def _prefix(path: NodePath, group: NodePath) -> str:
+    below = path.text.removeprefix(group.text).strip("/")
+    return f"{below}/" if below else ""
+
+
+# A group as NetCDF4 files: one, or one for each part of a dimension, each written by one task.
+
+# Of what Zarr knows about an array, NetCDF takes these; chunks and compressors differ.
+_ENCODING = ("dtype", "scale_factor", "add_offset", "_FillValue", "units", "calendar")
+
+
+@dataclass(frozen=True, slots=True)
+class NetcdfPlan:
+    """File by file; without `split` there is one, and `target` is its name."""
+
+    target: str
+    group: NodePath
+    variables: tuple[str, ...] | None
+    dims: tuple[str, ...]
+    cut: Cut
+
+    def file(self, number: int) -> Path:
+        whole = Path(self.target)
+        return whole / f"part-{number:05d}.nc" if self.dims else whole
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFiles:
+    """What executors do; picklable."""
+
+    base: Session  # read-only
+    plan: NetcdfPlan
+    counter: Counter
+
+    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+        for task in tasks:
+            path = self.plan.file(task)
+            parts = dict(zip(self.plan.dims, self.plan.cut.region(task), strict=True))
+            with source_errors_as_ours(str(path)):
+                chosen = open_dataset(self.base, self.plan.group, self.plan.variables).isel(parts)
+                _write(chosen, path)
+            size = path.stat().st_size
+            self.counter.add(size)
+            yield pa.RecordBatch.from_pylist([{"objects": 1, "bytes": size}], COPIED)
+
+
+def plan_netcdf(
+    session: Session,
+    group: NodePath,
+    target: str,
+    *,
+    variables: Sequence[str] | None,
+    split: Mapping[str, int],
+    overwrite: bool,
+) -> NetcdfPlan:
+    if "://" in target:
+        raise InvalidInputError("NetCDF files are written to a folder that all executors see")
+    whole = Path(target).absolute()
+    if whole.exists() and not overwrite:
+        raise AlreadyExistsError(f"there is already {target}")
+    if whole.is_dir() and not split:
+        raise AlreadyExistsError(f"there is a folder at {target}: it is not replaced by a file")
+    if whole.is_file() and split:
+        raise AlreadyExistsError(f"there is a file at {target}: it is not replaced by a folder")
+    names = None if variables is None else tuple(variables)
+    sizes = {str(dim): n for dim, n in open_dataset(session, group, names).sizes.items()}
+    for dim, length in split.items():
+        if dim not in sizes or length < 1:
+            raise InvalidInputError(
+                f"split is {dim}={length}; the dimensions are {', '.join(sizes)}, lengths above 0"
+            )
+    if split:
+        whole.mkdir(parents=True, exist_ok=True)
+    cut = Cut(tuple(sizes[dim] for dim in split), tuple(split.values()))
+    return NetcdfPlan(str(whole), group, names, tuple(split), cut)
+
+
+def remove_others(plan: NetcdfPlan) -> None:
+    """Parts of an earlier export to the same folder that this one has no use for."""
+    if plan.dims:
+        made = {plan.file(number) for number in range(len(plan.cut))}
+        for path in Path(plan.target).glob("part-*.nc"):
+            if path not in made:
+                path.unlink()
+
+
+def open_dataset(
+    session: Session, group: NodePath, variables: tuple[str, ...] | None
+) -> "xr.Dataset":
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+
+    opened: xr.Dataset = xr.open_dataset(
+        SessionStore(session, read_only=True),  # type: ignore[arg-type]  # stubs know only paths
+        engine="zarr",
+        group=group.text.strip("/") or None,
+        chunks=None,
+        cache=False,
+        consolidated=False,
+        zarr_format=3,
+    )
+    return opened if variables is None else opened[list(variables)]
+
+
+def _write(dataset: "xr.Dataset", path: Path) -> None:
+    """Under its name once it is complete."""
+    for variable in dataset.variables.values():
+        kept: dict[Any, Any] = {
+            k: variable.encoding[k] for k in _ENCODING if k in variable.encoding
+        }
+        variable.encoding = kept
+    made = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        dataset.to_netcdf(made, engine="h5netcdf")
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 class Format(StrEnum):

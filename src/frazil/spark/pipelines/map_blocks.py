@@ -1,7 +1,9 @@
 """A function over blocks of arrays, to blocks of other arrays: one Spark job, one commit."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import lcm, prod
 from time import perf_counter
 from typing import Any
 
@@ -15,26 +17,322 @@ from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.description import ArrayDescription
 from frazil.spark.ingestion.metadata import group_document
-from frazil.spark.jobs.commits import CommitNote, commit_once, find_commit
-from frazil.spark.jobs.regions import store_region
-from frazil.spark.jobs.sessions import session_at
-from frazil.spark.opened import Opened, RepositoryLike
-from frazil.spark.pipelines.blocks_plan import (
-    Block,
-    BlocksPlan,
-    Halo,
-    Output,
-    Target,
-    plan_blocks,
-)
-from frazil.spark.pipelines.boxes import MIN_TASK_BYTES, region_shape
-from frazil.spark.pipelines.halo import AxisRead, Boundary, plan_axis, read_block
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.reading import read_bounded
-from frazil.spark.pipelines.running import Work, Written, carry_out, refs_of
-from frazil.spark.progress import ProgressOption
+from frazil.spark.pipelines.relayout import WHOLE, is_whole, read_bounded
+from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
+from frazil.spark.runtime.jobs import (
+    MIN_TASK_BYTES,
+    Cut,
+    Region,
+    Work,
+    Written,
+    carry_out,
+    choose_box,
+    refs_of,
+    region_shape,
+    store_region,
+)
+from frazil.spark.runtime.progress import ProgressOption
+from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.opened import Opened, RepositoryLike
+from frazil.zarrstore.array_codecs import array_document
+
+# Neighbours of a block: what is read around it, and what stands for what is beyond the array.
+#
+# boundary     beyond the ends of the array
+# clip         nothing: blocks at the edges have a smaller halo
+# nearest      the value at the edge
+# reflect      the values before the edge, in reverse order, without the edge itself
+# wrap         the values from the other end, as along longitudes
+# a number     that number
+
+BOUNDARIES = ("clip", "nearest", "reflect", "wrap")
+
+type Boundary = str | float
+type ReadRegion = Callable[[Region], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisRead:
+    """Segments to read one after the other, what to take of them, and how much to add.
+
+    `before` is how many positions of the result come before the block itself, `after` after it.
+    """
+
+    segments: tuple[slice, ...]
+    take: npt.NDArray[np.int64] | None
+    pad: tuple[int, int]
+    before: int
+    after: int
+
+
+def check_boundary(boundary: Boundary) -> Boundary:
+    if isinstance(boundary, str) and boundary not in BOUNDARIES:
+        raise InvalidInputError(
+            f"boundary is {boundary!r}, expected a number or one of {', '.join(BOUNDARIES)}"
+        )
+    return boundary
+
+
+def plan_axis(block: slice, size: int, halo: tuple[int, int], boundary: Boundary) -> AxisRead:
+    """What to read along one axis, for a block that is not empty."""
+    start, stop = block.start - halo[0], block.stop + halo[1]
+    inside = slice(max(0, start), min(size, stop))
+    if inside == slice(start, stop):
+        return AxisRead((inside,), None, (0, 0), *halo)
+    if boundary == "clip":
+        before, after = block.start - inside.start, inside.stop - block.stop
+        return AxisRead((inside,), None, (0, 0), before, after)
+    if not isinstance(boundary, str):
+        return AxisRead((inside,), None, (inside.start - start, stop - inside.stop), *halo)
+    wanted = _mapped(np.arange(start, stop), size, boundary)
+    found = np.unique(wanted)
+    edges = np.flatnonzero(np.diff(found) > 1) + 1
+    segments = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(found, edges))
+    return AxisRead(segments, np.searchsorted(found, wanted), (0, 0), *halo)
+
+
+def read_block(
+    read: ReadRegion, axes: Sequence[AxisRead], boundary: Sequence[Boundary]
+) -> npt.NDArray[Any]:
+    """The block with its halo."""
+    values = _assemble(read, [axis.segments for axis in axes])
+    for k, axis in enumerate(axes):
+        if axis.take is not None:
+            values = values.take(axis.take, axis=k)
+    for k, axis in enumerate(axes):
+        if any(axis.pad):
+            width = [axis.pad if k == other else (0, 0) for other in range(values.ndim)]
+            values = np.pad(values, width, constant_values=boundary[k])
+    return values
+
+
+def _mapped(positions: npt.NDArray[np.int64], size: int, boundary: str) -> npt.NDArray[np.int64]:
+    if boundary == "nearest" or size == 1:
+        return np.clip(positions, 0, size - 1)
+    if boundary == "wrap":
+        return positions % size
+    last = size - 1
+    return last - np.abs(positions % (2 * last) - last)
+
+
+def _assemble(read: ReadRegion, segments: Sequence[tuple[slice, ...]]) -> npt.NDArray[Any]:
+    if all(len(along) == 1 for along in segments):
+        return read(tuple(along[0] for along in segments))
+    ends = [np.cumsum([part.stop - part.start for part in along]) for along in segments]
+    made: npt.NDArray[Any] | None = None
+    for chosen in product(*(range(len(along)) for along in segments)):
+        region = tuple(along[k] for along, k in zip(segments, chosen, strict=True))
+        values = read(region)
+        if made is None:
+            made = np.empty([int(end[-1]) for end in ends], dtype=values.dtype)
+        stops = [int(end[k]) for end, k in zip(ends, chosen, strict=True)]
+        made[tuple(slice(e - n, e) for e, n in zip(stops, values.shape, strict=True))] = values
+    return read(()) if made is None else made
+
+
+# Blocks of several arrays that fit together, by the names of their dimensions.
+
+type Halo = Mapping[str, int | tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """An array to be made. `dims` are by default those of the blocks; `sizes` of new ones."""
+
+    dtype: npt.DTypeLike
+    dims: tuple[str, ...] | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    chunks: Mapping[str, int] = field(default_factory=dict)
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    fill_value: object = None  # NaN or 0
+    codecs: Sequence[Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Where a block is: `region` without its halo, by dimension; `halo` as it really is there."""
+
+    number: int
+    region: Mapping[str, slice]
+    halo: Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Target:
+    path: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class BlocksPlan:
+    inputs: tuple[ArrayDescription, ...]
+    targets: tuple[Target, ...]
+    dims: tuple[str, ...]
+    cut: Cut  # of these dims
+    halo: Mapping[str, tuple[int, int]]
+    boundary: Mapping[str, Boundary]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(prod(one.shape) * one.dtype.itemsize for one in self.targets)
+
+
+def plan_blocks(
+    inputs: Sequence[ArrayDescription],
+    outputs: Mapping[str, Output],
+    *,
+    blocks: Mapping[str, int],
+    halo: Halo,
+    boundary: Boundary | Mapping[str, Boundary],
+    max_bytes: int,
+) -> BlocksPlan:
+    """Raises InvalidInputError if arrays do not fit together, or what is named does not exist."""
+    if not inputs or not outputs:
+        raise InvalidInputError("map_blocks needs at least one input and one output")
+    sizes = _sizes(inputs)
+    edges = boundary if isinstance(boundary, Mapping) else dict.fromkeys(sizes, boundary)
+    for what, named in (("blocks", blocks), ("halo", halo), ("boundary", edges)):
+        unknown = sorted(set(named) - set(sizes))
+        if unknown:
+            raise InvalidInputError(f"{what} name {unknown}, the dimensions are {list(sizes)}")
+    chunks = _input_chunks(inputs)
+    made = {path: _target(path, one, sizes, chunks) for path, one in outputs.items()}
+    units = {dim: _unit(dim, made.values(), chunks) for dim in sizes}
+    whole = {dim for dim in sizes for target, _ in made.values() if dim not in target.dims}
+    box = _box(inputs, sizes, units, whole, blocks, max_bytes=max_bytes)
+    return BlocksPlan(
+        inputs=tuple(inputs),
+        targets=tuple(target for target, _ in made.values()),
+        dims=tuple(sizes),
+        cut=Cut(tuple(sizes.values()), box),
+        halo={dim: _pair(dim, width) for dim, width in halo.items()},
+        boundary={dim: check_boundary(edge) for dim, edge in edges.items()},
+    )
+
+
+def _sizes(inputs: Sequence[ArrayDescription]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for one in inputs:
+        for dim, size in zip(one.dims, one.shape, strict=True):
+            if sizes.setdefault(dim, size) != size:
+                raise InvalidInputError(
+                    f"`{one.path}` has {size} along {dim!r}, another input has {sizes[dim]}"
+                )
+    return sizes
+
+
+def _input_chunks(inputs: Sequence[ArrayDescription]) -> dict[str, int]:
+    """Of the first input that has the dimension."""
+    chunks: dict[str, int] = {}
+    for one in inputs:
+        for dim, chunk, size in zip(one.dims, one.chunks, one.shape, strict=True):
+            chunks.setdefault(dim, max(1, min(chunk, size)))
+    return chunks
+
+
+def _target(
+    path: str, output: Output, sizes: Mapping[str, int], chunks: Mapping[str, int]
+) -> tuple[Target, dict[str, int]]:
+    """The array, and its chunks by dimension."""
+    dims = tuple(sizes) if output.dims is None else tuple(output.dims)
+    known = {**output.sizes, **sizes}  # those of the inputs win, and must be equal
+    unknown = [dim for dim in dims if dim not in known]
+    if unknown:
+        raise InvalidInputError(f"output `{path}`: give sizes of the new dimensions {unknown}")
+    _require_output(path, output, dims, sizes)
+    shape = tuple(known[dim] for dim in dims)
+    usual = {dim: chunks.get(dim, max(1, known[dim])) for dim in dims}
+    wanted = {**usual, **output.chunks}
+    lengths = {
+        dim: max(1, known[dim]) if wanted[dim] == WHOLE else wanted[dim] for dim in dims
+    }  # fmt: skip
+    dtype = np.dtype(output.dtype)
+    fill = output.fill_value
+    if fill is None:
+        fill = np.full((), np.nan if dtype.kind == "f" else 0, dtype)[()]
+    document = array_document(
+        shape=shape,
+        chunks=tuple(lengths.values()),
+        dtype=dtype.name,
+        fill_value=fill,
+        dims=dims,
+        attributes=output.attrs,
+        codecs=output.codecs,
+    )
+    return Target(path, dims, shape, dtype, document), lengths
+
+
+def _require_output(
+    path: str, output: Output, dims: tuple[str, ...], sizes: Mapping[str, int]
+) -> None:
+    if len(set(dims)) != len(dims):
+        raise InvalidInputError(f"output `{path}` has a dimension twice: {', '.join(dims)}")
+    unknown = sorted(set(output.chunks) - set(dims))
+    if unknown:
+        raise InvalidInputError(f"output `{path}`: chunks name {unknown}, it has {list(dims)}")
+    for what, given, least in (("sizes", output.sizes, 0), ("chunks", output.chunks, 1)):
+        for dim, length in given.items():
+            if not is_whole(length) or (length < least and (what, length) != ("chunks", WHOLE)):
+                raise InvalidInputError(
+                    f"output `{path}`: {what} of {length!r} along {dim!r}, expected {least} or more"
+                )
+    for dim in output.sizes.keys() & sizes.keys():
+        if output.sizes[dim] != sizes[dim]:
+            raise InvalidInputError(
+                f"output `{path}`: {dim!r} is of size {sizes[dim]} in the inputs,"
+                f" not {output.sizes[dim]}"
+            )
+
+
+def _unit(
+    dim: str, made: Iterable[tuple[Target, dict[str, int]]], chunks: Mapping[str, int]
+) -> int:
+    """Blocks along `dim` are of so many elements, or several times that."""
+    lengths = [found[dim] for _, found in made if dim in found]
+    return lcm(*lengths) if lengths else chunks[dim]
+
+
+def _box(
+    inputs: Sequence[ArrayDescription],
+    sizes: Mapping[str, int],
+    units: Mapping[str, int],
+    whole: set[str],
+    blocks: Mapping[str, int],
+    *,
+    max_bytes: int,
+) -> tuple[int, ...]:
+    fixed = {dim: sizes[dim] for dim in whole}
+    for dim, length in blocks.items():
+        if not is_whole(length):
+            raise InvalidInputError(f"blocks of {length!r} along {dim!r}: expected a whole number")
+        given = sizes[dim] if length == WHOLE else length
+        if dim in whole and given < sizes[dim]:
+            raise InvalidInputError(f"an output lacks {dim!r}, so blocks must be whole along it")
+        if given < 1 or (given % units[dim] and given < sizes[dim]):
+            raise InvalidInputError(
+                f"blocks of {length} along {dim!r} are not whole chunks of {units[dim]}"
+            )
+        fixed[dim] = given
+    chunks = _input_chunks(inputs)
+    unit = [max(1, fixed.get(dim, units[dim])) for dim in sizes]
+    goal = [u if dim in fixed else max(u, chunks[dim]) for dim, u in zip(sizes, unit, strict=True)]
+    if blocks:  # the caller decides: only what fits to the chunks is added
+        return tuple(unit)
+    itemsize = sum(max(1, one.dtype.itemsize) for one in inputs) + 8
+    return choose_box(tuple(sizes.values()), unit, goal, itemsize=itemsize, max_bytes=max_bytes)
+
+
+def _pair(dim: str, width: int | tuple[int, int]) -> tuple[int, int]:
+    before, after = (width, width) if isinstance(width, int) else width
+    if before < 0 or after < 0:
+        raise InvalidInputError(f"halo of {width} along {dim!r}: at least 0")
+    return before, after
+
 
 type BlockFunction = Callable[..., Any]
 

@@ -10,9 +10,9 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.repo.repository import Repository
-from frazil.spark.opened import RepositoryLike, place_of
-from frazil.spark.place import open_place, require_shared
-from frazil.spark.writing.opening import open_engine
+from frazil.spark.io.write_options import open_engine
+from frazil.spark.runtime.storage_options import open_place, require_shared
+from frazil.spark.table.opened import RepositoryLike, place_of
 
 type StorageOptions = Mapping[str, object]
 """How a bucket is reached, by the names of `frazil.s3_storage` and such; without the prefix."""

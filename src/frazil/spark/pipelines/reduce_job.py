@@ -16,19 +16,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyspark.sql.types import StructField, StructType
 
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.failures import carrying_errors
-from frazil.spark.jobs.regions import store_region
-from frazil.spark.pipelines.boxes import region_shape
-from frazil.spark.pipelines.partials import Partial, combine, finish, reduce_block, value_dtype
-from frazil.spark.pipelines.reading import read_bounded
-from frazil.spark.pipelines.reduce_plan import ReducePlan, Variable
-from frazil.spark.pipelines.running import WRITTEN, Written, written_rows
-from frazil.spark.progress import Counter
-from frazil.spark.workers import tame_gc
+from frazil.spark.pipelines.reduce_plan import (
+    Partial,
+    ReducePlan,
+    Variable,
+    combine,
+    finish,
+    reduce_block,
+    value_dtype,
+)
+from frazil.spark.pipelines.relayout import read_bounded
+from frazil.spark.runtime.jobs import WRITTEN, Written, region_shape, store_region, written_rows
+from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.table.cf import RAW, Values, plan_decoding
+from frazil.spark.table.description import ArrayDescription, Grid
+from frazil.spark.table.opened import Opened
+from frazil.spark.table.plan import BlockColumn, CoordinateColumn, VariableColumn, batches
+from frazil.spark.table.schema import ColumnPlan, arrow_schema, spark_type, to_arrow
 
 PARTIALS = pa.schema(
     [
@@ -190,3 +200,71 @@ def _decode(plan: ReducePlan, variable: int, cell: int, row: dict[str, Any]) -> 
         return data.reshape(shape) if len(data) else data
 
     return Partial(array("count", np.int64), array("value", dtype), array("squares", np.float64))
+
+
+# The result of a reduction as rows: labels and coordinates, then a column for each variable.
+
+BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class MakeRows:
+    """Stage 2 of a reduction whose result is a DataFrame."""
+
+    base: Session
+    plan: ReducePlan
+    grid: Grid
+    schema: StructType
+
+    def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tame_gc()
+        opened = Opened(self.base)
+        schema = arrow_schema(self.schema)
+        with carrying_errors():
+            for cell, values in cells(self.plan, found):
+                region = self.plan.cell_region(cell)
+                columns: list[BlockColumn] = [
+                    CoordinateColumn(axis, self._labels(opened, dim, region[axis]))
+                    for axis, dim in enumerate(self.plan.dims)
+                ]
+                columns += [
+                    VariableColumn(values[k], RAW, nan_is_null=True)
+                    for k in range(len(self.plan.variables))
+                ]
+                yield from batches(region_shape(region), columns, schema, batch_rows=BATCH_ROWS)
+
+    def _labels(self, opened: Opened, dim: str, along: slice) -> pa.Array:
+        column = _dimension_column(self.plan, self.grid, dim)
+        if self.plan.grouping is not None and dim == self.plan.grouping.name:
+            return to_arrow(Values(self.plan.grouping.labels[along], None))
+        found = self.grid.dimension(dim)
+        return to_arrow(opened.coordinate(column, along, size=found.size if found else 0))
+
+
+def row_schema(plan: ReducePlan, grid: Grid) -> StructType:
+    columns = [_dimension_column(plan, grid, dim) for dim in plan.dims]
+    columns += [
+        _column(one.source.name, _scalar(one.source, one.result), is_dimension=False)
+        for one in plan.variables
+    ]
+    return StructType([StructField(c.name, spark_type(c), nullable=True) for c in columns])
+
+
+def _dimension_column(plan: ReducePlan, grid: Grid, dim: str) -> ColumnPlan:
+    if plan.grouping is not None and dim == plan.grouping.name:
+        like = plan.variables[0].source
+        return _column(dim, _scalar(like, plan.grouping.labels.dtype), is_dimension=True)
+    found = grid.dimension(dim)
+    array = None if found is None else found.coordinate
+    decoding = RAW if array is None else plan_decoding(array)
+    return ColumnPlan(dim, array, decoding, is_dimension=True, nan_is_null=True)
+
+
+def _column(name: str, array: ArrayDescription, *, is_dimension: bool) -> ColumnPlan:
+    return ColumnPlan(name, array, RAW, is_dimension=is_dimension, nan_is_null=True)
+
+
+def _scalar(like: ArrayDescription, dtype: np.dtype[Any]) -> ArrayDescription:
+    return ArrayDescription(
+        name=like.name, path=like.path, dims=(), shape=(), chunks=(), dtype=dtype
+    )

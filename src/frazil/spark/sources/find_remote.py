@@ -19,11 +19,11 @@ from frazil.format.urls import place_of
 from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.remote import RemoteStore
 from frazil.ranges import Range
-from frazil.references.locations import locate
+from frazil.references.plan import locate
+from frazil.spark.runtime.storage_options import storage_of, with_prefix
 from frazil.spark.sources.guess import KNOWN_SUFFIXES, guess
 from frazil.spark.sources.source import Remote, Source, SourceKind
 from frazil.spark.sources.zarr import MARKERS
-from frazil.spark.storage_options import storage_of, with_prefix
 
 _WEB = ("http", "https")
 _SPECIAL = re.compile(r"[*?\[]")

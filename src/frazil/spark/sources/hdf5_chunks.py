@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.references.codecs import codec_documents
+from frazil.references.zarr_v2 import codec_documents
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.files import mark_of, readable
 from frazil.spark.sources.source import Source

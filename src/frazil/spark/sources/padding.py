@@ -5,7 +5,7 @@ import json
 import numpy as np
 
 from frazil.spark.sources.stored import StoredAs
-from frazil.zarrstore.encoding import decode_chunk, encode_region
+from frazil.zarrstore.array_codecs import decode_chunk, encode_region
 
 
 def pad_chunk(stored: StoredAs, shape: tuple[int, ...], data: bytes) -> bytes:

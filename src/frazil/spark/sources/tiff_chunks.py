@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.references.codecs import codec_documents
+from frazil.references.zarr_v2 import codec_documents
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.files import mark_of, readable
 from frazil.spark.sources.padding import pad_chunk

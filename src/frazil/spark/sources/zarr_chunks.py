@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from frazil.errors import IcechunkError, ObjectNotFoundError
-from frazil.references.grids import Grid, grid_of, parse_chunk_keys
+from frazil.references.columns import Grid, grid_of, parse_chunk_keys
 from frazil.references.zarr_v2 import array_document
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.folders import Folder

@@ -1,5 +1,5 @@
 """How zarr reads and writes the chunks of frazil's stores: whole selections at a time."""
 
-from frazil.zarrstore.pipeline.choice import use_pipeline
+from frazil.zarrstore.pipeline.session_pipeline import use_pipeline
 
 __all__ = ["use_pipeline"]

@@ -1,27 +1,326 @@
 """From a selection to values: find, fetch, decode, put in place."""
 
+import bz2
+import lzma
 import os
+import threading
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from zarr.abc.codec import Codec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.assets.pool import Pool
+from frazil.errors import FormatError, InvalidInputError, StorageError
+from frazil.format.limits import DEFAULT_LIMITS, Limits
+from frazil.format.zstd import measure_frames
 from frazil.objectstore.protocol import Data
-from frazil.zarrstore.pipeline.batch import Batch, Item
-from frazil.zarrstore.pipeline.bombs import require_bounded, require_decodable
-from frazil.zarrstore.pipeline.coding import Coding
-from frazil.zarrstore.pipeline.pieces import plan_pieces
-from frazil.zarrstore.pipeline.placing import arranged, put, run_of, scratch, writable
-from frazil.zarrstore.pipeline.zarr_parts import (
+from frazil.paths import NodePath
+from frazil.repo.session import Session
+from frazil.zarrstore.keys import ChunkKey, parse_key
+from frazil.zarrstore.pipeline.coding import (
+    Bytes,
+    Coding,
     GetResult,
+    Layout,
     decode_and_scatter_chunk,
     fill_value_or_default,
 )
+
+# The chunks of one selection, as zarr asks for them.
+
+# Where a chunk is stored, how it is made, the part of it that is selected, the place of that part
+# among the values, and whether it is the whole chunk.
+type Item = tuple[Any, ArraySpec, Any, Any, bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """Chunks of one array. `drop_axes` are those of a chunk that the values do not have."""
+
+    engine: Session
+    is_read_only: bool  # as a whole, or through the store that is used
+    path: NodePath
+    index: npt.NDArray[np.uint32]  # (n, ndim)
+    items: list[Item]
+    drop_axes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, items: list[Item], drop_axes: tuple[int, ...]) -> "Batch":
+        """`items` are of one array, and at least one."""
+        first = items[0][0]
+        key = parse_key(first.path)
+        if not isinstance(key, ChunkKey):
+            raise InvalidInputError(f"invalid zarr key format `{first.path}`")
+        store, index = first.store, _indices(items, key)
+        return cls(store.engine, store.read_only, key.path, index, items, drop_axes)
+
+    def part(self, start: int, stop: int) -> "Batch":
+        return replace(self, items=self.items[start:stop], index=self.index[start:stop])
+
+
+def _indices(items: list[Item], first: ChunkKey) -> npt.NDArray[np.uint32]:
+    """Index of each chunk, from its key: the keys of one array differ in their last segments."""
+    ndim = len(first.index)
+    if ndim == 0 or len(items) == 1:
+        return np.array([first.index] * len(items), np.uint32).reshape(len(items), ndim)
+    text: str = items[0][0].path
+    start = len(text) - len("/".join(map(str, first.index)))
+    numbers = "/".join([item[0].path[start:] for item in items])
+    return np.fromstring(numbers, np.int64, sep="/").astype(np.uint32).reshape(-1, ndim)
+
+
+# Where the values of a chunk go.
+
+_BASIC = frozenset({slice, int})
+_KEPT_BYTES = 32 << 20  # of scratch memory, for each thread
+
+
+def writable(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory, as something that others may write to: times do not let them."""
+    dtype = values.dtype
+    if dtype.kind in "mM":
+        return values.view(np.int64)
+    return values.view(f"V{dtype.itemsize}") if dtype.names else values  # a field may be a time
+
+
+def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> memoryview | None:
+    """The place of an item's values among writable ones, if they lie there end to end.
+
+    None if they do not, or are not all the values there are of `layout`: that of the chunk, or of
+    the part of it that they are in. It is the caller who knows that they are stored just so.
+    """
+    selection, target = item[2], item[3]
+    if not (is_basic(target) and is_basic(selection)):
+        return None  # values would be copied, or may be in another order
+    place = memoryview(values[(*target, ...)])  # an array even if it is a single value
+    return place if place.nbytes == layout.size_bytes and place.c_contiguous else None
+
+
+def put(
+    target: Any, values: npt.NDArray[Any], chosen: npt.NDArray[Any], drop_axes: tuple[int, ...]
+) -> None:
+    """What was chosen of a chunk; `drop_axes` are those of it that the values do not have."""
+    values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
+
+
+def arranged(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
+    """The values of a chunk, in the shape of the chunk."""
+    stored = flat.view(layout.dtype).reshape(layout.shape)
+    return stored if layout.back is None else stored.transpose(layout.back)
+
+
+class _Scratch(threading.local):
+    """Memory that a thread uses for one chunk after another: new memory costs more than a copy."""
+
+    def __init__(self) -> None:
+        self._held = np.empty(0, np.uint8)
+
+    def __call__(self, size_bytes: int) -> Bytes:
+        if size_bytes > _KEPT_BYTES:
+            return np.empty(size_bytes, np.uint8)
+        if len(self._held) < size_bytes:
+            self._held = np.empty(size_bytes, np.uint8)
+        return self._held[:size_bytes]
+
+
+scratch = _Scratch()
+
+
+def is_basic(selection: Any) -> bool:
+    """Whether it is made of slices and integers only: then numpy gives views."""
+    return type(selection) is tuple and _BASIC.issuperset(map(type, selection))
+
+
+# Which bytes of a plain chunk a selection needs.
+#
+# The values of a chunk lie in C order. A selection of few places along the first axes, and of any
+# along the others, needs one run of bytes: that of the rows between its first and its last.
+
+WORTHWHILE_BYTES = 1 << 15  # a request for less is not worth a plan of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes `start` to `stop` are an array of this shape, of which `selection` is wanted."""
+
+    start: int
+    stop: int
+    shape: tuple[int, ...]
+    selection: tuple[Any, ...]
+
+
+def span_of(selection: Any, shape: tuple[int, ...], itemsize: int) -> Span | None:
+    """None if the whole chunk might as well be fetched."""
+    whole = prod(shape) * itemsize
+    if whole < WORTHWHILE_BYTES or not isinstance(selection, tuple) or len(selection) != len(shape):
+        return None
+    first, inner = 0, whole  # where the span starts, and the bytes of one place along the axis
+    narrowed: list[Any] = []
+    kept: list[int] = []
+    for part, length in zip(selection, shape, strict=True):
+        places = _places(part, length)
+        if not places or places.step < 0:
+            return None
+        inner //= length
+        first += places[0] * inner
+        kept.append(places[-1] + 1 - places[0])
+        narrowed.append(0 if isinstance(part, int) else slice(0, kept[-1], places.step))
+        if kept[-1] > 1:
+            break
+    size, axes = kept[-1] * inner, len(kept)
+    if whole - size < WORTHWHILE_BYTES:
+        return None
+    return Span(first, first + size, (*kept, *shape[axes:]), (*narrowed, *selection[axes:]))
+
+
+def _places(part: Any, length: int) -> range:
+    """The places that are selected along an axis; none if that is not a plain selection."""
+    if isinstance(part, int):
+        return range(length)[part : part + 1]
+    return range(length)[part] if isinstance(part, slice) else range(0)
+
+
+# Which bytes of plain chunks a selection needs, and where they can be put as they are.
+
+_WHOLE = np.iinfo(np.int64).max
+
+
+@dataclass(slots=True)
+class Pieces:
+    """Of each item some bytes that are an array of a layout; of that array a selection is wanted.
+
+    Where all of it is wanted just as it is stored, there is a target for it.
+    """
+
+    layouts: list[Layout] = field(default_factory=list)
+    selections: list[Any] = field(default_factory=list)
+    targets: list[memoryview | None] = field(default_factory=list)
+    spans: dict[int, Span] = field(default_factory=dict)  # of items that are not read whole
+
+    def parts(self) -> npt.NDArray[np.int64] | None:
+        """First and last byte wanted of each chunk, (n, 2); None if all are wanted whole."""
+        if not self.spans:
+            return None
+        parts = np.zeros((len(self.layouts), 2), np.int64)
+        parts[:, 1] = _WHOLE
+        for row, span in self.spans.items():
+            parts[row] = span.start, span.stop
+        return parts
+
+
+def plan_pieces(items: list[Item], coding: Coding, values: npt.NDArray[Any]) -> Pieces:
+    """Of items that are known to the coding, and at least one."""
+    pieces = Pieces()
+    place = writable(values)
+    spec = items[0][1]
+    whole = coding.layout(spec)
+    is_direct = whole.is_that_of(values)
+    for row, item in enumerate(items):
+        if item[1] is not spec:
+            spec = item[1]
+            whole = coding.layout(spec)
+        layout, selection = whole, item[2]
+        if not item[4] and layout.back is None:
+            span = span_of(selection, layout.shape, layout.dtype.itemsize)
+            if span is not None:
+                pieces.spans[row] = span
+                layout, selection = Layout.of(layout.dtype, span.shape), span.selection
+        pieces.layouts.append(layout)
+        pieces.selections.append(selection)
+        pieces.targets.append(run_of(item, place, layout) if is_direct else None)
+    return pieces
+
+
+# Chunks that become more than anybody has memory for.
+#
+# Whoever wrote an array chose the shape of its chunks and their bytes: three megabytes of zstd can
+# hold a hundred gigabytes, and say so or not. The decoded size of a chunk is limited; and what zarr
+# decodes without a limit is looked at before: by what its header says, or, where nothing is said
+# and the limit could be passed, by decompressing it piece by piece and keeping nothing.
+
+type Measure = Callable[[memoryview, int], int]  # bytes inside, or more than the limit
+
+_PIECE_BYTES = 1 << 20
+# The most that they can make of a byte.
+_DEFLATE_RATIO, _LZMA_RATIO, _BZIP_RATIO = 1032, 10_000, 1_000_000
+
+
+def require_decodable(size_bytes: int, limits: Limits) -> None:
+    if size_bytes > limits.chunk_bytes:
+        raise StorageError(
+            f"a decoded chunk has {size_bytes} bytes, at most {limits.chunk_bytes} are accepted:"
+            " Limits(chunk_bytes=...) allows more",
+            kind="invalid-object-size",
+        )
+
+
+def require_bounded(codecs: Sequence[Codec], data: Data, expected_bytes: int) -> None:
+    """Raises FormatError if the outermost of the codecs would make too much of `data`."""
+    if not codecs:
+        return
+    measure = _MEASURES.get(type(codecs[-1]).__name__)
+    if measure is None:
+        return
+    limit = max(DEFAULT_LIMITS.chunk_bytes, 2 * expected_bytes)
+    found = measure(memoryview(data).cast("B"), limit)
+    if found > limit:
+        raise FormatError(f"a compressed chunk holds more than the {limit} bytes accepted")
+
+
+def _in_deflate(wbits: int) -> Measure:
+    def measure(data: memoryview, limit: int) -> int:
+        if len(data) * _DEFLATE_RATIO <= limit:
+            return 0
+        opened, total, left = zlib.decompressobj(wbits), 0, bytes(data)
+        try:
+            while total <= limit and left and not opened.eof:
+                total += len(opened.decompress(left, _PIECE_BYTES))
+                left = opened.unconsumed_tail
+        except zlib.error:
+            return total
+        return total
+
+    return measure
+
+
+def _in_stream(make: Callable[[], Any], ratio: int) -> Measure:
+    def measure(data: memoryview, limit: int) -> int:
+        if len(data) * ratio <= limit:
+            return 0
+        opened, total, left = make(), 0, bytes(data)
+        try:
+            while total <= limit and not opened.eof:
+                part = opened.decompress(left, _PIECE_BYTES)
+                if not part and opened.needs_input:
+                    break
+                total, left = total + len(part), b""
+        except (OSError, lzma.LZMAError, EOFError):
+            return total
+        return total
+
+    return measure
+
+
+# By the names of zarr's classes, its own and those of numcodecs. Blosc and LZ4 say how much is
+# inside in 32 bits, and are believed only if it is true.
+_MEASURES: Mapping[str, Measure] = {
+    "ZstdCodec": measure_frames,
+    "Zstd": measure_frames,
+    "GzipCodec": _in_deflate(31),
+    "GZip": _in_deflate(31),
+    "Zlib": _in_deflate(15),
+    "BZ2": _in_stream(bz2.BZ2Decompressor, _BZIP_RATIO),
+    "LZMA": _in_stream(lzma.LZMADecompressor, _LZMA_RATIO),
+}
+
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread

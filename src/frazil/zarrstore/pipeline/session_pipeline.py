@@ -3,30 +3,40 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from threading import Lock
+from typing import Any, Final, Self, cast
 
 import numpy as np
+import zarr
 from zarr.abc.codec import Codec, CodecPipeline
 from zarr.abc.store import Store
 from zarr.codecs import ShardingCodec
 from zarr.core.array import create_codec_pipeline
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import Buffer, NDBuffer
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import get_pipeline_class, register_pipeline
 from zarr.storage import StorePath
 
 from frazil.errors import InvalidInputError
 from frazil.repo.packing import PACKED_BYTES
 from frazil.repo.session import Session
-from frazil.zarrstore.pipeline.batch import Batch, Item
-from frazil.zarrstore.pipeline.coding import Coding
-from frazil.zarrstore.pipeline.fused import fused_pipeline
-from frazil.zarrstore.pipeline.reading import chunk_bytes, read_batch
-from frazil.zarrstore.pipeline.replaced import replaced
-from frazil.zarrstore.pipeline.shards import read_shards
-from frazil.zarrstore.pipeline.writing import write_batch
-from frazil.zarrstore.pipeline.writing_together import is_wanted, write_together
-from frazil.zarrstore.pipeline.zarr_parts import FusedCodecPipeline
-from frazil.zarrstore.shard_fit import find_shard_misfit
+from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
+from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch
+from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards
+from frazil.zarrstore.pipeline.writing import is_wanted, write_batch, write_together
+
+# The codec pipeline that was configured before frazil's.
+
+
+class Replaced:
+    """Serves the stores that are not frazil's."""
+
+    def __init__(self) -> None:
+        self.pipeline: type[CodecPipeline] = BatchedCodecPipeline
+
+
+replaced = Replaced()
 
 
 @dataclass(frozen=True)
@@ -159,3 +169,48 @@ def _is_total(item: Item) -> bool:
         isinstance(part, slice) and len(range(length)[part]) == length
         for part, length in zip(selection, spec.shape, strict=True)
     )
+
+
+# Which codec pipeline zarr uses.
+#
+# Zarr takes the class of its pipeline from its configuration, for all stores alike. When a frazil
+# store is first opened, frazil's class takes the place of zarr's default one; what it is asked for
+# arrays in other stores it hands on to the one it replaced. Nothing happens if somebody has chosen
+# a pipeline before, or wants none of ours:
+#
+#     zarr.config.set({"frazil.codec_pipeline": False})    or in the environment
+#     ZARR_FRAZIL__CODEC_PIPELINE=False
+
+PATH: Final = "codec_pipeline.path"
+WANTED: Final = "frazil.codec_pipeline"
+
+
+class _Choice:
+    """Made once in a process: whoever changes zarr's configuration later has the last word."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_made = False
+
+    def make(self) -> None:
+        with self._lock:
+            if not self._is_made:
+                self._is_made = True
+                self._choose()
+
+    def _choose(self) -> None:
+        current = get_pipeline_class()
+        is_default = current is BatchedCodecPipeline
+        if ARE_THERE and is_default and zarr.config.get(WANTED, True):
+            replaced.pipeline = current
+            register_pipeline(SessionPipeline)
+            name = f"{SessionPipeline.__module__}.{SessionPipeline.__qualname__}"
+            zarr.config.set({PATH: name})
+
+
+_choice = _Choice()
+
+
+def use_pipeline() -> None:
+    """From now on frazil's pipeline serves frazil's stores, unless that is not wanted."""
+    _choice.make()

@@ -7,17 +7,10 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.description import ArrayDescription
-from frazil.spark.plan import Axis
-from frazil.spark.positions import compact
-from frazil.spark.streaming.boxes import (
-    cell_box,
-    cells_touched,
-    chunk_boxes,
-    painted,
-    slabs,
-    within,
-)
+from frazil.spark.io.stream_rows import cell_box, cells_touched, chunk_boxes, painted, slabs, within
+from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.plan import Axis
+from frazil.spark.table.selection import compact
 
 SHAPE = (7, 5)
 

@@ -9,12 +9,15 @@ import frazil
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.spark.streaming.commits import commits_between, first_offset, next_offset
-from frazil.spark.streaming.offsets import Offset, parse_offset
-from frazil.spark.streaming.options import (
+from frazil.spark.io.stream_commits import (
+    Offset,
     OnRewrite,
     StartFrom,
     StreamOptions,
+    commits_between,
+    first_offset,
+    next_offset,
+    parse_offset,
     parse_stream_options,
     refuse_stream_options,
     without_stream_options,

@@ -1,0 +1,210 @@
+"""`frazil merge`: what was done on one branch, brought to another."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, Commit, DryRun, Message, OnBranch, Repo, Yes
+
+if TYPE_CHECKING:
+    from frazil.repo.solver import Policy
+
+
+# Options that say what to do about conflicts, for the commands that make commits of others.
+
+
+class ChunkChoice(StrEnum):
+    FAIL = "fail"
+    OURS = "ours"
+    THEIRS = "theirs"
+
+
+OnChunkConflict = Annotated[
+    ChunkChoice,
+    typer.Option(
+        help="Of a chunk that both sides wrote: refuse, take that of the commit being applied"
+        " (ours), or leave that of the branch (theirs)."
+    ),
+]
+DeleteUpdated = Annotated[
+    bool, typer.Option("--delete-updated", help="Delete nodes also if the branch changed them.")
+]
+MergeAppends = Annotated[
+    bool, typer.Option("--merge-appends", help="Let both sides extend the same array.")
+]
+
+
+def policy_of(
+    on_chunk_conflict: ChunkChoice, *, delete_updated: bool, merge_appends: bool
+) -> "Policy":
+    from frazil.repo.solver import Policy, VersionSelection
+
+    selections = {
+        ChunkChoice.FAIL: VersionSelection.Fail,
+        ChunkChoice.OURS: VersionSelection.UseOurs,
+        ChunkChoice.THEIRS: VersionSelection.UseTheirs,
+    }
+    return Policy(
+        on_chunk_conflict=selections[on_chunk_conflict],
+        delete_updated_arrays=delete_updated,
+        delete_updated_groups=delete_updated,
+        merge_appends=merge_appends,
+    )
+
+
+def merge(
+    repo: Repo,
+    source: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch to merge.")],
+    *,
+    into: Annotated[str, typer.Option(metavar="BRANCH", help="The branch that is changed.")] = (
+        "main"
+    ),
+    message: Message = None,
+    on_chunk_conflict: OnChunkConflict = ChunkChoice.FAIL,
+    delete_updated: DeleteUpdated = False,
+    merge_appends: MergeAppends = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring what was done on one branch to another, chunk by chunk."""
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.history_view import run
+    from frazil.repo import history_editing
+
+    repository = open_repository(repo)
+    edit = history_editing.Edit(
+        branch=into,
+        message=message,
+        policy=policy_of(
+            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
+        ),
+        dry_run=dry_run,
+    )
+    run(lambda edit: history_editing.merge(repository, source, edit), edit, as_json=as_json)
+
+
+# `frazil cherry-pick`: what a commit did elsewhere, done on a branch.
+
+
+def cherry_pick(
+    repo: Repo,
+    commit: Commit,
+    *,
+    branch: OnBranch = "main",
+    message: Message = None,
+    on_chunk_conflict: OnChunkConflict = ChunkChoice.FAIL,
+    delete_updated: DeleteUpdated = False,
+    merge_appends: MergeAppends = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Do on a branch what a commit did elsewhere, by a new commit."""
+    from frazil.cli.repositories import open_repository, resolve
+    from frazil.cli.views.history_view import run
+    from frazil.repo import history_editing
+
+    repository = open_repository(repo)
+    snapshot = resolve(repository, commit)
+    edit = history_editing.Edit(
+        branch=branch,
+        message=message,
+        policy=policy_of(
+            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
+        ),
+        dry_run=dry_run,
+    )
+    run(lambda edit: history_editing.cherry_pick(repository, snapshot, edit), edit, as_json=as_json)
+
+
+# `frazil revert`: what one commit did, undone by a new one.
+
+
+def revert(
+    repo: Repo,
+    commit: Commit,
+    *,
+    branch: OnBranch = "main",
+    message: Message = None,
+    on_chunk_conflict: OnChunkConflict = ChunkChoice.FAIL,
+    delete_updated: DeleteUpdated = False,
+    merge_appends: MergeAppends = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Undo on a branch what one commit of its history did, by a new commit."""
+    from frazil.cli.repositories import open_repository, resolve
+    from frazil.cli.views.history_view import run
+    from frazil.repo import history_editing
+
+    repository = open_repository(repo)
+    snapshot = resolve(repository, commit)
+    edit = history_editing.Edit(
+        branch=branch,
+        message=message,
+        policy=policy_of(
+            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
+        ),
+        dry_run=dry_run,
+    )
+    run(lambda edit: history_editing.revert(repository, snapshot, edit), edit, as_json=as_json)
+
+
+# `frazil squash`: a range of history as one commit.
+
+
+def squash(
+    repo: Repo,
+    first: Annotated[str, typer.Argument(metavar="FIRST", help="The oldest commit of the range.")],
+    last: Annotated[
+        str | None, typer.Argument(metavar="LAST", help="The newest.  [default: the tip]")
+    ] = None,
+    *,
+    message: Annotated[str, typer.Option("-m", "--message", help="Of the one commit.")],
+    branch: OnBranch = "main",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a range of a branch's history one commit; commits after it get new ids."""
+    from dataclasses import replace
+
+    from frazil.cli.output import print_json, require_consent
+    from frazil.cli.repositories import open_repository, resolve
+    from frazil.cli.views.history_view import diff_as_json, diff_as_text
+    from frazil.repo import squash as engine
+
+    repository = open_repository(repo)
+    request = engine.SquashRequest(
+        branch=branch,
+        first=resolve(repository, first),
+        last=None if last is None else resolve(repository, last),
+        message=message,
+        dry_run=True,
+    )
+    done = engine.squash(repository, request)
+    if not dry_run:
+        count, followers = len(done.squashed), len(done.followers)
+        require_consent(
+            f"Replace {count} commits of branch {branch}"
+            f"{f' and list {followers} anew' if followers else ''}?",
+            given=yes,
+        )
+        done = engine.squash(repository, replace(request, dry_run=False))
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "snapshot": None if done.snapshot is None else str(done.snapshot),
+                "tip": None if done.tip is None else str(done.tip),
+                "squashed": list(map(str, done.squashed)),
+                "followers": list(map(str, done.followers)),
+                "applied": diff_as_json(done.applied),
+            }
+        )
+        return
+    what = f"{len(done.squashed)} commits"
+    print(f"{what} would be one" if done.tip is None else f"{what} are one: {done.snapshot}")
+    if done.tip is not None:
+        print(f"branch {branch} is now at new snapshot {done.tip}")
+    print(diff_as_text(done.applied) or "no changes")

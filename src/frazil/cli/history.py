@@ -1,0 +1,175 @@
+"""`frazil log`: the snapshots that led to a version, newest first."""
+
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, Branch, Repo, Snapshot, Tag
+
+if TYPE_CHECKING:
+    from frazil.repo.repository import Repository
+    from frazil.repo.version import Version
+
+
+def log(
+    repo: Repo,
+    *,
+    branch: Branch = None,
+    tag: Tag = None,
+    snapshot: Snapshot = None,
+    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Draw how all branches, or the one named, came to be.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the history of a branch, newest snapshot first; or draw that of all branches."""
+    from frazil.cli.output import format_time, print_json, print_table
+    from frazil.cli.repositories import chosen_version, open_repository
+    from frazil.cli.views.history_view import record_as_json
+
+    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    repository = open_repository(repo)
+    if graph:
+        named = branch or tag or snapshot
+        _draw(repository, version if named else None, limit, as_json=as_json)
+        return
+    records = list(islice(repository.ancestry(version), limit))
+    if as_json:
+        print_json([record_as_json(record) for record in records])
+        return
+    print_table(
+        ["snapshot", "written at (UTC)", "message"],
+        [(str(record.id), format_time(record.flushed_at_us), record.message) for record in records],
+    )
+
+
+def _draw(
+    repository: "Repository", version: "Version | None", limit: int | None, *, as_json: bool
+) -> None:
+    """With `limit`, only so many commits from the top."""
+    import sys
+    from dataclasses import asdict
+
+    from frazil.cli.output import print_json
+    from frazil.describe.graph import graph_of, text_of
+
+    drawn = graph_of(repository.repo_info(), version)
+    if as_json:
+        found = asdict(drawn)
+        print_json({**found, "commits": found["commits"][:limit]})
+        return
+    lines = text_of(drawn, plain=not sys.stdout.isatty()).splitlines()
+    print("\n".join(lines if limit is None else lines[: 2 * limit - 1]))
+
+
+# `frazil show`: all about one commit.
+
+
+def show(
+    repo: Repo,
+    commit: Annotated[
+        str, typer.Argument(metavar="COMMIT", help="A branch, a tag, the id of a snapshot, main~1.")
+    ] = "main",
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show a commit: who it comes after, its message and metadata, and what it changed."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository, resolve
+    from frazil.cli.views.history_view import commit_as_json, commit_as_text
+
+    repository = open_repository(repo)
+    snapshot = resolve(repository, commit)
+    if as_json:
+        print_json(commit_as_json(repository, snapshot))
+    else:
+        print(commit_as_text(repository, snapshot))
+
+
+# `frazil diff`: what changed between two snapshots.
+
+
+def diff(
+    repo: Repo,
+    older: Annotated[str, typer.Argument(metavar="FROM", help="Branch, tag, id, or main~1.")],
+    newer: Annotated[str, typer.Argument(metavar="TO", help="The same; a descendant of FROM.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show what changed from one snapshot to a later one."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository, resolve
+    from frazil.cli.views.history_view import diff_as_json, diff_as_text
+
+    repository = open_repository(repo)
+    changes = repository.diff(resolve(repository, older), resolve(repository, newer))
+    if as_json:
+        print_json(diff_as_json(changes))
+    else:
+        print(diff_as_text(changes) or "no changes")
+
+
+# `frazil ops`: everything that was done to a repository, newest first.
+
+
+def ops(
+    repo: Repo,
+    *,
+    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show all that was done to a repository, newest first."""
+    from frazil.cli.output import format_time, print_json, print_table
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.history_view import operation_as_json, operation_details, operation_name
+
+    updates = list(islice(open_repository(repo).ops_log(), limit))
+    if as_json:
+        print_json([operation_as_json(update) for update in updates])
+        return
+    rows = [
+        (format_time(update.updated_at_us), operation_name(update), operation_details(update))
+        for update in updates
+    ]
+    print_table(["at (UTC)", "operation", "details"], rows)
+
+
+# `frazil status`: a repository at a glance, and whether it takes changes.
+
+
+class Availability(StrEnum):
+    ONLINE = "online"
+    READ_ONLY = "read-only"
+    OFFLINE = "offline"
+
+
+def status(
+    repo: Repo,
+    *,
+    wanted: Annotated[
+        Availability | None,
+        typer.Option("--set", help="Whether it takes changes from now on, for everybody."),
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(help="Told to whoever tries to change it. Goes with --set.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a repository is and holds; or set whether it takes changes."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.history_view import set_standing, standing_as_json, standing_as_text
+
+    if reason is not None and wanted is None:
+        raise typer.BadParameter("--reason goes with --set")
+    repository = open_repository(repo)
+    if wanted is not None:
+        set_standing(repository, wanted.value, reason)
+    facts = standing_as_json(repository, repo)
+    if as_json:
+        print_json(facts)
+    else:
+        print(standing_as_text(facts))

@@ -1,0 +1,166 @@
+"""`frazil branch`: list, create, delete."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, Commit, DryRun, OnBranch, Repo, Yes
+
+if TYPE_CHECKING:
+    from frazil.ids import SnapshotId
+    from frazil.repo.repository import Repository
+
+
+branch_app = typer.Typer(help="List, create and delete branches.", no_args_is_help=True)
+
+
+@branch_app.command("list")
+def list_branches(repo: Repo, *, as_json: AsJson = False) -> None:
+    """Show the branches and the snapshots they point to."""
+    from frazil.cli.output import print_refs
+    from frazil.cli.repositories import open_repository
+
+    print_refs(open_repository(repo).branches(), as_json=as_json)
+
+
+@branch_app.command("create")
+def create_branch(
+    repo: Repo,
+    name: str,
+    *,
+    start: Annotated[
+        str, typer.Option("--from", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
+    ] = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Make a branch that points to a snapshot."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository, resolve
+
+    repository = open_repository(repo)
+    snapshot = resolve(repository, start)
+    repository.create_branch(name, snapshot)
+    if as_json:
+        print_json({"branch": name, "snapshot": str(snapshot)})
+    else:
+        print(f"created branch {name} at {snapshot}")
+
+
+@branch_app.command("delete")
+def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a branch; commits that only it leads to are collected later."""
+    from frazil.cli.output import print_json, require_consent
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.history_view import only_by
+    from frazil.repo.refs import require_deletable
+
+    require_deletable(name)
+    repository = open_repository(repo)
+    tip, alone = repository.lookup_branch(name), only_by(repository, name)
+    if alone:
+        commits = f"{len(alone)} commit{'s' if len(alone) > 1 else ''}"
+        require_consent(f"Delete branch {name}, the only way to {commits}?", given=yes)
+    repository.delete_branch(name)
+    if as_json:
+        left = [str(each) for each in alone]
+        print_json({"branch": name, "snapshot": str(tip), "left": left})
+    else:
+        print(f"deleted branch {name}, which was at {tip}")
+
+
+# `frazil tag`: list, create, delete.
+
+tag_app = typer.Typer(help="List, create and delete tags.", no_args_is_help=True)
+
+
+@tag_app.command("list")
+def list_tags(repo: Repo, *, as_json: AsJson = False) -> None:
+    """Show the tags and the snapshots they point to."""
+    from frazil.cli.output import print_refs
+    from frazil.cli.repositories import open_repository
+
+    print_refs(open_repository(repo).tags(), as_json=as_json)
+
+
+@tag_app.command("create")
+def create_tag(
+    repo: Repo,
+    name: str,
+    *,
+    target: Annotated[
+        str, typer.Option("--at", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
+    ] = "main",
+    as_json: AsJson = False,
+) -> None:
+    """Give a snapshot a name for good: a tag never moves, and its name is never reused."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository, resolve
+
+    repository = open_repository(repo)
+    snapshot = resolve(repository, target)
+    repository.create_tag(name, snapshot)
+    if as_json:
+        print_json({"tag": name, "snapshot": str(snapshot)})
+    else:
+        print(f"created tag {name} at {snapshot}")
+
+
+@tag_app.command("delete")
+def delete_tag(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a tag; its snapshot stays, its name cannot be used again."""
+    from frazil.cli.output import print_json, require_consent
+    from frazil.cli.repositories import open_repository
+
+    repository = open_repository(repo)
+    snapshot = repository.lookup_tag(name)
+    require_consent(f"Delete tag {name}, whose name nobody can use again?", given=yes)
+    repository.delete_tag(name)
+    if as_json:
+        print_json({"tag": name, "snapshot": str(snapshot)})
+    else:
+        print(f"deleted tag {name}, which was at {snapshot}")
+
+
+# `frazil reset`: a branch put at another snapshot.
+
+
+def reset(
+    repo: Repo,
+    commit: Commit,
+    *,
+    branch: OnBranch = "main",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a branch at another snapshot; commits that nothing leads to then are collected later."""
+    from frazil.cli.output import print_json, require_consent
+    from frazil.cli.repositories import open_repository, resolve
+
+    repository = open_repository(repo)
+    target, tip = resolve(repository, commit), repository.lookup_branch(branch)
+    left = _only_in(repository, tip, target)
+    if not dry_run:
+        if left:
+            require_consent(
+                f"Take {len(left)} commit{'s' if len(left) > 1 else ''} off branch {branch}?",
+                given=yes,
+            )
+        repository.reset_branch(branch, target, expected=tip)
+    if as_json:
+        facts = {"dry_run": dry_run, "branch": branch, "from": str(tip), "to": str(target)}
+        print_json({**facts, "left": [str(each) for each in left]})
+        return
+    print(f"branch {branch} {'would go' if dry_run else 'went'} from {tip} to {target}")
+    for each in left:
+        print(f"  off the branch: {each}")
+
+
+def _only_in(
+    repository: "Repository", tip: "SnapshotId", target: "SnapshotId"
+) -> list["SnapshotId"]:
+    """Snapshots that lead to `tip` and not to `target`, newest first."""
+    from frazil.repo.version import Exactly
+
+    kept = {record.id for record in repository.ancestry(Exactly(target))}
+    return [each.id for each in repository.ancestry(Exactly(tip)) if each.id not in kept]

@@ -1,0 +1,210 @@
+"""`frazil config`: the settings that a repository stores, for everybody who opens it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from frazil.cli.options import AsJson, Repo
+
+config_app = typer.Typer(
+    help="Show and change the settings that a repository stores.", no_args_is_help=True
+)
+Key = Annotated[
+    str,
+    typer.Argument(metavar="KEY", help="As `config show` has it, such as caching.num_chunk_refs."),
+]
+
+
+@config_app.command("show")
+def show_config(repo: Repo, *, as_json: AsJson = False) -> None:
+    """Show all settings: what is stored, or else the default."""
+    from frazil.cli.output import print_json, print_table
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.settings_view import settings_of
+
+    found = settings_of(open_repository(repo).config)
+    if as_json:
+        print_json({each.key: {"value": each.value, "stored": each.stored} for each in found})
+        return
+    rows = [(each.key, each.text, "" if each.stored else "default") for each in found if each.shown]
+    print_table(["setting", "value", ""], rows)
+
+
+@config_app.command("get")
+def get_config(repo: Repo, key: Key, *, as_json: AsJson = False) -> None:
+    """Show one setting."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.settings_view import require_setting, settings_of
+
+    found = require_setting(settings_of(open_repository(repo).config), key)
+    if as_json:
+        print_json({"key": found.key, "value": found.value, "stored": found.stored})
+    else:
+        print(found.text)
+
+
+@config_app.command("set")
+def set_config(
+    repo: Repo,
+    key: Key,
+    value: Annotated[
+        str, typer.Argument(metavar="VALUE", help="A number, true, false, JSON, or `default`.")
+    ],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Store a setting, for everybody who opens the repository from now on."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository
+    from frazil.cli.views.settings_view import require_setting, settings_of, store_setting
+
+    repository = open_repository(repo)
+    before = require_setting(settings_of(repository.config), key)
+    after = require_setting(settings_of(store_setting(repository, before.key, value)), key)
+    if as_json:
+        print_json({"key": after.key, "before": before.value, "value": after.value})
+    else:
+        print(f"{after.key} is {after.text}, was {before.text}")
+
+
+# `frazil flags`: operations that a repository can switch off.
+
+flags_app = typer.Typer(
+    help="Show and switch what may be done to a repository.", no_args_is_help=True
+)
+
+
+class Switch(StrEnum):
+    ON = "on"
+    OFF = "off"
+    DEFAULT = "default"
+
+
+@flags_app.command("list")
+def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
+    """Show the feature flags, and whether somebody has set them."""
+    from frazil.cli.output import print_json, print_table
+    from frazil.cli.repositories import open_repository
+    from frazil.repo import flags
+
+    info = open_repository(repo).info_of_version_2()
+    found = {
+        flag.name: {
+            "enabled": flags.is_enabled(info, flag),
+            "set": flags.setting(info, flag) is not None,
+        }
+        for flag in flags.FLAGS
+    }
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (name, "on" if each["enabled"] else "off", "" if each["set"] else "default")
+        for name, each in found.items()
+    ]
+    print_table(["flag", "is", ""], rows)
+
+
+@flags_app.command("set")
+def set_flag(
+    repo: Repo,
+    name: Annotated[str, typer.Argument(metavar="FLAG", help="As `flags list` has it.")],
+    switch: Annotated[Switch, typer.Argument(metavar="on|off|default")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Allow or forbid an operation, for everybody."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import open_repository
+    from frazil.repo import flags
+
+    repository = open_repository(repo)
+    repository.info_of_version_2()
+    flag = flags.require_flag(name)
+    repository.set_flag(flag, {"on": True, "off": False, "default": None}[switch.value])
+    enabled = flags.is_enabled(repository.repo_info(), flag)
+    if as_json:
+        print_json({"flag": flag.name, "enabled": enabled, "set": switch is not Switch.DEFAULT})
+    else:
+        print(f"{flag.name} is {'on' if enabled else 'off'}")
+
+
+# `frazil init`: an empty repository.
+
+
+class Version(StrEnum):
+    V2 = "2"
+    V1 = "1"
+    ALPHA2 = "alpha2"
+    ALPHA1 = "alpha1"
+
+
+def init(
+    repo: Repo,
+    spec_version: Annotated[
+        Version, typer.Option(help="Of the format; the alphas are for stores that can only create.")
+    ] = Version.V2,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Make an empty repository in a new or empty folder, or below a prefix of a bucket."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import store_at
+    from frazil.format.generation import Generation
+    from frazil.repo.repository import Repository
+
+    generations = {
+        Version.V2: Generation.V2,
+        Version.V1: Generation.V1,
+        Version.ALPHA2: Generation.A2E,
+        Version.ALPHA1: Generation.ALPHA1,
+    }
+    made = Repository.create(store_at(repo), generation=generations[spec_version])
+    if as_json:
+        tip = str(made.lookup_branch("main"))
+        print_json({"location": repo, "generation": str(made.generation), "snapshot": tip})
+    else:
+        print(f"created an empty repository in {repo}")
+
+
+# `frazil completion`: what makes a shell complete commands and options.
+
+
+class Shell(StrEnum):
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+# What typer answers to is `_FRAZIL_COMPLETE`, set by these.
+SCRIPTS = {
+    Shell.BASH: """\
+_frazil_completion() {
+    local IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD \\
+                   _FRAZIL_COMPLETE=complete_bash $1 ) )
+    return 0
+}
+complete -o default -F _frazil_completion frazil""",
+    Shell.ZSH: """\
+#compdef frazil
+_frazil_completion() {
+  eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _FRAZIL_COMPLETE=complete_zsh frazil)
+}
+compdef _frazil_completion frazil""",
+    Shell.FISH: """\
+complete --command frazil --no-files --arguments \
+"(env _FRAZIL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \
+_TYPER_COMPLETE_ARGS=(commandline -cp) frazil)" --condition \
+"env _FRAZIL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args \
+_TYPER_COMPLETE_ARGS=(commandline -cp) frazil\"""",
+}
+
+
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Which shell.")],
+) -> None:
+    """Print what makes a shell complete commands and options; put it into its start file."""
+    print(SCRIPTS[shell])

@@ -1,0 +1,311 @@
+"""One commit, in words and as JSON."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import typer
+
+from frazil.cli.options import format_size
+from frazil.cli.output import Cell, format_time, print_json, print_table
+from frazil.clock import to_datetime
+from frazil.errors import Conflict, IcechunkError, RebaseFailedError, RefNotFoundError
+from frazil.format.updates import Availability, RepoStatus, Update
+from frazil.ids import SnapshotId
+from frazil.repo.diff import Diff
+from frazil.repo.history import SnapshotRecord
+from frazil.repo.history_editing import Edit, Edited
+from frazil.repo.repository import Repository
+from frazil.repo.spec_version import require_version_2
+from frazil.repo.version import Branch, Exactly
+
+# What changed, in words and as JSON.
+
+_SHOWN_CHUNKS = 10
+
+
+def _node_sets(changes: Diff) -> list[tuple[str, list[str]]]:
+    return [
+        (name, sorted(map(str, getattr(changes, name))))
+        for name in (
+            "new_groups",
+            "new_arrays",
+            "deleted_groups",
+            "deleted_arrays",
+            "updated_groups",
+            "updated_arrays",
+        )
+    ]
+
+
+def diff_as_json(changes: Diff) -> dict[str, object]:
+    return {
+        **dict(_node_sets(changes)),
+        "updated_chunks": {str(p): index.tolist() for p, index in changes.updated_chunks.items()},
+        "moved_nodes": [[str(move.from_path), str(move.to_path)] for move in changes.moved],
+    }
+
+
+def diff_as_text(changes: Diff) -> str:
+    lines = list[str]()
+    for name, paths in _node_sets(changes):
+        if paths:
+            lines += [f"{name.replace('_', ' ')}:", *(f"  {path}" for path in paths)]
+    if changes.moved:
+        lines += ["moved nodes:"]
+        lines += [f"  {move.from_path} -> {move.to_path}" for move in changes.moved]
+    if changes.updated_chunks:
+        lines += ["updated chunks:"]
+    for path, index in changes.updated_chunks.items():
+        shown = " ".join(",".join(map(str, row)) for row in index[:_SHOWN_CHUNKS].tolist())
+        more = len(index) - _SHOWN_CHUNKS
+        lines += [f"  {path}: {len(index)}  ({shown}{f' and {more} more' if more > 0 else ''})"]
+    return "\n".join(lines)
+
+
+def record_as_json(record: SnapshotRecord) -> dict[str, Any]:
+    return {
+        "id": str(record.id),
+        "parent_id": None if record.parent_id is None else str(record.parent_id),
+        "written_at": to_datetime(record.flushed_at_us).isoformat(),
+        "message": record.message,
+        "metadata": record.metadata,
+    }
+
+
+def commit_as_json(repository: Repository, snapshot: SnapshotId) -> dict[str, Any]:
+    record = repository.lookup_snapshot(snapshot)
+    changes = _changes(repository, record)
+    manifests = repository.manifest_files(snapshot)
+    return {
+        **record_as_json(record),
+        "branches": _names(repository.branches(), snapshot),
+        "tags": _names(repository.tags(), snapshot),
+        "manifests": len(manifests),
+        "manifest_bytes": sum(file.size_bytes for file in manifests),
+        "chunk_references": sum(file.num_refs for file in manifests),
+        "changes": None if changes is None else diff_as_json(changes),
+    }
+
+
+def commit_as_text(repository: Repository, snapshot: SnapshotId) -> str:
+    facts = commit_as_json(repository, snapshot)
+    record = repository.lookup_snapshot(snapshot)
+    names = [*facts["branches"], *facts["tags"]]
+    lines = [
+        f"snapshot  {facts['id']}" + (f"  ({', '.join(names)})" if names else ""),
+        f"parent    {facts['parent_id'] or 'none: the first one'}",
+        f"written   {format_time(record.flushed_at_us)} UTC",
+        f"holds     {facts['chunk_references']} chunk references",
+        f"manifests {facts['manifests']} ({format_size(facts['manifest_bytes'])})",
+    ]
+    lines += [f"{name}: {value}" for name, value in record.metadata.items()]
+    lines += ["", *(f"    {line}" for line in record.message.splitlines()), ""]
+    changes = _changes(repository, record)
+    if changes is not None:
+        lines.append(diff_as_text(changes) or "no changes")
+    return "\n".join(lines).rstrip()
+
+
+def _changes(repository: Repository, record: SnapshotRecord) -> Diff | None:
+    """None for the first snapshot, and where the transaction log is gone."""
+    if record.parent_id is None:
+        return None
+    try:
+        return repository.diff(record.parent_id, record.id)
+    except IcechunkError:
+        return None
+
+
+def _names(refs: dict[str, SnapshotId], snapshot: SnapshotId) -> list[str]:
+    return sorted(name for name, target in refs.items() if target == snapshot)
+
+
+# An entry of the ops log, in words and as JSON.
+
+
+def operation_name(update: Update) -> str:
+    """`new commit` for NewCommit."""
+    words: list[str] = re.findall(r"GC|[A-Z][a-z]*", type(update.kind).__name__)
+    return " ".join(word if word.isupper() else word.lower() for word in words)
+
+
+def operation_details(update: Update) -> str:
+    facts = _facts(update)
+    match facts:
+        case {"status": RepoStatus(availability=availability, reason=reason)}:
+            return f"{availability.label}{f': {reason}' if reason else ''}"
+        case _:
+            return " ".join(f"{name}={value}" for name, value in facts.items())
+
+
+def _facts(update: Update) -> dict[str, object]:
+    return {field: getattr(update.kind, field) for field in type(update.kind).__slots__}
+
+
+def operation_as_json(update: Update) -> dict[str, object]:
+    return {
+        "operation": type(update.kind).__name__,
+        "updated_at": to_datetime(update.updated_at_us).isoformat(),
+        "backup_path": update.backup_path,
+        **_facts(update),
+    }
+
+
+# A repository at a glance, in words and as JSON.
+
+
+def set_standing(repository: Repository, wanted: str, reason: str | None) -> None:
+    require_version_2(repository.spec_version)
+    availability = next(each for each in Availability if each.label == wanted)
+    repository.set_status(RepoStatus(availability, repository.clock(), reason))
+
+
+def standing_as_json(repository: Repository, location: str) -> dict[str, Any]:
+    branches, tags = repository.branches(), repository.tags()
+    facts: dict[str, Any] = {
+        "location": location,
+        "generation": str(repository.generation),
+        "spec_version": repository.spec_version,
+        "availability": "online",
+        "reason": None,
+        "set_at": None,
+        "branches": len(branches),
+        "tags": len(tags),
+        "tip": _tip(repository),
+    }
+    if repository.spec_version < 2:  # older ones know neither a status nor a list of snapshots
+        return facts
+    info = repository.repo_info()
+    return facts | {
+        "availability": info.status.availability.label,
+        "reason": info.status.reason,
+        "set_at": to_datetime(info.status.set_at_us).isoformat(),
+        "snapshots": len(info.snapshots),
+    }
+
+
+def _tip(repository: Repository) -> dict[str, Any] | None:
+    try:
+        record = next(islice(repository.ancestry(Branch("main")), 1))
+    except RefNotFoundError:
+        return None
+    return {
+        "branch": "main",
+        "id": str(record.id),
+        "written_at": to_datetime(record.flushed_at_us).isoformat(),
+        "message": record.message,
+    }
+
+
+def standing_as_text(facts: dict[str, Any]) -> str:
+    why = f": {facts['reason']}" if facts["reason"] else ""
+    counted = ("branches", "tags", "snapshots")
+    holds = [_counted(facts[name], name) for name in counted if name in facts]
+    lines = [
+        f"repository  {facts['location']} (format {facts['generation']})",
+        f"status      {facts['availability']}{why}",
+        f"holds       {', '.join(holds)}",
+    ]
+    tip = facts["tip"]
+    if tip is not None:
+        message = tip["message"].partition("\n")[0]
+        lines.append(f"main        {tip['id']}  {tip['written_at'][:19]}  {message}")
+    return "\n".join(lines)
+
+
+def _counted(count: int, name: str) -> str:
+    one = {"branches": "branch", "tags": "tag", "snapshots": "snapshot"}
+    return f"{count} {one[name] if count == 1 else name}"
+
+
+# What came of a change of history, in words and as JSON.
+
+CONFLICTS = 4  # exit code
+_SHOWN_EDITED_CHUNKS = 5
+
+
+def run(operation: Callable[[Edit], Edited], edit: Edit, *, as_json: bool) -> None:
+    """Does it, or with `dry_run` plans it, and prints what came of it.
+
+    Where conflicts remain they are listed, nothing has changed, and the exit code says so.
+    """
+    try:
+        done = operation(edit)
+    except RebaseFailedError as error:
+        done = Edited(conflicts=tuple(error.conflicts), solved=False)
+    if as_json:
+        print_json(_as_json(done, dry_run=edit.dry_run))
+    else:
+        _print_text(done, edit)
+    if not done.solved:
+        count = len(done.conflicts)
+        print(
+            f"error: {count} conflict{'s' if count > 1 else ''}: nothing was changed\n"
+            "hint: --on-chunk-conflict, --delete-updated and --merge-appends solve some of them",
+            file=sys.stderr,
+        )
+        raise typer.Exit(CONFLICTS)
+
+
+def _as_json(done: Edited, *, dry_run: bool) -> dict[str, object]:
+    return {
+        "dry_run": dry_run,
+        "snapshot": None if done.snapshot is None else str(done.snapshot),
+        "fast_forward": done.fast_forward,
+        "solved": done.solved,
+        "conflicts": [
+            {
+                "type": each.conflict_type.name,
+                "path": each.path,
+                "chunks": each.conflicted_chunks,
+            }
+            for each in done.conflicts
+        ],
+        "applied": diff_as_json(done.applied),
+    }
+
+
+def _print_text(done: Edited, edit: Edit) -> None:
+    if done.solved:
+        print(_headline(done, edit))
+    if changes := diff_as_text(done.applied):
+        print(changes)
+    if done.conflicts:
+        print("conflicts, solved as told:" if done.solved else "conflicts:")
+        print_table(["conflict", "path", "chunks"], [_row(each) for each in done.conflicts])
+
+
+def _headline(done: Edited, edit: Edit) -> str:
+    if done.snapshot is not None:
+        how = "moved forward to" if done.fast_forward else "now at new snapshot"
+        return f"branch {edit.branch} is {how} {done.snapshot}"
+    if edit.dry_run and (done.fast_forward or diff_as_text(done.applied)):
+        return f"branch {edit.branch} would {'be moved forward' if done.fast_forward else 'change'}"
+    return f"nothing to do: branch {edit.branch} has it already"
+
+
+def _row(conflict: Conflict) -> Sequence[Cell]:
+    chunks = conflict.conflicted_chunks or []
+    shown = " ".join(",".join(map(str, index)) for index in chunks[:_SHOWN_EDITED_CHUNKS])
+    more = len(chunks) - _SHOWN_EDITED_CHUNKS
+    return (
+        str(conflict.conflict_type),
+        conflict.path,
+        f"{shown} and {more} more" if more > 0 else shown,
+    )
+
+
+# Which commits a ref leads to.
+
+
+def only_by(repository: Repository, branch: str) -> list[SnapshotId]:
+    """Snapshots to which no other branch and no tag leads, newest first."""
+    branches = repository.branches()
+    others = {tip for name, tip in branches.items() if name != branch}
+    others |= set(repository.tags().values())
+    kept = {record.id for tip in others for record in repository.ancestry(Exactly(tip))}
+    walk = repository.ancestry(Exactly(branches[branch])) if branch in branches else ()
+    return [record.id for record in walk if record.id not in kept]

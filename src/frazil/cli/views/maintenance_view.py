@@ -1,0 +1,248 @@
+"""What was deleted, and what is stored, as text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from frazil.cli.options import format_size
+from frazil.cli.output import format_time, print_json, print_table
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+from frazil.maintenance.gc_summary import GCSummary
+from frazil.maintenance.pack import PackPlan
+from frazil.maintenance.purge.message import MessagePurgePlan
+from frazil.maintenance.purge.path import PathPurgePlan
+from frazil.maintenance.purge.remaining import Remaining
+from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
+from frazil.maintenance.unpack import UnpackPlan
+from frazil.spark.pipelines.rechunk import RechunkPlan
+
+
+def print_summary(summary: GCSummary, *, dry_run: bool) -> None:
+    verb = "would be" if dry_run else "were"
+    counts = {
+        "snapshots": summary.snapshots_deleted,
+        "transaction logs": summary.transaction_logs_deleted,
+        "manifests": summary.manifests_deleted,
+        "chunk objects": summary.chunks_deleted,
+        "backups": summary.backups_deleted,
+        "branches of killed jobs": summary.branches_deleted,
+        "temporary files": summary.temporary_files_deleted,
+    }
+    print(f"{format_size(summary.bytes_deleted)} {verb} deleted")
+    for name, count in counts.items():
+        if count or name in {"snapshots", "chunk objects"}:
+            print(f"  {count} {name}")
+    if summary.objects_failed_to_delete:
+        print(f"{summary.objects_failed_to_delete} objects could not be deleted")
+        for error in summary.delete_errors:
+            print(f"  {error}")
+    if summary.skipped_phases:
+        print(f"left for the next time: {', '.join(summary.skipped_phases)}")
+
+
+def print_expired(info: RepoInfo, expired: list[str], *, dry_run: bool) -> None:
+    """`info` is that of before."""
+    print(f"{len(expired)} snapshots {'would be' if dry_run else 'are'} expired")
+    rows = []
+    for each in expired:
+        row = info.snapshots.find(SnapshotId.parse(each))
+        if row >= 0:
+            written = format_time(info.snapshots.flushed_at(row))
+            rows.append((each, written, info.snapshots.message(row)))
+    print_table(["snapshot", "written", "message"], rows)
+
+
+def print_stats(found: StorageStats) -> None:
+    print(
+        f"{found.snapshots} snapshots, {found.manifests} manifests of"
+        f" {format_size(found.manifest_bytes)}, {found.references} references"
+    )
+    headers = ["", "", "native", "virtual", "inline", "alone: native", "virtual", "inline"]
+    rows: list[tuple[str, ...]] = [("all", "", *_sizes(found.total), "", "", "")]
+    rows += [_row(each) for each in [*found.refs, *found.arrays]]
+    print_table(headers, rows)
+
+
+def _row(owner: OwnerStats) -> tuple[str, ...]:
+    return (owner.kind, owner.name, *_sizes(owner.total), *_sizes(owner.exclusive))
+
+
+def _sizes(sizes: ChunkStorageStats) -> tuple[str, str, str]:
+    return (
+        format_size(sizes.native_bytes),
+        format_size(sizes.virtual_bytes),
+        format_size(sizes.inlined_bytes),
+    )
+
+
+# What was packed or unpacked, in words and as JSON.
+
+
+class Done(Protocol):
+    """Results of the actions, here and on Spark."""
+
+    @property
+    def snapshot(self) -> object | None: ...
+    @property
+    def chunks(self) -> int: ...
+    @property
+    def packs(self) -> int: ...
+    @property
+    def references(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """`snapshot` is None after a dry run, and where there was nothing to do."""
+
+    snapshot: str | None
+    chunks: int
+    packs: int
+    references: int
+    bytes: int
+
+    @classmethod
+    def planned(cls, plan: PackPlan | UnpackPlan) -> "Packing":
+        return cls(None, len(plan.chunks), plan.packs, plan.references, plan.bytes)
+
+    @classmethod
+    def of(cls, done: Done) -> "Packing":
+        snapshot = None if done.snapshot is None else str(done.snapshot)
+        return cls(snapshot, done.chunks, done.packs, done.references, done.bytes)
+
+
+def print_packing(
+    found: Packing,
+    *,
+    branch: str,
+    dry_run: bool,
+    as_json: bool,
+    doing: tuple[str, str],  # pack, packed
+) -> None:
+    if as_json:
+        print_json({"dry_run": dry_run, **asdict(found)})
+        return
+    if not found.chunks:
+        print(f"nothing to {doing[0]}")
+        return
+    verb = f"would be {doing[1]}" if dry_run else f"are {doing[1]}"
+    print(f"{found.chunks} chunks ({format_size(found.bytes)}) {verb}: {found.packs} packs")
+    if found.snapshot is not None:
+        print(f"branch {branch} is now at new snapshot {found.snapshot}")
+
+
+# What was purged, and what still refers to it, in words and as JSON.
+
+
+def print_path_purge(
+    plan: PathPurgePlan, commits: Mapping[str, SnapshotId], *, dry_run: bool, as_json: bool
+) -> None:
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "path": plan.path.text,
+                "nodes": [node.path.text for node in plan.nodes],
+                "snapshots": [str(each) for each in plan.snapshots],
+                "transaction_logs": len(plan.logs),
+                "manifests": len(plan.manifests),
+                "chunks": len(plan.chunks),
+                "chunk_bytes": plan.chunk_bytes,
+                "commits": {branch: str(snapshot) for branch, snapshot in commits.items()},
+                "remaining": _as_json(plan.remaining),
+            }
+        )
+        return
+    if plan.is_empty:
+        print(f"no snapshot has {plan.path}")
+        _print_remaining(plan.remaining)
+        return
+    verb = "would be taken" if dry_run else "were taken"
+    print(f"{len(plan.nodes)} nodes {verb} out of {len(plan.snapshots)} snapshots")
+    print(
+        f"{len(plan.manifests)} manifests and {len(plan.chunks)} chunk objects"
+        f" ({format_size(plan.chunk_bytes)}) {'would be' if dry_run else 'are'} deleted"
+    )
+    for branch, snapshot in commits.items():
+        print(f"branch {branch} is now at new snapshot {snapshot}")
+    _print_remaining(plan.remaining)
+
+
+def print_message_purge(plan: MessagePurgePlan, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "dry_run": dry_run,
+                "snapshots": [str(each) for each in plan.snapshots],
+                "backups": len(plan.backups),
+                "remaining": _as_json(plan.remaining),
+            }
+        )
+        return
+    verb = "would be" if dry_run else "were"
+    print(f"the messages of {len(plan.snapshots)} commits {verb} replaced")
+    _print_remaining(plan.remaining)
+
+
+def _as_json(remaining: Sequence[Remaining]) -> list[dict[str, str]]:
+    return [{"kind": each.kind, "place": each.place, "text": each.text} for each in remaining]
+
+
+def _print_remaining(remaining: Sequence[Remaining]) -> None:
+    if remaining:
+        print("what still refers to it, or may:")
+        print_table(
+            ["kind", "place", "what"], [(each.kind, each.place, each.text) for each in remaining]
+        )
+
+
+# The plan of a rechunk, for programs and for people.
+
+
+def plan_as_json(plan: RechunkPlan) -> dict[str, Any]:
+    return {
+        "dry_run": True,
+        "snapshot": plan.snapshot,
+        "bytes": plan.size_bytes,
+        "arrays": [
+            {
+                "path": one.source.text,
+                "into": one.target.text,
+                "shape": list(one.cut.shape),
+                "chunks": list(one.layout.chunks or ()),
+                "shards": None if one.layout.shards is None else list(one.layout.shards),
+                "codecs": [codec["name"] for codec in one.layout.codecs],
+                "bytes": one.size_bytes,
+                "tasks": len(one.cut),
+            }
+            for one in plan.rewrites
+        ],
+        "unchanged": [one.target.text for one in plan.copies],
+    }
+
+
+def print_plan(plan: RechunkPlan) -> None:
+    if not plan.rewrites and not plan.copies:
+        print("nothing to do")
+        return
+    arrays = plan_as_json(plan)["arrays"]
+    rows = [
+        [
+            one["into"],
+            _lengths(one["shape"]),
+            _lengths(one["chunks"]),
+            _lengths(one["shards"] or ["-"]),
+            " ".join(one["codecs"]),
+            f"{one['bytes'] / 1e6:.1f}",
+            one["tasks"],
+        ]
+        for one in arrays
+    ]
+    print_table(["array", "shape", "chunks", "shards", "codecs", "MB", "tasks"], rows)
+
+
+def _lengths(lengths: list[Any]) -> str:
+    return " x ".join(map(str, lengths))

@@ -1,0 +1,250 @@
+"""Queries over one repository: one after the other, in one Spark session."""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from itertools import chain, islice
+from pathlib import PurePosixPath
+from typing import Any, Self, assert_never
+
+from frazil.cli.main import describe
+from frazil.cli.output import print_table, silence_logs
+from frazil.cli.query import TABLE, OutputFormat
+from frazil.cli.repositories import open_repository
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.repo.repository import Repository
+from frazil.spark.io.read import make_version, open_options, read
+from frazil.spark.io.sql import BLANK, plan_sql
+from frazil.spark.session import session
+from frazil.spark.table.opened import Opened
+
+# The rows of a query's result, as a table, as CSV or as JSON.
+
+MAX_TABLE_ROWS = 1000  # the widths of columns are known only when all rows are
+
+
+def print_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], output: OutputFormat
+) -> None:
+    """CSV and JSON are printed as rows come, so a result may be larger than memory."""
+    match output:
+        case OutputFormat.TABLE:
+            _print_table(columns, rows)
+        case OutputFormat.CSV:
+            writer = csv.writer(sys.stdout, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows([_text(value) for value in row] for row in rows)
+        case OutputFormat.JSON:
+            _print_json(columns, rows)
+        case _:
+            assert_never(output)
+
+
+def _print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    rows = iter(rows)
+    shown = list(islice(rows, MAX_TABLE_ROWS))
+    cells = [[_text(value) if value is not None else "NULL" for value in row] for row in shown]
+    print_table(columns, cells)
+    if not cells:
+        print("no rows")
+    elif next(rows, None) is not None:
+        print(f"... and more than these {MAX_TABLE_ROWS} rows: --format csv or json shows all")
+
+
+def _print_json(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    lead = "["
+    for row in rows:
+        record = dict(zip(columns, row, strict=True))
+        print(f"{lead}\n  {json.dumps(record, ensure_ascii=False, default=_text)}", end="")
+        lead = ","
+    print("\n]" if lead == "," else "[]")
+
+
+def _text(value: object) -> str:
+    """NULL is empty, times are ISO."""
+    match value:
+        case None:
+            return ""
+        case date():  # a datetime is one
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+HELP = """\
+Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
+`repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
+# What is about tables rather than of them: Spark answers it from views.
+_ABOUT = re.compile(rf"{BLANK}(?:SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
+_GROUP = re.compile(r"`?(\w+)`?\.`([^`]+)`")  # repo.`a/b`
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Queries:
+    """`groups` are the tables by name: paths of groups that have arrays."""
+
+    repository: Repository
+    groups: Mapping[str, str]
+    options: Mapping[str, object]  # what else `read` takes
+    authorize: Mapping[str, str]
+    output: OutputFormat
+    _started: dict[str, Any] = field(default_factory=dict, repr=False)  # Spark, once it is needed
+
+    @classmethod
+    def of(
+        cls,
+        repo: str,
+        *,
+        group: str,
+        version: Mapping[str, str | None],
+        authorize: Mapping[str, str],
+        output: OutputFormat,
+    ) -> Self:
+        """Raises if there is no such repository, version or group."""
+        repository = open_repository(repo)
+        names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
+        opened = _opened(repository, version)
+        for path in _groups(opened):
+            names.setdefault("_".join(path.strip("/").split("/")), path)
+        return cls(
+            repository=repository,
+            groups={name: path for name, path in names.items() if name},
+            options=version,
+            authorize=authorize,
+            output=output,
+        )
+
+    def explain(self, query: str) -> None:
+        """How many chunks it would read; needs no Spark."""
+        print(self._plan(query).summary)
+
+    def run(self, query: str) -> None:
+        before = list[tuple[str]]()
+        if _ABOUT.match(query):
+            spark = self._spark()
+            self._make_views(spark)
+            frame = spark.sql(_GROUP.sub(self._view_of, query))
+        else:
+            plan = self._plan(query)  # before Spark starts: a typing error should not take long
+            frame = plan.run(self._spark())
+            before = [(plan.summary,)] if plan.explains else []
+        rows = frame.toLocalIterator(prefetchPartitions=True)
+        print_rows(frame.columns, chain(before, map(tuple, rows)), self.output)
+
+    def _plan(self, query: str) -> Any:
+        spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
+        tables = {name: {**spec, "group": path} for name, path in self.groups.items()}
+        plan = plan_sql(query, tables)
+        if not plan.references:
+            raise InvalidInputError(
+                "the query does not mention the repository; its tables are called"
+                f" {', '.join(self.groups)}"
+            )
+        return plan
+
+    def _spark(self) -> Any:
+        if not self._started:
+            silence_logs()
+            self._started["spark"] = session(app_name="frazil sql", short_lived=True)
+        return self._started["spark"]
+
+    def _make_views(self, spark: Any) -> None:
+        """For SHOW and DESCRIBE. Groups that are no table have none."""
+        if "views" in self._started:
+            return
+        self._started["views"] = True
+        for name, path in self.groups.items():
+            options: Any = self.options
+            try:
+                frame = read(spark, self.repository, group=path, **options)
+            except IcechunkError:
+                continue
+            frame.createOrReplaceTempView(f"`{name}`")
+
+    def _view_of(self, found: re.Match[str]) -> str:
+        """The view of a group that is written as part of the repository's table."""
+        parent = self.groups.get(found[1])
+        path = None if parent is None else f"{parent.rstrip('/')}/{found[2].strip('/')}"
+        names = (name for name, group in self.groups.items() if group == path)
+        return next((f"`{name}`" for name in names), found[0])
+
+
+def _opened(repository: Repository, version: Mapping[str, str | None]) -> Opened:
+    from frazil.spark.table.opened import place_of
+    from frazil.spark.table.options import ReadOptions
+
+    place = place_of(repository)
+    chosen: Any = version
+    options = ReadOptions(
+        path=place.path, secret_storage=place.secret, version=make_version(**chosen)
+    )
+    return open_options(options)[0]
+
+
+def _groups(opened: Opened) -> list[str]:
+    """Below the root, those that hold arrays."""
+    return sorted(
+        {
+            parent.text
+            for node in opened.session.nodes()
+            if node.array is not None and (parent := node.path.parent) is not None and parent.name
+        }
+    )
+
+
+def read_statements(lines: Iterable[str]) -> Iterator[str]:
+    """What ends with `;` at the end of a line, or with the last line."""
+    pending = list[str]()
+    for line in lines:
+        pending.append(line.rstrip("\n"))
+        if line.rstrip().endswith(";"):
+            yield "\n".join(pending).rstrip().rstrip(";")
+            pending = []
+    rest = "\n".join(pending).strip()
+    if rest:
+        yield rest
+
+
+def ask(queries: Queries) -> None:
+    """Until the end of input. A mistake is told, and the next statement awaited."""
+    import readline  # noqa: F401 -- makes `input` a line editor
+
+    print(HELP, file=sys.stderr)
+    for statement in read_statements(_typed(queries)):
+        try:
+            queries.run(statement)
+        except Exception as error:  # noqa: BLE001 -- told as everywhere; the prompt goes on
+            print(describe(error).text, file=sys.stderr)
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+
+
+def _typed(queries: Queries) -> Iterator[str]:
+    fresh = True
+    while True:
+        try:
+            line = input("frazil> " if fresh else "   ...> ")
+        except EOFError:
+            print(file=sys.stderr)
+            return
+        except KeyboardInterrupt:
+            print(file=sys.stderr)
+            fresh = True
+            continue
+        match line.strip():
+            case "\\q" | "exit" | "quit":
+                return
+            case "\\d":
+                for name, path in queries.groups.items():
+                    print(f"{name:<24}{path}")
+            case "\\?":
+                print(HELP)
+            case "" if fresh:
+                pass
+            case text:
+                fresh = text.endswith(";")
+                yield line

@@ -1,0 +1,1 @@
+"""Reading, writing, streams and SQL: what `spark.read` and `df.write` call."""

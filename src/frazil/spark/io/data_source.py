@@ -1,0 +1,242 @@
+"""The data source `icechunk`: `spark.read.format("icechunk")`.
+
+The snapshot is pinned when a DataFrame is made, and stays. There is no `pushFilters`: with it,
+PySpark 4.3 gives wrong results as soon as a DataFrame is used twice (SPARK.md §1.2). What to
+leave out is said by the options `sel` and `columns`; `frazil.spark.read` and `frazil.spark.sql`
+find it out from predicates.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import override
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from frazil.errors import InvalidInputError
+from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
+from frazil.spark.io.metadata_functions import TableReading, fitted, plan_reading, table_functions
+from frazil.spark.io.stream_commits import (
+    refuse_stream_options,
+    wants_changes,
+    without_stream_options,
+)
+from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
+from frazil.spark.io.stream_rows import with_change_columns
+from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
+from frazil.spark.io.write_options import Input, parse_write_options
+from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.runtime.workers import carrying_errors, tame_gc, value_of
+from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
+from frazil.spark.table.options import Mode, ReadOptions, parse_options
+from frazil.spark.table.plan import Box
+from frazil.spark.table.scan import Scan, Table, plan_scan, plan_table, read_box
+from frazil.spark.table.schema import arrow_schema, spark_schema
+
+# What the data source hands to Spark for a write.
+
+
+def make_writer(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> RowsWriter | ChunkRowsWriter:
+    with carrying_errors():
+        parsed = parse_write_options(options, overwrite=overwrite)
+    if parsed.input is Input.CHUNKS:
+        return ChunkRowsWriter(parsed, schema)
+    return RowsWriter(parsed, schema)
+
+
+def make_stream_writer(
+    options: Mapping[str, str], schema: StructType, *, overwrite: bool
+) -> RowsStreamWriter:
+    with carrying_errors():
+        parsed = parse_write_options(options, overwrite=overwrite)
+    return RowsStreamWriter(parsed, schema)
+
+
+FORMAT = "icechunk"
+
+
+class IcechunkSource(DataSource):
+    """Spark makes one for each `load()`, and pickles it after `schema()`."""
+
+    _pinned: Pinned | None = None
+    _reading: TableReading | None = None
+
+    @classmethod
+    @override
+    def name(cls) -> str:
+        return FORMAT
+
+    @override
+    def schema(self) -> StructType | str:
+        # of a stream as well: which it is, Spark does not say before it has the columns
+        found = self._schema(parse_options(without_stream_options(self.options)))
+        return with_change_columns(found) if wants_changes(self.options) else found
+
+    def _schema(self, options: ReadOptions) -> StructType | str:
+        if options.table is not None:
+            return self._pin_table(options).table.ddl
+        if options.mode is Mode.CHUNKS:
+            return chunk_schema(plan_chunk_scan(open_pinned(self._pin(options)), options))
+        return spark_schema(plan_table(open_pinned(self._pin(options)), options).columns)
+
+    @override
+    def reader(self, schema: StructType) -> DataSourceReader:
+        refuse_stream_options(self.options)
+        options = parse_options(self.options)
+        if options.table is not None:
+            return TableReader(self._pin_table(options), schema)
+        pinned = self._pin(options)
+        opened = open_pinned(pinned)
+        if options.mode is Mode.CHUNKS:
+            return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+        table = _with_schema(plan_table(opened, options), schema)
+        return IcechunkReader(pinned, plan_scan(opened, table, options), schema)
+
+    @override
+    def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
+        return make_writer(self.options, schema, overwrite=overwrite)
+
+    @override
+    def streamReader(self, schema: StructType) -> CommitStream:
+        pinned = self._pin(parse_options(without_stream_options(self.options)))
+        return make_stream_reader(self.options, schema, pinned)
+
+    @override
+    def streamWriter(self, schema: StructType, overwrite: bool) -> RowsStreamWriter:
+        return make_stream_writer(self.options, schema, overwrite=overwrite)
+
+    # also from reader(): with a schema given by the user, Spark never calls schema()
+
+    def _pin(self, options: ReadOptions) -> Pinned:
+        if self._pinned is None:
+            self._pinned = pin(options)
+        return self._pinned
+
+    def _pin_table(self, options: ReadOptions) -> TableReading:
+        if self._reading is None:
+            self._reading = plan_reading(options)
+        return self._reading
+
+
+class IcechunkReader(DataSourceReader):
+    """Planned on the driver; `read` runs on executors."""
+
+    def __init__(self, pinned: Pinned, scan: Scan, schema: StructType) -> None:
+        self.pinned = pinned
+        self.scan = scan
+        self.schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        """For executors, who are told their boxes one by one."""
+        return {**self.__dict__, "scan": replace(self.scan, boxes=())}
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(box) for box in self.scan.boxes]
+
+    @override
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        box: Box | None = value_of(partition)
+        if box is None:
+            return
+        tame_gc()
+        schema = arrow_schema(self.schema)
+        yield from read_box(self.open(), self.scan, box, schema)
+
+    def open(self) -> Opened:
+        return reuse_pinned(self.pinned)
+
+
+class TableReader(DataSourceReader):
+    """Of a metadata table."""
+
+    def __init__(self, reading: TableReading, schema: StructType) -> None:
+        self.reading = reading
+        self.schema = schema
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(part) for part in self.reading.plan()]
+
+    @override
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part = value_of(partition)
+        if part is None:
+            return
+        tame_gc()
+        schema = arrow_schema(self.schema)
+        for batch in self.reading.read(part):
+            yield fitted(batch, schema)
+
+
+class ChunkReader(DataSourceReader):
+    """A row per chunk."""
+
+    def __init__(self, pinned: Pinned, scan: ChunkScan, schema: StructType) -> None:
+        self.pinned = pinned
+        self.scan = scan
+        self.schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        """For executors, who are told their parts one by one."""
+        return {**self.__dict__, "scan": replace(self.scan, parts=())}
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(part) for part in self.scan.parts]
+
+    @override
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part = value_of(partition)
+        if part is None:
+            return
+        tame_gc()
+        schema = arrow_schema(self.schema)
+        for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
+            yield fitted(batch, schema)
+
+
+def _with_schema(table: Table, schema: StructType) -> Table:
+    """The columns of a schema that the user may have given: some of the table's, in any order."""
+    by_name = {column.name: column for column in table.all_columns}
+    unknown = [name for name in schema.names if name not in by_name]
+    if unknown:
+        raise InvalidInputError(
+            f"the schema given has {', '.join(map(repr, unknown))};"
+            f" the columns are {', '.join(by_name)}"
+        )
+    columns = tuple(by_name[name] for name in schema.names)
+    for given, own in zip(schema, spark_schema(columns), strict=True):
+        if given.dataType != own.dataType:
+            raise InvalidInputError(
+                f"column {given.name!r} is {own.dataType.simpleString()},"
+                f" the schema given says {given.dataType.simpleString()}"
+            )
+    return Table(table.grid, table.all_columns, columns)
+
+
+# Making frazil's data source and table functions known to a session.
+
+
+def register(spark: SparkSession) -> None:
+    """Makes `format("icechunk")` and the functions `icechunk_history(...)` and so on known.
+
+    Spark finds the former by itself where frazil is installed; this helps where another package's
+    data source is broken, which hides all of them.
+
+    It also makes the session the active one of the calling thread. Spark looks up the sources that
+    are written in Python in the active session, which only the thread that started it has: in any
+    other, `df.write.format("icechunk")` and `writeStream` end with DATA_SOURCE_NOT_FOUND.
+    """
+    spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
+    register_source(spark)
+    for name, function in table_functions().items():
+        spark.udtf.register(name, function)
+
+
+def register_source(spark: SparkSession) -> None:
+    spark.dataSource.register(IcechunkSource)

@@ -1,0 +1,406 @@
+"""DataFrames of repositories, with the chunks that a predicate rules out left unread.
+
+    plan = plan_read(repo, where="lat > 40 AND time >= '2024-01-01'", session_zone="UTC")
+    print(plan.summary)            read 12 of 480 chunks
+    df = plan.load(spark)
+
+`read` does both. A plan is pinned to a snapshot, and so is every DataFrame loaded from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+
+from frazil.clock import from_datetime
+from frazil.errors import InvalidInputError
+from frazil.spark.io.chunk_scan import chunk_schema, plan_chunk_scan
+from frazil.spark.io.data_source import FORMAT, register_source
+from frazil.spark.io.metadata_functions import plan_reading
+from frazil.spark.io.stream_reader import parse_stream
+from frazil.spark.table.metadata_tables import TABLES
+from frazil.spark.table.opened import (
+    Opened,
+    Pinned,
+    RepositoryLike,
+    access_to,
+    open_pinned,
+    pin,
+    place_of,
+)
+from frazil.spark.table.options import (
+    DEFAULT_PARTITION_BYTES,
+    ChunkData,
+    Mode,
+    ReadOptions,
+    Version,
+    format_options,
+    parse_as_of,
+    parse_options,
+)
+from frazil.spark.table.scan import Scan, Table, VariableReads, plan_scan, plan_table
+from frazil.spark.table.schema import spark_schema
+from frazil.spark.table.selection import Selection, to_index_selection, to_selection
+from frazil.spark.table.where import coordinates_of, names_in, plan_where
+
+_ZONE = "spark.sql.session.timeZone"
+_QUOTES_ARE_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A load that is decided but not done.
+
+    Spark applies `where` to what is loaded, then keeps the columns `select`; None for all.
+    """
+
+    options: ReadOptions  # pinned: its version is a snapshot
+    table: Table
+    reads: tuple[VariableReads, ...]
+    partitions: int
+    where: str | None = None
+    select: tuple[str, ...] | None = None
+
+    @property
+    def chunks_read(self) -> int:
+        return sum(one.read for one in self.reads)
+
+    @property
+    def chunks_total(self) -> int:
+        """Of the variables that are read at all."""
+        return sum(one.total for one in self.reads)
+
+    @property
+    def summary(self) -> str:
+        return f"read {self.chunks_read} of {self.chunks_total} chunks"
+
+    def load(self, spark: SparkSession) -> DataFrame:
+        register_source(spark)
+        # the schema is known, so Spark need not start a Python process to ask for it
+        reader = spark.read.format(FORMAT).schema(spark_schema(self.table.columns))
+        frame = reader.options(**format_options(self.options)).load()
+        if self.where is not None:
+            frame = frame.where(self.where)
+        return frame if self.select is None else frame.select(*map(_quoted, self.select))
+
+
+def read(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    columns: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
+    where: str | None = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """A table of a group: a row per element, a column per dimension and per variable.
+
+    `sel` picks values of coordinates: a value, a list, or a slice with both ends included, as in
+    xarray; `isel` picks positions likewise, without the end of a slice. `dims` chooses among
+    variables of different dimensions. `where` is a predicate in SQL, of any columns; where it
+    bounds coordinates, only the chunks within are read. `storage` says how a location is reached,
+    as in frazil.s3_storage. Options as those of `format("icechunk")`; errors are frazil's own.
+    """
+    require_text_quotes(spark, where or "")
+    plan = plan_read(
+        repository,
+        group=group,
+        variables=variables,
+        columns=columns,
+        dims=dims,
+        sel=sel,
+        isel=isel,
+        where=where,
+        version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+        session_zone=session_zone(spark),
+        storage=storage,
+    )
+    return plan.load(spark)
+
+
+def plan_read(
+    repository: RepositoryLike,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    columns: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
+    where: str | None = None,
+    version: Version | None = None,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    session_zone: str = "UTC",
+    storage: Mapping[str, object] | None = None,
+) -> ReadPlan:
+    """What `read` would load. `session_zone` is Spark's: the zone of times written in `where`."""
+    names = (variables,) if isinstance(variables, str) else variables
+    place = place_of(repository, storage)
+    options = ReadOptions(
+        path=place.path,
+        secret_storage=place.secret,
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        columns=None if columns is None else tuple(columns),
+        dims=None if dims is None else tuple(dims),
+        selection=to_selection(sel or {}),
+        isel=to_index_selection(isel or {}),
+        version=version or Version(),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+        access=access_to(repository),
+    )
+    opened, options = open_options(options)
+    table = plan_table(opened, options)
+    if where is None:
+        return decide(opened, table, options, Selection())
+    select = tuple(c.name for c in table.columns) if columns is not None else None
+    if select is not None:
+        options = replace(options, columns=_with_names(table, select, where))
+        table = plan_table(opened, options)
+    pruned = plan_where(where, coordinates_of(table.all_columns), session_zone)
+    return replace(decide(opened, table, options, pruned), where=where, select=select)
+
+
+def _with_names(table: Table, select: Sequence[str], where: str) -> tuple[str, ...]:
+    """`select`, and the columns that `where` mentions."""
+    mentioned = names_in(where)
+    there = (c.name for c in table.all_columns)
+    return (*select, *(name for name in there if name.casefold() in mentioned))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
+    """The version that `options` mean, open, and the same options pinned to it."""
+    pinned: Pinned = pin(options)
+    return open_pinned(pinned), replace(options, version=Version(snapshot=pinned.snapshot))
+
+
+def decide(opened: Opened, table: Table, options: ReadOptions, pruned: Selection) -> ReadPlan:
+    """The plan of a load with `pruned` on top of the selection of `options`."""
+    options = replace(options, selection=options.selection & pruned)
+    scan: Scan = plan_scan(opened, table, options)
+    return ReadPlan(options, table, scan.reads, len(scan.boxes))
+
+
+def make_version(
+    *,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+) -> Version:
+    match as_of:
+        case None:
+            micros = None
+        case str():
+            micros = parse_as_of(as_of)
+        case datetime():
+            micros = from_datetime(as_of if as_of.tzinfo else as_of.replace(tzinfo=UTC))
+    return Version(branch=branch, tag=tag, snapshot=snapshot, as_of_us=micros)
+
+
+def session_zone(spark: SparkSession) -> str:
+    return str(spark.conf.get(_ZONE))
+
+
+def require_text_quotes(spark: SparkSession, sql: str) -> None:
+    """Raises if `sql` has double quotes and the session takes them for names.
+
+    Bounds are found by a parser that takes them for text, as Spark does unless told otherwise:
+    it would compare a coordinate with the name of another column.
+    """
+    if '"' in sql and all(spark.conf.get(key) == "true" for key in _QUOTES_ARE_NAMES):
+        raise InvalidInputError(
+            f"double quotes are names in this session ({_QUOTES_ARE_NAMES[1]}), but text to"
+            " frazil: write names in backquotes and text in single quotes"
+        )
+
+
+# DataFrames with a row per chunk.
+
+
+def read_chunks(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    dims: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
+    data: str = ChunkData.DECODED,
+    include_missing: bool = False,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """A row per chunk of the arrays in a group: array, chunk, offset, shape, dtype, kind, data.
+
+    `data` is "decoded" (bytes of the values), "encoded" (bytes as they are stored) or "values"
+    (lists). Selections pick whole chunks.
+    """
+    names = (variables,) if isinstance(variables, str) else variables
+    place = place_of(repository, storage)
+    options = ReadOptions(
+        path=place.path,
+        secret_storage=place.secret,
+        mode=Mode.CHUNKS,
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        dims=None if dims is None else tuple(dims),
+        selection=to_selection(sel or {}),
+        isel=to_index_selection(isel or {}),
+        chunk_data=ChunkData(data),
+        include_missing=include_missing,
+        version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        partition_bytes=partition_bytes,
+        access=access_to(repository),
+    )
+    opened, options = open_options(options)
+    schema = chunk_schema(plan_chunk_scan(opened, options))
+    register_source(spark)
+    return spark.read.format(FORMAT).schema(schema).options(**format_options(options)).load()
+
+
+# Streaming DataFrames of what the commits of a branch change.
+
+
+def read_stream(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    *,
+    mode: str = Mode.ROWS,
+    changes: bool = True,
+    start_from: str | None = None,
+    starting_snapshot: str | None = None,
+    starting_timestamp: datetime | str | None = None,
+    max_commits_per_trigger: int | None = None,
+    on_rewrite: str | None = None,
+    on_removal: str | None = None,
+    branch: str | None = None,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    columns: Sequence[str] | None = None,
+    dims: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
+    data: str = ChunkData.DECODED,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Rows, or chunks, of each commit of a branch, with the columns that say what changed when.
+
+    Options as those of `spark.readStream.format("icechunk")`; the rest as in `read` and
+    `read_chunks`. What is wrong is found out at once, and by the executors' errors later.
+    """
+    names = (variables,) if isinstance(variables, str) else variables
+    if mode not in set(Mode):
+        raise InvalidInputError(f"mode is {mode!r}, expected 'rows' or 'chunks'")
+    place = place_of(repository, storage)
+    options = ReadOptions(
+        path=place.path,
+        secret_storage=place.secret,
+        mode=Mode(mode),
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        columns=None if columns is None else tuple(columns),
+        dims=None if dims is None else tuple(dims),
+        selection=to_selection(sel or {}),
+        isel=to_index_selection(isel or {}),
+        version=Version(branch=branch),
+        chunk_data=ChunkData(data),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+        access=access_to(repository),
+    )
+    given = {
+        "changes": "true" if changes else None,
+        "startFrom": start_from,
+        "startingSnapshot": starting_snapshot,
+        "startingTimestamp": _iso(starting_timestamp),
+        "maxCommitsPerTrigger": max_commits_per_trigger,
+        "onRewrite": on_rewrite,
+        "onRemoval": on_removal,
+    }
+    said = {name: str(value) for name, value in given.items() if value is not None}
+    told = {**format_options(options), **said}
+    parse_stream(told)
+    register_source(spark)
+    return spark.readStream.format(FORMAT).options(**told).load()
+
+
+def _iso(when: datetime | str | None) -> str | None:
+    if not isinstance(when, datetime):
+        return when
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+# DataFrames about a repository rather than of what is in it.
+
+
+def read_table(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    table: str,
+    *,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    branch: str | None = None,
+    tag: str | None = None,
+    snapshot: str | None = None,
+    as_of: datetime | str | None = None,
+    from_version: str | None = None,
+    to_version: str | None = None,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """A metadata table: history, snapshots, refs, nodes, manifests, chunk_refs, ops_log, diff or
+    storage. Those of a version are pinned to it; the others are as they are when they are read.
+    """
+    if table not in TABLES:
+        raise InvalidInputError(f"no table {table!r}; the tables are {', '.join(TABLES)}")
+    names = (variables,) if isinstance(variables, str) else variables
+    place = place_of(repository, storage)
+    asked = ReadOptions(
+        path=place.path,
+        secret_storage=place.secret,
+        table=table,
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
+        start=from_version,
+        end=to_version,
+        access=access_to(repository),
+    )
+    checked = parse_options(format_options(asked))  # an option that means nothing is an error
+    pinned = plan_reading(checked).pinned.snapshot
+    if pinned:
+        checked = replace(checked, version=Version(snapshot=pinned))
+    options = format_options(checked)
+    if "partitionBytes" in TABLES[table].takes:
+        options["partitionBytes"] = str(partition_bytes)
+    register_source(spark)
+    return spark.read.format(FORMAT).schema(TABLES[table].ddl).options(**options).load()

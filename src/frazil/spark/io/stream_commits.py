@@ -1,0 +1,306 @@
+"""Which commits a stream reads next. No I/O: the repo info has all of it.
+
+A branch root - a - b - c - d is read in this order; at offset b, c and d are next. If the offset
+is x, a commit on b that the branch was reset away from, b is the newest in both histories, and
+`onRewrite=restart` goes on with c and d.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+
+from frazil.errors import InvalidInputError, SnapshotNotFoundError
+from frazil.format.repo_info import RepoInfo
+from frazil.ids import SnapshotId
+from frazil.repo.history import ancestor_rows, branch_row, log_ids_between, require_row, snapshot_id
+from frazil.spark.runtime.storage_options import is_storage_option
+from frazil.spark.table.options import OPTIONS, Mode, ReadOptions, Version, parse_positive
+from frazil.spark.table.timetext import find_instants
+
+# How far a stream has come: all commits up to a snapshot, it included, are read.
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """`after`: where the batch that ends here began, if not where the one before it ended.
+
+    Spark keeps offsets as JSON in its checkpoint. A batch that is done again is what it was, since
+    both its ends are snapshots.
+    """
+
+    snapshot: SnapshotId
+    after: SnapshotId | None = None
+
+    def to_json(self) -> dict[str, str]:
+        written = {"snapshot": str(self.snapshot)}
+        return written if self.after is None else {**written, "after": str(self.after)}
+
+
+def parse_offset(value: Mapping[str, object]) -> Offset:
+    """Of what a checkpoint holds."""
+    match value:
+        case {"snapshot": str(snapshot), "after": str(after), **other} if not other:
+            return Offset(SnapshotId.parse(snapshot), SnapshotId.parse(after))
+        case {"snapshot": str(snapshot), **other} if not other:
+            return Offset(SnapshotId.parse(snapshot))
+        case _:
+            raise InvalidInputError(
+                f"{dict(value)} is no offset of a stream of commits: the checkpoint is of"
+                " another source"
+            )
+
+
+# Options of streams, beside those of reading.
+#
+# Spark asks for the columns before it says that it wants a stream, so `changes` must be asked for.
+
+STREAM_OPTIONS = {
+    "changes": "true adds the columns _change_type, _commit_snapshot_id, _commit_timestamp",
+    "startFrom": "earliest (all commits there are, by default) or latest (those to come)",
+    "startingSnapshot": "id: the commits after it",
+    "startingTimestamp": "ISO time: the commits since then",
+    "maxCommitsPerTrigger": "at most so many commits in one batch; all by default",
+    "onRewrite": "fail (by default) or restart, when the branch was reset or amended",
+    "onRemoval": "fail (by default) or ignore, when a commit takes away rows; of mode rows",
+}
+
+
+class StartFrom(StrEnum):
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+class OnRewrite(StrEnum):
+    FAIL = "fail"
+    RESTART = "restart"
+
+
+class OnRemoval(StrEnum):
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    changes: bool = False
+    start_from: StartFrom = StartFrom.EARLIEST
+    starting_snapshot: str | None = None
+    starting_us: int | None = None
+    max_commits: int | None = None
+    on_rewrite: OnRewrite = OnRewrite.FAIL
+    on_removal: OnRemoval = OnRemoval.FAIL
+
+
+def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Those of reading. Raises if a name is nearly one of a stream's."""
+    known, own = {name.lower() for name in OPTIONS}, {n.lower(): n for n in STREAM_OPTIONS}
+    rest = {name: text for name, text in options.items() if name.lower() not in own}
+    unknown = [n for n in rest if n.lower() not in known and not is_storage_option(n)]
+    for name in unknown:
+        close = get_close_matches(name.lower(), [*known, *own], n=1)
+        if close and close[0] in own:
+            raise InvalidInputError(
+                f"unknown option {name!r} (did you mean {own[close[0]]!r}?);"
+                f" the options of streams are {', '.join(STREAM_OPTIONS)}"
+            )
+    return rest
+
+
+def refuse_stream_options(options: Mapping[str, str]) -> None:
+    """Of a load that turned out to be no stream."""
+    own = {name.lower(): name for name in STREAM_OPTIONS}
+    astray = sorted(own[name.lower()] for name in options if name.lower() in own)
+    if astray:
+        raise InvalidInputError(
+            f"option {', '.join(map(repr, astray))} is of streams: use spark.readStream"
+        )
+
+
+def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
+    given = {name.lower(): text for name, text in options.items()}
+    starts = [
+        n for n in ("startFrom", "startingSnapshot", "startingTimestamp") if n.lower() in given
+    ]
+    if len(starts) > 1:
+        raise InvalidInputError(f"options {' and '.join(starts)} exclude each other")
+    snapshot = given.get("startingsnapshot")
+    if snapshot is not None:
+        SnapshotId.parse(snapshot)  # raises
+    return StreamOptions(
+        changes=wants_changes(options),
+        start_from=_word(StartFrom, "startFrom", given, StartFrom.EARLIEST),
+        starting_snapshot=snapshot,
+        starting_us=_time(given.get("startingtimestamp")),
+        max_commits=_count(given.get("maxcommitspertrigger")),
+        on_rewrite=_word(OnRewrite, "onRewrite", given, OnRewrite.FAIL),
+        on_removal=_word(OnRemoval, "onRemoval", given, OnRemoval.FAIL),
+    )
+
+
+def wants_changes(options: Mapping[str, str]) -> bool:
+    given = {name.lower(): text for name, text in options.items()}
+    text = given.get("changes", "false").lower()
+    if text not in {"true", "false"}:
+        raise InvalidInputError(f"option 'changes' is {text!r}, expected true or false")
+    return text == "true"
+
+
+def require_streamable(options: ReadOptions) -> None:
+    if options.table is not None:
+        raise InvalidInputError(
+            f"table {options.table!r} is read in batches; a stream is of rows or of chunks"
+        )
+    if options.version != Version(branch=options.version.branch):
+        raise InvalidInputError(
+            "a stream follows a branch: leave out tag, snapshot and asOf, and say where it begins"
+            " with startFrom, startingSnapshot or startingTimestamp"
+        )
+    if options.include_missing and options.mode is Mode.CHUNKS:
+        raise InvalidInputError("option includeMissing means nothing to a stream")
+
+
+def _word[E: StrEnum](kind: type[E], name: str, given: Mapping[str, str], default: E) -> E:
+    text = given.get(name.lower(), default).lower()
+    if text not in set(kind):
+        words = " or ".join(map(repr, map(str, kind)))
+        raise InvalidInputError(f"option {name!r} is {text!r}, expected {words}")
+    return kind(text)
+
+
+def _time(text: str | None) -> int | None:
+    if text is None:
+        return None
+    instants = find_instants(text, "UTC")
+    if instants is None:
+        raise InvalidInputError(
+            f"startingTimestamp is {text!r}, expected an ISO time like 2024-03-01T06:00:00Z"
+        )
+    return instants.earliest
+
+
+def _count(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return parse_positive("maxCommitsPerTrigger", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A snapshot and the one before it that is still there."""
+
+    snapshot: SnapshotId
+    parent: SnapshotId
+    committed_us: int
+    logs: tuple[SnapshotId, ...]  # newest first; also of snapshots in between that were expired
+
+
+def first_offset(info: RepoInfo, branch: str, options: StreamOptions) -> Offset:
+    """Before all that a stream that begins now is to read."""
+    rows = ancestor_rows(info, branch_row(info, branch))
+    return Offset(snapshot_id(info, _first_row(info, rows, options)))
+
+
+def _first_row(info: RepoInfo, rows: Iterable[int], options: StreamOptions) -> int:
+    listed = list(rows)  # newest first
+    if options.starting_snapshot is not None:
+        row = require_row(info, SnapshotId.parse(options.starting_snapshot))
+        if row not in listed:
+            raise InvalidInputError(
+                f"startingSnapshot {options.starting_snapshot} is not in the branch's history"
+            )
+        return row
+    if options.starting_us is not None:
+        earlier = (r for r in listed if info.snapshots.flushed_at(r) < options.starting_us)
+        return next(earlier, listed[-1])
+    return listed[0] if options.start_from is StartFrom.LATEST else listed[-1]
+
+
+def next_offset(
+    info: RepoInfo,
+    branch: str,
+    start: Offset,
+    options: StreamOptions,
+    *,
+    until: SnapshotId | None = None,
+    limit: int | None = None,
+) -> Offset:
+    """After at most `limit` more commits, up to `until` or the branch's tip; `start` if none."""
+    tip = branch_row(info, branch) if until is None else _row_of(info, until)
+    base = _base_row(info, branch, start.snapshot, tip, options)
+    rows = _rows_after(info, base, tip)
+    if not rows:
+        return start
+    chosen = rows[: len(rows) if limit is None else limit]
+    after = snapshot_id(info, base)
+    return Offset(snapshot_id(info, chosen[-1]), None if after == start.snapshot else after)
+
+
+def commits_between(info: RepoInfo, start: Offset, end: Offset) -> list[Commit]:
+    """Oldest first. It does not matter what has become of the branch meanwhile."""
+    if start == end:
+        return []
+    after = _row_of(info, end.after or start.snapshot)
+    return [_commit(info, row) for row in _rows_after(info, after, _row_of(info, end.snapshot))]
+
+
+def _commit(info: RepoInfo, row: int) -> Commit:
+    parent = info.snapshots.parent(row)
+    return Commit(
+        snapshot_id(info, row),
+        snapshot_id(info, parent),
+        info.snapshots.flushed_at(row),
+        tuple(log_ids_between(info, parent, row)),
+    )
+
+
+def _rows_after(info: RepoInfo, base: int, tip: int) -> list[int]:
+    """From the child of `base` to `tip`, its descendant."""
+    rows: list[int] = []
+    for row in ancestor_rows(info, tip):
+        if row == base:
+            return rows[::-1]
+        rows.append(row)
+    raise InvalidInputError(
+        f"snapshot {snapshot_id(info, base)} is no ancestor of {snapshot_id(info, tip)}"
+    )
+
+
+def _base_row(
+    info: RepoInfo, branch: str, start: SnapshotId, tip: int, options: StreamOptions
+) -> int:
+    """The newest snapshot of the branch that the stream has read."""
+    row = info.snapshots.find(start)
+    history = list(ancestor_rows(info, tip))
+    if row in history:
+        return row
+    restarts = options.on_rewrite is OnRewrite.RESTART
+    if row < 0:
+        if restarts:
+            return _first_row(info, history, options)
+        raise _expired(start)
+    if not restarts:
+        raise InvalidInputError(
+            f"the stream has read branch {branch!r} up to snapshot {start}, which is not in its"
+            " history any more: the branch was reset or amended. With the option"
+            " onRewrite=restart the stream goes on from the newest snapshot that both have",
+            kind="branch-rewritten",
+        )
+    read = set(ancestor_rows(info, row))
+    common = next((each for each in history if each in read), None)
+    return _first_row(info, history, options) if common is None else common
+
+
+def _row_of(info: RepoInfo, snapshot: SnapshotId) -> int:
+    row = info.snapshots.find(snapshot)
+    if row < 0:
+        raise _expired(snapshot)
+    return row
+
+
+def _expired(snapshot: SnapshotId) -> SnapshotNotFoundError:
+    return SnapshotNotFoundError(
+        f"snapshot {snapshot}, up to which the stream has read, is not in the repository any"
+        " more: it was expired. Begin anew with another checkpointLocation, or use the option"
+        " onRewrite=restart, which begins where a new stream would"
+    )

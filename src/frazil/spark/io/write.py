@@ -1,0 +1,337 @@
+"""DataFrames into a repository: rows to cells of arrays, one Spark job, one commit.
+
+    driver      schema -> target; distinct coordinates (a first job) -> layout -> arrays (pending)
+    executors   rows -> blocks and cells, shuffled by block -> whole chunks -> references
+    driver      references into the session -> commit, once
+
+`df.write.format("icechunk")` does the same without the shuffle, and makes the chunks on the driver.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, functions
+from pyspark.sql.types import LongType, StructField, StructType
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.repo.commit_metadata import require_json
+from frazil.repo.repository import Repository
+from frazil.repo.session import Session
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.io.write_columns import Column
+from frazil.spark.io.write_commit import Commit, make_assembly
+from frazil.spark.io.write_layout import Layout, plan_layout
+from frazil.spark.io.write_options import NewArrays, WriteOptions, open_engine, parse_mode
+from frazil.spark.io.write_session import Prepared, Written, apply_layout, merge_chunks, prepare
+from frazil.spark.io.write_shuffle import (
+    BLOCK,
+    CELL,
+    DISTINCT,
+    STORED,
+    FindDistinct,
+    LocateRows,
+    StoreBlocks,
+    decode_stored,
+    decode_values,
+)
+from frazil.spark.runtime.commits import find_commit
+from frazil.spark.runtime.progress import (
+    JobProgress,
+    ProgressCallback,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watched,
+)
+from frazil.spark.runtime.storage_options import PlaceText
+from frazil.spark.runtime.workers import errors_carried
+from frazil.spark.table.opened import RepositoryLike
+
+# Arguments of `frazil.spark.write`, checked as the options of the data source are. Pure.
+
+_CALLED = {int: "whole numbers", float: "numbers", str: "texts", Mapping: "mappings"}
+
+
+def mapping_of(name: str, given: object, kind: type | None = None) -> dict[str, Any]:
+    """Of columns or dimensions, to values of a kind; of any, for none."""
+    if given is None:
+        return {}
+    called = "values" if kind is None else _CALLED[kind]
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InvalidInputError(f"{name} is {given!r}, expected {called} by name")
+    for key, value in given.items():
+        if kind is not None and not _is(value, kind):
+            raise InvalidInputError(f"{name} has {value!r} for {key!r}, expected {called}")
+    return dict(given)
+
+
+def names_of(name: str, given: object) -> tuple[str, ...] | None:
+    """A list of names; a text would be one of letters."""
+    if given is None:
+        return None
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"{name} is {given!r}, expected a list of names")
+    return tuple(given)
+
+
+def codecs_of(given: object) -> Any:
+    lists: Iterable[Any] = given.values() if isinstance(given, Mapping) else [given]
+    for one in lists if given is not None else ():
+        is_list = isinstance(one, Sequence) and not isinstance(one, str)
+        if not is_list or not all(isinstance(codec, Mapping) for codec in one):
+            raise InvalidInputError(
+                f"codecs is {given!r}, expected a list of Zarr codecs, or such lists by column"
+            )
+    return given
+
+
+def txn_of(given: object) -> tuple[str, str] | None:
+    if given is None:
+        return None
+    match given:
+        case (str(application), (str() | int()) as version):
+            return application, str(version)
+    raise InvalidInputError(f"txn is {given!r}, expected an application and a version")
+
+
+def metadata_of(given: object) -> dict[str, Json]:
+    """Raises TypeError for what is no JSON, as a commit would when all the work is done."""
+    return require_json(mapping_of("metadata", given))
+
+
+def _is(value: object, kind: type) -> bool:
+    if kind is int:
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+TASK_BYTES = 64 << 20
+TASKS_PER_CORE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteResult:
+    """`committed` is False when there was nothing to commit, or an earlier write with the same
+    transaction had done the work; `snapshot_id` is then the one it made, or the branch's tip.
+    """
+
+    snapshot_id: str
+    rows: int
+    chunks: int
+    bytes: int  # stored, after compression
+    seconds: float
+    committed: bool
+
+
+def write(
+    df: DataFrame,
+    repo: RepositoryLike,
+    *,
+    group: str = "/",
+    dims: Sequence[str] | str | None = None,
+    mode: str = "create",
+    chunks: Mapping[str, int] | None = None,
+    append_dim: str | None = None,
+    order: Mapping[str, str] | None = None,
+    unordered: bool = False,
+    tolerance: Mapping[str, float] | None = None,
+    positions: Iterable[str] = (),
+    dtypes: Mapping[str, str] | None = None,
+    fill: Mapping[str, Json] | None = None,
+    units: Mapping[str, str] | None = None,
+    codecs: Any = None,
+    attrs: Mapping[str, Mapping[str, Json]] | None = None,
+    group_attrs: Mapping[str, Json] | None = None,
+    branch: str = "main",
+    message: str | None = None,
+    metadata: Mapping[str, Json] | None = None,
+    txn: tuple[str, int | str] | None = None,
+    rebase: bool = False,
+    storage: Mapping[str, object] | None = None,
+    progress: ProgressOption = None,
+) -> WriteResult:
+    """Writes a DataFrame, a row per cell, to the arrays of a group, as one commit.
+
+    The DataFrame is evaluated twice: for its coordinates, then for its rows. Cache one that is
+    expensive; one that gives other rows the second time is refused.
+
+    Args:
+        df: a column per dimension and per variable.
+        repo: the repository to write to, or the path of its folder.
+        group: where the arrays are or will be; created when missing.
+        dims: the columns that say where a row goes, in the order of the new arrays' axes; those
+            of the arrays where they are there.
+        mode: `create` refuses a group with arrays; `append` adds coordinate values along
+            `append_dim`; `region` overwrites cells that are there; `upsert` does both;
+            `overwrite` replaces the arrays of the group.
+        chunks: chunk length by dimension, -1 for all of it. By default chunks are up to 8 MiB.
+        append_dim: the dimension that grows; the first by default.
+        order: `ascending` (the default) or `descending`, of new coordinates.
+        unordered: whether new coordinate values may break the order of a coordinate.
+        tolerance: by dimension, how far off a coordinate value that is there a row may be, and
+            belongs to the nearest; in seconds for times. By default rows have the values that
+            reading gives, in the type of their column.
+        positions: new dimensions without coordinate: their columns say the position.
+        dtypes: of new arrays, where not that of the column.
+        fill: fill values of new arrays, by column: what NULL is stored as.
+        units: CF units of new arrays of times, such as `hours since 2024-01-01`.
+        codecs: of new arrays: a list of Zarr codecs as JSON objects, or such lists by column.
+        attrs: attributes of new arrays, by column.
+        group_attrs: attributes for the group.
+        branch: the branch that gets the commit.
+        message: of the commit.
+        metadata: of the commit, in addition to what is recorded under the key `frazil`.
+        txn: application and version: if a commit in the branch's history was made with the
+            same, nothing is done.
+        storage: how the bucket that `repo` names is reached, as in `frazil.s3_storage` and such.
+        rebase: whether to commit on top of commits made meanwhile, if they changed other chunks.
+        progress: a callback for JobProgress, True for a bar, False for silence; by default
+            a bar when standard error is a terminal.
+
+    Raises:
+        InvalidInputError: options, schema or rows do not fit.
+        AlreadyExistsError: the group has arrays and mode is `create`.
+        ConflictError: the branch moved during the write.
+    """
+    started = perf_counter()
+    options = WriteOptions(
+        place=PlaceText(""),  # the driver commits by `repository`, executors have its store
+        group="/" + group.strip("/"),
+        branch=branch,
+        mode=parse_mode(mode),
+        dims=names_of("dims", dims),
+        append_dim=append_dim,
+        unordered=unordered,
+        tolerance=mapping_of("tolerance", tolerance, float),
+        new=NewArrays(
+            chunks=mapping_of("chunks", chunks, int),
+            order=mapping_of("order", order, str),
+            positions=names_of("positions", positions) or (),
+            dtypes=mapping_of("dtypes", dtypes, str),
+            fill=mapping_of("fill", fill),
+            units=mapping_of("units", units, str),
+            codecs=codecs_of(codecs),
+            attrs=mapping_of("attrs", attrs, Mapping),
+        ),
+        group_attrs=mapping_of("group_attrs", group_attrs),
+        message=message,
+        metadata=metadata_of(metadata),
+        txn=txn_of(txn),
+        rebases=rebase,
+    )
+    repository = open_engine(repo, storage)
+    done = find_commit(repository, branch, options.key)
+    if done is not None:
+        return _nothing_done(done, started)
+    session = repository.writable_session(branch)
+    with progress_callback(progress) as tell:
+        written = _write(df, repository, session, options, tell)
+    if written is None:
+        return _nothing_done(str(session.snapshot_id), started)
+    application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
+    made = Commit(options, application, options.key, {}).make(repository, session, written)
+    if not made.made:
+        return _nothing_done(made.snapshot_id, started)
+    return WriteResult(
+        snapshot_id=made.snapshot_id,
+        rows=written.rows,
+        chunks=written.chunks,
+        bytes=written.size_bytes,
+        seconds=perf_counter() - started,
+        committed=True,
+    )
+
+
+def _write(
+    df: DataFrame,
+    repository: Repository,
+    session: Session,
+    options: WriteOptions,
+    tell: ProgressCallback,
+) -> Written | None:
+    """Everything but the commit; None if there is nothing to commit."""
+    prepared = prepare(session, df.schema, options)
+    tell(JobProgress("Reading coordinates", 0, 0))
+    found = _find_coordinates(df, prepared)
+    empty = not any(len(values) for values in found.values())
+    if empty and not prepared.target.creates:
+        return None
+    layout = plan_layout(prepared.target, prepared.documents, found, options.new)
+    assembly = make_assembly(repository, session, prepared, layout)
+    apply_layout(session, prepared.target, layout, options.group_attrs)
+    if empty or not layout.arrays:
+        return Written(0, 0, 0)
+    counter = create_counter(df.sparkSession)
+    with watched(counter, "Writing rows", layout.size_bytes, tell):
+        table = _map(_shuffle(df, layout), StoreBlocks(assembly, counter), _ddl(STORED))
+    ndim = len(layout.shape)
+    return merge_chunks(
+        session, layout.paths, (decode_stored(row, ndim) for row in table.to_pylist())
+    )
+
+
+def _find_coordinates(df: DataFrame, prepared: Prepared) -> dict[str, Column]:
+    columns = {d.name: d.column for d in prepared.target.dimensions}
+    table = _map(df.select(*map(quoted, columns)), FindDistinct(columns), _ddl(DISTINCT))
+    found: dict[str, list[Column]] = {
+        name: [np.zeros(0, dtype=column.work_dtype)] for name, column in columns.items()
+    }
+    for row in table.to_pylist():
+        found[row["dimension"]].append(decode_values(row["values"], columns[row["dimension"]]))
+    return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
+
+
+def _shuffle(df: DataFrame, layout: Layout) -> DataFrame:
+    """Rows of each block together, in as many partitions as suit the size."""
+    names = {array.name for array in layout.arrays}
+    fields = [StructField(BLOCK, LongType()), StructField(CELL, LongType())]
+    schema = StructType([*fields, *(df.schema[array.name] for array in layout.arrays)])
+    needed = [name for name in df.schema.names if name in names or _is_dim(layout, name)]
+    located = df.select(*map(quoted, needed)).mapInArrow(LocateRows(layout), schema)
+    wanted = max(parallelism(df.sparkSession) * TASKS_PER_CORE, layout.size_bytes // TASK_BYTES)
+    count = max(1, min(prod(layout.grid.counts), wanted))
+    # by number, not by hash: the few blocks of a task then are as many for each
+    number = (functions.col(BLOCK) % count).cast("int")
+    return located.repartitionById(count, number).sortWithinPartitions(BLOCK)
+
+
+def _is_dim(layout: Layout, name: str) -> bool:
+    return any(coordinate.name == name for coordinate in layout.coordinates)
+
+
+def _map(df: DataFrame, function: Any, schema: str) -> pa.Table:
+    with errors_carried(), warnings.catch_warnings():
+        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        return df.mapInArrow(function, schema).toArrow()
+
+
+def _nothing_done(snapshot_id: str, started: float) -> WriteResult:
+    return WriteResult(
+        snapshot_id=snapshot_id,
+        rows=0,
+        chunks=0,
+        bytes=0,
+        seconds=perf_counter() - started,
+        committed=False,
+    )
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _ddl(schema: pa.Schema) -> str:
+    names = {
+        pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
+    }  # fmt: skip
+    return ", ".join(f"{quoted(field.name)} {names[field.type]}" for field in schema)

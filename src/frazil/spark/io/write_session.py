@@ -1,0 +1,317 @@
+"""A write in a session: what is there, arrays made or resized, references of chunks, coordinates.
+
+Everything is pending until the commit.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from frazil.errors import InvalidInputError, NodeNotFoundError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.paths import NodePath
+from frazil.repo.session import Session
+from frazil.repo.writer import ChunkWriter
+from frazil.spark.ingestion.metadata import group_document
+from frazil.spark.io.write_blocks import (
+    Coordinate,
+    Indices,
+    Region,
+    find_duplicate,
+    locate,
+    place,
+    position_of,
+    refuse_unknown,
+)
+from frazil.spark.io.write_columns import (
+    Column,
+    StoredColumn,
+    encode_column,
+    encode_coordinate,
+    text_of,
+)
+from frazil.spark.io.write_layout import ArrayLayout, Layout, Target, plan_target
+from frazil.spark.io.write_options import WriteOptions
+from frazil.spark.runtime.jobs import store_region
+from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.opened import Opened
+from frazil.zarrstore.arrays import read_region
+
+# Chunks made of cells: rows of one block become blocks of arrays, are encoded and stored.
+#
+# What a block held before the write is read first, unless its rows cover it all; cells that have
+# no row and were not there get the fill value.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredChunks:
+    """Chunks of one array: where they are, and which hold nothing (m, ndim) and are not stored."""
+
+    array: int
+    refs: ChunkRefs
+    emptied: npt.NDArray[np.uint32]
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembly:
+    """All that it takes to make chunks; picklable."""
+
+    layout: Layout
+    writer: ChunkWriter
+    base: Session | None  # read-only, what was there
+
+    def store(
+        self, block: int, cells: Indices, columns: Mapping[str, Column]
+    ) -> list[StoredChunks]:
+        """All arrays' chunks of a block. Raises InvalidInputError for two rows of one cell."""
+        require_no_duplicate(self.layout, block, cells)
+        region = self.layout.grid.region(block)
+        return [
+            self._store_array(number, array, region, cells, columns[array.name])
+            for number, array in enumerate(self.layout.arrays)
+        ]
+
+    def _store_array(
+        self, number: int, array: ArrayLayout, region: Region, cells: Indices, values: Column
+    ) -> StoredChunks:
+        shape = tuple(part.stop - part.start for part in region)
+        whole = np.empty(self.layout.grid.block, dtype=array.column.work_dtype)
+        block = whole[tuple(slice(size) for size in shape)]
+        if len(cells) < block.size:
+            whole[...] = array.fill
+            self._read_base(array, region, block)
+        whole.reshape(-1)[cells] = values
+        where = tuple(region[axis] for axis in array.axes)
+        refs = store_region(array.document, self.writer, where, block.transpose(array.axes))
+        emptied = _without(_chunks_of(where, array.chunks), refs)
+        touched = array.base_shape is not None
+        return StoredChunks(number, refs, emptied if touched else emptied[:0], len(cells))
+
+    def _read_base(self, array: ArrayLayout, region: Region, block: npt.NDArray[Any]) -> None:
+        """Puts what was there into the block."""
+        if array.base_shape is None or self.base is None:
+            return
+        there = tuple(
+            slice(part.start, min(part.stop, size))
+            for part, size in zip(region, array.base_shape, strict=True)
+        )
+        if any(part.stop <= part.start for part in there):
+            return
+        path = NodePath(self.layout.group).child(array.name)
+        stored = read_region(self.base, path, tuple(there[axis] for axis in array.axes))
+        into = tuple(slice(part.stop - part.start) for part in there)
+        block[into] = stored.transpose(np.argsort(array.axes))
+
+
+def require_no_duplicate(layout: Layout, block: int, cells: Indices) -> None:
+    cell = find_duplicate(cells, layout.grid.cells)
+    if cell is None:
+        return
+    position = position_of(layout.grid, block, cell)
+    where = ", ".join(
+        f"{c.name} = {p if c.values is None else text_of(c.column, c.values[p])}"
+        for c, p in zip(layout.coordinates, position, strict=True)
+    )
+    raise InvalidInputError(f"two rows are for one cell: {where}", kind="duplicate-rows")
+
+
+def _chunks_of(where: Region, chunks: Sequence[int]) -> npt.NDArray[np.uint32]:
+    """Index of every chunk in a region of whole chunks, (m, ndim)."""
+    along = [
+        np.arange(part.start // size, -(-part.stop // size), dtype=np.uint32)
+        for part, size in zip(where, chunks, strict=True)
+    ]
+    return np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, len(chunks))
+
+
+def _without(index: npt.NDArray[np.uint32], refs: ChunkRefs) -> npt.NDArray[np.uint32]:
+    if not len(refs):
+        return index
+    return index[refs.lookup(index) < 0]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    target: Target
+    documents: Mapping[str, bytes]  # zarr.json of the arrays that are there
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    chunks: int
+    size_bytes: int
+    rows: int
+
+
+def prepare(session: Session, schema: StructType, options: WriteOptions) -> Prepared:
+    """Everything that can be found out without a row. Raises what is wrong with the schema."""
+    path = NodePath(options.group)
+    there = _describe(session, options.group)
+    arrays = {} if there is None else there.arrays
+    dims = {dim for array in arrays.values() for dim in array.dims}
+    values: dict[str, Column] = {
+        name: read_region(session, path.child(name), (slice(0, array.shape[0]),))
+        for name, array in arrays.items()
+        if array.is_coordinate and name in dims
+    }
+    target = plan_target(there, values, schema, options)
+    for variable in target.variables:
+        if not variable.is_new:
+            _require_one_chunk_shape(session, path.child(variable.array.name), variable.array)
+    documents = {name: session.node(path.child(name)).user_data for name in arrays}
+    return Prepared(target, documents)
+
+
+def apply_layout(
+    session: Session, target: Target, layout: Layout, attrs: Mapping[str, Json]
+) -> int:
+    """Arrays as they will be, and their coordinates; the number of chunks of these."""
+    group = NodePath(layout.group)
+    make_group(session, group, attrs)
+    for name in target.replaced:
+        session.delete_node(group.child(name))
+    for array in layout.arrays:
+        session.set_node(group.child(array.name), array.document)
+    return sum(_write_coordinate(session, group, layout, k) for k in range(len(layout.coordinates)))
+
+
+def make_group(session: Session, group: NodePath, attrs: Mapping[str, Json]) -> None:
+    """With those above it. Attributes are added to those there are."""
+    for path in [*reversed([*group.ancestors]), group]:
+        node = session.find_node(path)
+        given = attrs if path == group else {}
+        if node is None:
+            session.set_node(path, group_document(given))
+        elif node.array is not None:
+            raise InvalidInputError(
+                f"there is an array at `{path}`, not a group", kind="not-a-group"
+            )
+        elif given:
+            kept = json.loads(node.user_data).get("attributes", {})
+            session.set_node(path, group_document({**kept, **given}))
+
+
+def merge_chunks(
+    session: Session, paths: Sequence[NodePath], results: Iterable[StoredChunks]
+) -> Written:
+    """References into the session. A chunk that was made twice is an error, never lost.
+
+    Results number the arrays that are at `paths`.
+    """
+    chunks, size, rows = 0, 0, 0
+    by_array: dict[int, list[StoredChunks]] = {}
+    for result in results:
+        by_array.setdefault(result.array, []).append(result)
+        rows += result.rows if result.array == 0 else 0
+    for number, parts in by_array.items():
+        path = paths[number]
+        refs = ChunkRefs.concat([part.refs for part in parts])
+        emptied = np.concatenate([part.emptied for part in parts])
+        all_made = np.concatenate([emptied, *(part.refs.index for part in parts)])
+        if len(np.unique(all_made, axis=0)) != len(all_made):
+            raise InvalidInputError(
+                f"two rows are for one chunk of {path.name!r}", kind="duplicate-rows"
+            )
+        if len(refs):
+            session.set_chunk_refs(path, refs)
+        for index in emptied.tolist():
+            if session.chunk_payload(path, tuple(index)) is not None:
+                session.delete_chunk(path, tuple(index))
+        chunks += len(refs)
+        size += int(refs.length.sum(dtype=np.uint64))
+    return Written(chunks, size, rows)
+
+
+def _require_one_chunk_shape(session: Session, path: NodePath, array: ArrayDescription) -> None:
+    stored = session.node(path).array
+    grid = tuple(-(-n // chunk) for n, chunk in zip(array.shape, array.chunks, strict=True))
+    if stored is not None and stored.num_chunks != grid:
+        raise InvalidInputError(f"the chunks of array `{path}` are not all of one shape")
+
+
+def _describe(session: Session, group: str) -> GroupDescription | None:
+    try:
+        return Opened(session).describe(group)
+    except NodeNotFoundError:
+        return None
+
+
+def _write_coordinate(session: Session, group: NodePath, layout: Layout, axis: int) -> int:
+    """Number of chunks stored; only those that change."""
+    coordinate, document = layout.coordinates[axis], layout.coordinate_documents[axis]
+    if document is None or coordinate.values is None:
+        return 0
+    path = group.child(coordinate.name)
+    node = session.find_node(path)
+    if node is not None and node.user_data == document:
+        return 0
+    session.set_node(path, document)
+    base = layout.base_sizes[axis]
+    chunk = Opened(session).describe(layout.group).arrays[coordinate.name].chunks[0]
+    start = base // chunk * chunk
+    if start >= coordinate.size:
+        return 0
+    where = (slice(start, coordinate.size),)
+    refs = store_region(document, session.chunk_writer(), where, coordinate.values[start:])
+    session.set_chunk_refs(path, refs)
+    return len(refs)
+
+
+# Rows, as columns of Arrow, on their way to cells.
+
+type Table = pa.Table | pa.RecordBatch
+
+
+def column_of(table: Table, name: str) -> pa.Array:
+    column = table.column(name)
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def require_coordinates(table: Table, dims: tuple[str, ...]) -> None:
+    """A row without a coordinate is refused where it is seen first."""
+    for dim in dims:
+        nulls = table.column(dim).null_count
+        if nulls:
+            raise InvalidInputError(
+                f"dimension {dim!r} is NULL in {nulls} rows: they have no place",
+                kind="null-coordinate",
+            )
+
+
+def positions_of(coordinate: Coordinate, table: Table) -> Indices:
+    """Along one dimension. Raises InvalidInputError for a row outside."""
+    values = encode_coordinate(coordinate.column, column_of(table, coordinate.name))
+    found = locate(coordinate, values)
+    outside = np.flatnonzero(found < 0)
+    if len(outside):
+        raise refuse_unknown(coordinate, values[outside[0]])
+    return found
+
+
+def place_rows(layout: Layout, table: Table) -> tuple[Indices, Indices]:
+    """Block and cell of each row."""
+    return place(layout.grid, [positions_of(c, table) for c in layout.coordinates])
+
+
+def encode_rows(layout: Layout, table: Table) -> dict[str, Column]:
+    """Stored values of the variables."""
+    return {
+        array.name: encode_column(array.column, column_of(table, array.name))
+        for array in layout.arrays
+    }
+
+
+def distinct_values(columns: Mapping[str, StoredColumn], table: Table) -> dict[str, Column]:
+    """Stored coordinates of the rows, each once."""
+    return {
+        name: np.unique(encode_coordinate(column, column_of(table, name).unique()))
+        for name, column in columns.items()
+    }

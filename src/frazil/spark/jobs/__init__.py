@@ -1,1 +1,0 @@
-"""What every Spark job that writes needs: one commit, made once."""

@@ -1,0 +1,1 @@
+"""How work runs on Spark: sessions of Java, tasks, progress, storage options, commits."""

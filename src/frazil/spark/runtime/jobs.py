@@ -1,0 +1,347 @@
+"""Tasks by number on executors, through mapInArrow; small rows come back.
+
+A partition holds several neighbouring tasks. Chunk data stays on the executor; references to what
+it stored are what it returns.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.strings import Strings
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.payloads import Inline, RefKind
+from frazil.repo.writer import ChunkWriter
+from frazil.spark.ingestion.jobs import parallelism
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.progress import (
+    Counter,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watched,
+)
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
+from frazil.zarrstore.array_codecs import encode_region
+
+# Arrays cut into boxes, one for each task: whole chunks of what is written, bounded in memory.
+
+# A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
+# much in memory; between the two there are a few tasks per core, so that none waits long.
+MIN_TASK_BYTES = 8 << 20
+MAX_TASK_BYTES = 64 << 20
+TASKS_PER_CORE = 4
+
+type Region = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A shape cut into boxes, numbered from 0, the last dimension fastest; the last are smaller."""
+
+    shape: tuple[int, ...]
+    box: tuple[int, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return tuple(-(-n // size) for n, size in zip(self.shape, self.box, strict=True))
+
+    def __len__(self) -> int:
+        return prod(self.counts)
+
+    def place(self, number: int) -> tuple[int, ...]:
+        """Of a box in the grid of boxes."""
+        place = []
+        for count in reversed(self.counts):
+            number, along = divmod(number, count)
+            place.append(along)
+        return tuple(reversed(place))
+
+    def region(self, number: int) -> Region:
+        return tuple(
+            slice(along * size, min((along + 1) * size, n))
+            for along, size, n in zip(self.place(number), self.box, self.shape, strict=True)
+        )
+
+
+def region_shape(region: Region) -> tuple[int, ...]:
+    return tuple(part.stop - part.start for part in region)
+
+
+def choose_box(
+    shape: Sequence[int],
+    unit: Sequence[int],
+    source: Sequence[int],
+    *,
+    itemsize: int,
+    max_bytes: int,
+) -> tuple[int, ...]:
+    """Whole units, grown to at most `max_bytes` if one unit is not more.
+
+    First towards whole chunks of the source, so that few of them are read twice; then along
+    the last dimensions, where chunks are neighbours.
+    """
+    box = [max(1, size) for size in unit]
+    towards_source = [_round_up(min(s, n), u) for s, n, u in zip(source, shape, box, strict=True)]
+    whole = [_round_up(n, u) for n, u in zip(shape, box, strict=True)]
+    limit = max_bytes // max(1, itemsize)
+    by_need = sorted(range(len(box)), key=lambda k: -towards_source[k] / box[k])
+    for goal, order in ((towards_source, by_need), (whole, reversed(range(len(box))))):
+        for k in order:
+            _grow(box, k, goal[k], limit)
+    return tuple(box)
+
+
+def _grow(box: list[int], k: int, goal: int, limit: int) -> None:
+    unit = box[k]
+    fitting = limit // max(1, prod(box) // unit) // unit * unit
+    box[k] = max(unit, min(goal, fitting))
+
+
+def _round_up(number: int, unit: int) -> int:
+    return -(-max(1, number) // unit) * unit
+
+
+def task_bytes(total: int, parallelism: int) -> int:
+    """How much one task should hold, for so much work on so many cores."""
+    fair = total // (parallelism * TASKS_PER_CORE)
+    return min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
+
+
+# Chunk references on their way from executors to the driver: one row of an Arrow table per task.
+#
+#     column      bytes of
+#     index       (n, ndim) u32
+#     kind        (n,) u8
+#     chunk_id    (n, 12) u8
+#     offset      (n,) u64
+#     length      (n,) u64
+#     inline      the inline chunks, one after the other
+#
+# Little-endian, as on every machine that Spark runs on.
+
+COLUMNS = ("index", "kind", "chunk_id", "offset", "length", "inline")
+
+
+def encode_refs(refs: ChunkRefs) -> dict[str, bytes]:
+    """Inline and native references; executors make no others."""
+    rows = np.flatnonzero(refs.kind == RefKind.INLINE).tolist()
+    payloads = [refs.payload(row) for row in rows]
+    return {
+        "index": refs.index.astype("<u4").tobytes(),
+        "kind": refs.kind.tobytes(),
+        "chunk_id": refs.chunk_id.tobytes(),
+        "offset": refs.offset.astype("<u8").tobytes(),
+        "length": refs.length.astype("<u8").tobytes(),
+        "inline": b"".join(one.data for one in payloads if isinstance(one, Inline)),
+    }
+
+
+def decode_refs(columns: Mapping[str, bytes], ndim: int) -> ChunkRefs:
+    kind = np.frombuffer(columns["kind"], dtype=np.uint8)
+    length = np.frombuffer(columns["length"], dtype="<u8").astype(np.uint64)
+    is_inline = kind == RefKind.INLINE
+    sizes = length[is_inline].astype(np.int64)
+    inline = Strings(
+        heap=np.frombuffer(columns["inline"], dtype=np.uint8),
+        start=np.cumsum(sizes) - sizes,
+        length=sizes,
+    )
+    codes = np.where(is_inline, np.cumsum(is_inline) - 1, -1).astype(np.int64)
+    return ChunkRefs.from_columns(
+        np.frombuffer(columns["index"], dtype="<u4").reshape(len(kind), ndim).astype(np.uint32),
+        kind,
+        chunk_id=np.frombuffer(columns["chunk_id"], dtype=np.uint8).reshape(-1, 12),
+        offset=np.frombuffer(columns["offset"], dtype="<u8").astype(np.uint64),
+        length=length,
+        inline=StringColumn(codes=codes, strings=inline),
+    )
+
+
+WRITTEN = pa.schema(
+    [
+        ("array", pa.int32()),
+        ("raw_bytes", pa.int64()),
+        *((name, pa.binary()) for name in COLUMNS),
+    ]
+)
+_SPARK_TYPES = {
+    pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
+    pa.bool_(): "boolean",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """Chunks of one array that a task stored; `raw_bytes` is what it counts as progress."""
+
+    array: int
+    refs: ChunkRefs
+    raw_bytes: int
+
+
+class WriteJob(Protocol):
+    """Picklable. Tasks write different chunks, so each may run more than once."""
+
+    @property
+    def writer(self) -> ChunkWriter: ...
+
+    def __len__(self) -> int:
+        """The number of tasks."""
+        ...
+
+    def run(self, task: int) -> Iterator[Written]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a job is to those who watch it."""
+
+    doing: str
+    size_bytes: int
+    note: CommitNote
+
+
+def carry_out(
+    spark: SparkSession, job: WriteJob, ndims: Sequence[int], work: Work, progress: ProgressOption
+) -> list[Written]:
+    """What all tasks wrote, in no order; `ndims` of each array. With progress, and control-C."""
+    if len(job) == 0:
+        return []
+    counter = create_counter(spark)
+    with (
+        progress_callback(progress) as tell,
+        cancelled_on_interrupt(spark, work.note.job),
+        watched(counter, work.doing, work.size_bytes, tell),
+    ):
+        write = partial(_write, job, counter)
+        count = partitions_for(spark, work.size_bytes)
+        table = collect(map_tasks(spark, len(job), count, write, WRITTEN))
+    return decode_written(table, ndims)
+
+
+def decode_written(table: pa.Table, ndims: Sequence[int]) -> list[Written]:
+    return [
+        Written(row["array"], decode_refs(row, ndims[row["array"]]), row["raw_bytes"])
+        for row in table.to_pylist()
+    ]
+
+
+def refs_of(results: Iterable[Written], array: int, ndim: int) -> ChunkRefs:
+    """References to all chunks of one array; refuses two for one chunk."""
+    parts = [one.refs for one in results if one.array == array]
+    refs = ChunkRefs.concat([ChunkRefs.empty(ndim), *parts])
+    if sum(map(len, parts)) != len(refs):
+        raise InvalidInputError("two tasks wrote the same chunk; by plan each has one owner")
+    return refs
+
+
+def partitions_for(spark: SparkSession, size_bytes: int) -> int:
+    return -(-max(1, size_bytes) // task_bytes(size_bytes, parallelism(spark)))
+
+
+def written_rows(parts: Iterable[Written]) -> list[dict[str, Any]]:
+    """Rows of WRITTEN."""
+    return [
+        {"array": one.array, "raw_bytes": one.raw_bytes, **encode_refs(one.refs)} for one in parts
+    ]
+
+
+def map_tasks(
+    spark: SparkSession,
+    tasks: int,
+    partitions: int,
+    function: Callable[[range], Iterable[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """The rows that `function` makes of each run of task numbers."""
+    partitions = max(1, min(tasks, partitions))
+    numbers = spark.range(0, partitions, 1, partitions)
+    return map_arrow(numbers, partial(_run, function, tasks, partitions), schema)
+
+
+def map_arrow(
+    frame: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema | StructType,
+) -> DataFrame:
+    with _pandas_warning_ignored():
+        told = schema if isinstance(schema, StructType) else ddl(schema)
+        return frame.mapInArrow(function, told)
+
+
+def collect(frame: DataFrame) -> pa.Table:
+    """Errors of tasks are raised as what they were."""
+    with errors_carried(), _pandas_warning_ignored():
+        return frame.toArrow()
+
+
+def ddl(schema: pa.Schema) -> str:
+    return ", ".join(f"`{field.name}` {_SPARK_TYPES[field.type]}" for field in schema)
+
+
+@contextmanager
+def cancelled_on_interrupt(spark: SparkSession, job: str) -> Iterator[None]:
+    """Jobs started inside end when the user presses control-C."""
+    tag = f"frazil-{job}"
+    spark.addTag(tag)
+    try:
+        yield
+    except KeyboardInterrupt:
+        spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+
+
+@contextmanager
+def _pandas_warning_ignored() -> Iterator[None]:
+    with warnings.catch_warnings():
+        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
+        yield
+
+
+def _run(
+    function: Callable[[range], Iterable[pa.RecordBatch]],
+    tasks: int,
+    partitions: int,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    tame_gc()
+    with carrying_errors():
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                start, stop = (tasks * k // partitions for k in (number, number + 1))
+                yield from function(range(start, stop))
+
+
+def _write(job: WriteJob, counter: Counter, tasks: range) -> Iterator[pa.RecordBatch]:
+    parts = [written for task in tasks for written in job.run(task)]
+    job.writer.sync()
+    counter.add(sum(one.raw_bytes for one in parts))
+    yield pa.RecordBatch.from_pylist(written_rows(parts), schema=WRITTEN)
+
+
+# Regions of whole chunks, encoded and stored, wherever a job runs.
+
+
+def store_region(
+    document: bytes, writer: ChunkWriter, where: tuple[slice, ...], values: npt.NDArray[Any]
+) -> ChunkRefs:
+    """Encodes and stores a region that covers whole chunks; says where its chunks are."""
+    chunks = encode_region(document, where, values)
+    index = np.array(list(chunks), dtype=np.uint32).reshape(len(chunks), len(where))
+    return writer.put_chunks(index, list(chunks.values()))

@@ -1,1 +1,0 @@
-"""Streams of commits: `spark.readStream.format("icechunk")`."""

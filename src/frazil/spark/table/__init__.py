@@ -1,0 +1,1 @@
+"""A repository as a table: columns, types, selections and plans of scans."""

@@ -1,0 +1,228 @@
+"""Which chunks a scan reads, and how its rows are cut into tasks.
+
+A scan is a product: along each axis some positions are wanted, and every combination is a row.
+Per variable, the chunks it touches are the product of those touched along each axis, so counting
+and listing them needs no search. Tasks are boxes in this product, cut only between chunks:
+
+    axis 0 positions   0 1 2 | 3 4 5 | 6         chunks of 3 along axis 0, of 2 along axis 1
+    axis 1 positions   4 5 | 8 9                 6 and 7 are not wanted: chunk 3 is not read
+    box ((0, 3), (0, 4))                         offsets into the lists of positions, not positions
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from frazil.spark.table.cf import Decoding, decode
+from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.schema import to_arrow
+from frazil.spark.table.selection import Positions
+
+type Box = tuple[tuple[int, int], ...]  # per axis: offsets into its positions, stop excluded
+
+_MAX_CELL_CHUNKS = 4  # grids that meet only every so many chunks are not brought together
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Axis:
+    name: str
+    positions: Positions
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Neighbouring positions: read `start` to `stop`, keep `taken` of it, put it at `offset`."""
+
+    start: int
+    stop: int
+    offset: int
+    taken: npt.NDArray[np.int64] | None  # relative to start; None for all
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start if self.taken is None else len(self.taken)
+
+
+def touched(axis: Axis, chunk: int) -> npt.NDArray[np.int64]:
+    """Indices along `axis` of the chunks that hold a wanted position, ascending."""
+    wanted = axis.positions
+    if isinstance(wanted, range):
+        return np.arange(wanted[0] // chunk, wanted[-1] // chunk + 1) if wanted else _NONE
+    return np.unique(wanted // chunk)
+
+
+_NONE: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+
+def count_chunks(axes: Sequence[Axis], variable: ArrayDescription) -> int:
+    """How many chunks of `variable` the scan reads."""
+    return prod(len(touched(axis, variable.chunk_of(axis.name))) for axis in axes)
+
+
+def count_grid(variable: ArrayDescription) -> int:
+    """How many chunks `variable` has, written or not."""
+    return prod(-(-n // max(1, c)) for n, c in zip(variable.shape, variable.chunks, strict=True))
+
+
+def list_chunks(axes: Sequence[Axis], variable: ArrayDescription) -> list[tuple[int, ...]]:
+    """Index of every chunk of `variable` that the scan reads."""
+    by_name = {axis.name: axis for axis in axes}
+    along = [touched(by_name[d], variable.chunk_of(d)).tolist() for d in variable.dims]
+    return list(product(*along))
+
+
+def plan_boxes(
+    axes: Sequence[Axis],
+    grids: Sequence[ArrayDescription],
+    *,
+    read: Sequence[ArrayDescription],
+    row_bytes: int,
+    target_bytes: int,
+) -> list[Box]:
+    """Boxes of about `target_bytes`, aligned to the chunks of `grids`; one chunk is never cut.
+
+    A box weighs what is decoded for it (whole chunks of the variables to `read`) or what its rows
+    weigh, whichever is more.
+    """
+    if any(len(axis) == 0 for axis in axes):
+        return []
+    edges = [_cell_edges(axis, [g.chunk_of(axis.name) for g in grids]) for axis in axes]
+    cells = [len(e) - 1 for e in edges]
+    weight = max(
+        sum(_touched_bytes(axes, edges, variable) for variable in read),
+        row_bytes * prod(int(np.diff(e).max()) for e in edges),
+        1,
+    )
+    merged = [1] * len(axes)
+    for k in reversed(range(len(axes))):
+        fit = max(1, target_bytes // weight)
+        groups = -(-cells[k] // min(fit, cells[k]))
+        merged[k] = -(-cells[k] // groups)  # even groups rather than a small last one
+        weight *= merged[k]
+        if merged[k] < cells[k]:
+            break
+    spans = [_spans(e, m) for e, m in zip(edges, merged, strict=True)]
+    return list(product(*spans))
+
+
+def _spans(edges: npt.NDArray[np.int64], merged: int) -> list[tuple[int, int]]:
+    cut = [*edges[:-1:merged].tolist(), int(edges[-1])]
+    return list(pairwise(cut))
+
+
+def _cell_edges(axis: Axis, chunks: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Offsets where a new cell begins, and the end. A cell is the least that whole chunks allow."""
+    cell = cell_size(chunks)
+    cells = np.asarray(axis.positions, dtype=np.int64) // cell
+    begins = np.flatnonzero(np.diff(cells)) + 1
+    return np.concatenate([[0], begins, [len(cells)]]).astype(np.int64)
+
+
+def cell_size(chunks: Sequence[int]) -> int:
+    """Along one axis: what holds whole chunks of all grids, unless that is much."""
+    largest = max(chunks, default=1)
+    together = lcm(*chunks)
+    return together if together <= _MAX_CELL_CHUNKS * largest else largest
+
+
+def _touched_bytes(
+    axes: Sequence[Axis], edges: Sequence[npt.NDArray[np.int64]], variable: ArrayDescription
+) -> int:
+    """Decoded size of the chunks of `variable` in the largest cell."""
+    counts = []
+    for axis, edge in zip(axes, edges, strict=True):
+        positions = np.asarray(axis.positions, dtype=np.int64)
+        chunk = variable.chunk_of(axis.name)
+        spans = positions[edge[1:] - 1] // chunk - positions[edge[:-1]] // chunk + 1
+        counts.append(int(spans.max()))
+    return prod(counts) * variable.chunk_bytes
+
+
+def runs(axis: Axis, span: tuple[int, int], chunk: int) -> list[Run]:
+    """What to read along `axis` for the offsets in `span`; no chunk between two runs is touched."""
+    positions = axis.positions[span[0] : span[1]]
+    if isinstance(positions, range):
+        return [Run(positions.start, positions.stop, 0, None)] if positions else []
+    breaks = np.flatnonzero(np.diff(positions // chunk) > 1) + 1
+    parts = np.split(positions, breaks)
+    offsets = np.concatenate([[0], breaks]).tolist()
+    return [_run(part, offset) for part, offset in zip(parts, offsets, strict=True) if len(part)]
+
+
+def _run(positions: npt.NDArray[np.int64], offset: int) -> Run:
+    start, stop = int(positions[0]), int(positions[-1]) + 1
+    full = stop - start == len(positions)
+    return Run(start, stop, int(offset), None if full else positions - start)
+
+
+def box_rows(box: Box) -> int:
+    return prod(hi - lo for lo, hi in box)
+
+
+def iterate_rows(rows: int, batch_rows: int) -> Iterator[tuple[int, int]]:
+    """Cuts of `rows` into batches."""
+    for start in range(0, rows, batch_rows):
+        yield start, min(start + batch_rows, rows)
+
+
+# From blocks of arrays to batches of rows, in Arrow.
+#
+# The last dimension varies fastest. A coordinate column repeats a few values many times, so it is
+# taken from a short Arrow array by row number; nothing is done per row in Python.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CoordinateColumn:
+    """Values along one axis of the block."""
+
+    axis: int
+    values: pa.Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VariableColumn:
+    """A block of stored values, in the axes' order."""
+
+    block: npt.NDArray[Any]
+    decoding: Decoding
+    nan_is_null: bool
+
+
+type BlockColumn = CoordinateColumn | VariableColumn
+
+
+def batches(
+    shape: Sequence[int], columns: Sequence[BlockColumn], schema: pa.Schema, *, batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Rows of a block of `shape`, at most `batch_rows` at a time, exactly of `schema`."""
+    makers = [_maker(shape, column) for column in columns]
+    for start, stop in iterate_rows(prod(shape), batch_rows):
+        arrays = [make(start, stop) for make in makers]
+        yield pa.RecordBatch.from_arrays(arrays, names=schema.names).cast(schema)
+
+
+def _maker(shape: Sequence[int], column: BlockColumn) -> Callable[[int, int], pa.Array]:
+    match column:
+        case CoordinateColumn(axis, values):
+            inner, count = prod(shape[axis + 1 :]), shape[axis]
+
+            def take(start: int, stop: int) -> pa.Array:
+                return values.take(pa.array(np.arange(start, stop) // inner % count))
+
+            return take
+        case VariableColumn(block, decoding, nan_is_null):
+            flat = block.reshape(-1)
+
+            def convert(start: int, stop: int) -> pa.Array:
+                return to_arrow(decode(decoding, flat[start:stop], nan_is_null=nan_is_null))
+
+            return convert

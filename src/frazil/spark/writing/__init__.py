@@ -1,1 +1,0 @@
-"""Rows and chunk rows into arrays: plan (layout), place, assemble, store, commit once."""
