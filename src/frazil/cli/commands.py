@@ -16,7 +16,7 @@ from frazil.cli.repositories import with_storage_options
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Command:
     """A function of `frazil.cli.<module>`, or the group of commands that is there (`app`)."""
 
     module: str
@@ -24,60 +24,60 @@ class Listed:
     summary: str  # of some 57 letters: what a line has room for
 
 
-def _plain(name: str, summary: str) -> tuple[str, Listed]:
-    """In the module, and by the name, that its own name suggests."""
-    module = name.replace("-", "_")
-    return name, Listed(module, module, summary)
-
-
-COMMANDS: dict[str, Listed] = dict(
-    (
-        _plain("init", "Make an empty repository."),
-        _plain("status", "What a repository is; whether it takes changes."),
-        _plain("ls", "List what is in a group."),
-        _plain("tree", "Show all groups and arrays."),
-        _plain("head", "What an array is, and its first values."),
-        _plain("cat", "Print the values of an array."),
-        _plain("read", "Write an array, or a part of it, to a file."),
-        _plain("write", "Make an array of a file, or extend one."),
-        _plain("log", "Show the history of a branch, or draw that of all."),
-        _plain("show", "Show one commit: message, metadata, changes."),
-        _plain("diff", "Show what changed between two commits."),
-        _plain("sql", "Query with Spark SQL: once, or at a prompt."),
-        _plain("ingest", "Turn NetCDF, Zarr, GRIB, TIFF, Parquet into a commit."),
-        _plain("import-kerchunk", "Make virtual arrays of kerchunk references."),
-        _plain("rechunk", "Write arrays with other chunks, codecs or shards."),
-        _plain("reduce", "Mean, sum, maximum and others over dimensions."),
-        _plain("map-blocks", "Apply a function of your own to blocks of arrays."),
-        _plain("export", "To Zarr, Parquet, NetCDF, or one bundle file."),
-        _plain("clone", "Copy a repository, or bring a copy up to date."),
-        ("import", Listed("import_bundle", "import_", "Bring a bundle into a repository.")),
-        _plain("migrate", "Bring an older repository to version 2."),
-        ("branch", Listed("branch", "app", "List, create and delete branches.")),
-        ("tag", Listed("tag", "app", "List, create and delete tags.")),
-        _plain("merge", "Bring what was done on one branch to another."),
-        _plain("cherry-pick", "Do on a branch what a commit did elsewhere."),
-        _plain("revert", "Undo what a commit did, by a new commit."),
-        _plain("reset", "Put a branch at another commit."),
-        _plain("squash", "Make a range of history one commit."),
-        _plain("ops", "Everything that was ever done to a repository."),
-        _plain("stats", "How many bytes are stored, and for whom."),
-        _plain("expire", "Take old snapshots out of history."),
-        _plain("gc", "Delete files that no branch or tag leads to."),
-        _plain("verify", "Check every file; repair what can be."),
-        _plain("pack", "Put small chunk objects together."),
-        _plain("unpack", "Give packed chunks objects of their own again."),
-        _plain("rewrite-manifests", "Cut manifests anew."),
-        _plain("purge", "Take a path, or messages, out of all history."),
-        ("config", Listed("config", "app", "Show and change the settings a repository stores.")),
-        ("metadata", Listed("metadata", "app", "Show and change a repository's metadata.")),
-        ("flags", Listed("flags", "app", "Show and switch what may be done to a repository.")),
-        _plain("serve", "Look at a repository in the browser."),
-        _plain("dump", "Show any metadata file as JSON."),
-        _plain("doctor", "Check Java, Spark, packages and storage."),
-        _plain("completion", "Print what makes a shell complete commands."),
-    )
-)
+COMMANDS: dict[str, Command] = {
+    "init": Command("settings", "init", "Make an empty repository."),
+    "status": Command("history", "status", "What a repository is; whether it takes changes."),
+    "ls": Command("contents", "ls", "List what is in a group."),
+    "tree": Command("contents", "tree", "Show all groups and arrays."),
+    "head": Command("values", "head", "What an array is, and its first values."),
+    "cat": Command("values", "cat", "Print the values of an array."),
+    "read": Command("values", "read", "Write an array, or a part of it, to a file."),
+    "write": Command("values", "write", "Make an array of a file, or extend one."),
+    "log": Command("history", "log", "Show the history of a branch, or draw that of all."),
+    "show": Command("history", "show", "Show one commit: message, metadata, changes."),
+    "diff": Command("history", "diff", "Show what changed between two commits."),
+    "sql": Command("query", "sql", "Query with Spark SQL: once, or at a prompt."),
+    "ingest": Command("ingest", "ingest", "Turn NetCDF, Zarr, GRIB, TIFF, Parquet into a commit."),
+    "import-kerchunk": Command(
+        "ingest", "import_kerchunk", "Make virtual arrays of kerchunk references."
+    ),
+    "rechunk": Command("pipelines", "rechunk", "Write arrays with other chunks, codecs or shards."),
+    "reduce": Command("pipelines", "reduce", "Mean, sum, maximum and others over dimensions."),
+    "map-blocks": Command(
+        "pipelines", "map_blocks", "Apply a function of your own to blocks of arrays."
+    ),
+    "export": Command("copy", "export", "To Zarr, Parquet, NetCDF, or one bundle file."),
+    "clone": Command("copy", "clone", "Copy a repository, or bring a copy up to date."),
+    "import": Command("copy", "import_", "Bring a bundle into a repository."),
+    "migrate": Command("copy", "migrate", "Bring an older repository to version 2."),
+    "branch": Command("refs", "branch_app", "List, create and delete branches."),
+    "tag": Command("refs", "tag_app", "List, create and delete tags."),
+    "merge": Command("edit_history", "merge", "Bring what was done on one branch to another."),
+    "cherry-pick": Command(
+        "edit_history", "cherry_pick", "Do on a branch what a commit did elsewhere."
+    ),
+    "revert": Command("edit_history", "revert", "Undo what a commit did, by a new commit."),
+    "reset": Command("refs", "reset", "Put a branch at another commit."),
+    "squash": Command("edit_history", "squash", "Make a range of history one commit."),
+    "ops": Command("history", "ops", "Everything that was ever done to a repository."),
+    "stats": Command("gc", "stats", "How many bytes are stored, and for whom."),
+    "expire": Command("gc", "expire", "Take old snapshots out of history."),
+    "gc": Command("gc", "gc", "Delete files that no branch or tag leads to."),
+    "verify": Command("verify", "verify", "Check every file; repair what can be."),
+    "pack": Command("rewrite", "pack", "Put small chunk objects together."),
+    "unpack": Command("rewrite", "unpack", "Give packed chunks objects of their own again."),
+    "rewrite-manifests": Command("rewrite", "rewrite_manifests", "Cut manifests anew."),
+    "purge": Command("purge", "purge", "Take a path, or messages, out of all history."),
+    "config": Command(
+        "settings", "config_app", "Show and change the settings a repository stores."
+    ),
+    "metadata": Command("contents", "metadata_app", "Show and change a repository's metadata."),
+    "flags": Command("settings", "flags_app", "Show and switch what may be done to a repository."),
+    "serve": Command("serve", "serve", "Look at a repository in the browser."),
+    "dump": Command("contents", "dump", "Show any metadata file as JSON."),
+    "doctor": Command("doctor", "doctor", "Check Java, Spark, packages and storage."),
+    "completion": Command("settings", "completion", "Print what makes a shell complete commands."),
+}
 WITH_TARGET = {"clone", "migrate"}  # to a place that may be reached in another way
 WITHOUT_PLACE = {"completion"}
 

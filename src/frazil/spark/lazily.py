@@ -4,8 +4,8 @@ Every Python worker of Spark imports this package on the way to the data source.
 the SQL parser nor what reads files of all sorts, which take longer to import than a small task
 takes to run.
 
-Functions have the names of their modules (`frazil.spark.io.read` is both), and the import system puts
-a module into its package once it is loaded, where it would hide the function. So the package is
+`frazil.spark.session` is both a function and a module, and the import system puts a module into
+its package once it is loaded, where it would hide the function. So the package is
 a module of a class of its own, which does not let it.
 """
 

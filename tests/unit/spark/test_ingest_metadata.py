@@ -14,12 +14,8 @@ from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.layout import TargetArray
-from frazil.spark.ingestion.metadata import (
-    array_document,
-    group_document,
-    json_attributes,
-    resized_document,
-)
+from frazil.spark.ingestion.metadata import array_document
+from frazil.spark.table.documents import group_document, json_attributes, resized_document
 from frazil.zarrstore.array_codecs import encode_region
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "O"]

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from frazil.errors import IcechunkError
 from frazil.ids import ChunkId
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
-from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs
+from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, parallelism
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
 from frazil.spark.sources import Source, SourceDescription, describe_source
@@ -88,14 +88,6 @@ def run_job(spark: SparkSession, job: IngestJob, counter: Counter) -> list[TaskR
         )
         for row in table.to_pylist()
     ]
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Tasks that run at once, as far as the session tells."""
-    try:
-        return max(1, spark.sparkContext.defaultParallelism)
-    except AttributeError:  # Spark Connect has no context
-        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
 
 
 def _map(

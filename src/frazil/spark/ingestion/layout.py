@@ -29,17 +29,12 @@ from frazil.spark.ingestion.checks import (
 from frazil.spark.ingestion.grid import concatenate_coordinate, find_start, order_sources
 from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
 from frazil.spark.sources.stored import StoredAs
+from frazil.spark.table.documents import DEFAULT_CHUNK_BYTES, TEXT_BYTES, coordinate_chunks
 from frazil.zarrstore.grib import NAME as GRIB
 
 # The chunk shape of each array that an ingest creates.
 
 WHOLE = -1  # as in xarray and dask: one chunk for the whole dimension
-DEFAULT_CHUNK_BYTES = 8 << 20
-TEXT_BYTES = 32  # a guess: text has no fixed size
-
-# A growing coordinate gets room for many appends in its first chunk. The unused part compresses to
-# nothing, and readers fetch one chunk for years of hours instead of one per append.
-GROWING_COORDINATE_CHUNK = 8192
 
 
 def require_known_dims(chunks: Mapping[str, int], reference: SourceDescription) -> None:
@@ -51,11 +46,6 @@ def require_known_dims(chunks: Mapping[str, int], reference: SourceDescription) 
             )
         if size != WHOLE and size < 1:
             raise InvalidInputError(f"chunks of {size} along {dim!r}: at least 1, or -1 for whole")
-
-
-def coordinate_chunks(length: int, *, grows: bool) -> tuple[int, ...]:
-    """One chunk for the whole coordinate."""
-    return (max(length, GROWING_COORDINATE_CHUNK if grows else 1),)
 
 
 def target_chunks(

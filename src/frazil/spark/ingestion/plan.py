@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.spark.ingestion.layout import TEXT_BYTES, Layout, TargetArray
+from frazil.spark.ingestion.layout import Layout, TargetArray
+from frazil.spark.table.documents import TEXT_BYTES
 
 type Box = tuple[slice, ...]
 

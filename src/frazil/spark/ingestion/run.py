@@ -16,7 +16,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
 from frazil.spark.ingestion.grid import join_grid
-from frazil.spark.ingestion.jobs import parallelism, run_job
+from frazil.spark.ingestion.jobs import run_job
 from frazil.spark.ingestion.layout import Layout, plan_layout
 from frazil.spark.ingestion.plan import IngestPlan, plan_ingest
 from frazil.spark.ingestion.target import (
@@ -30,6 +30,7 @@ from frazil.spark.ingestion.target import (
 from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
 from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
+from frazil.spark.runtime.jobs import parallelism
 from frazil.spark.runtime.progress import ProgressCallback, create_counter, watched
 from frazil.spark.sources import Source, SourceDescription, SourceKind
 from frazil.spark.sources.joined import AnySource

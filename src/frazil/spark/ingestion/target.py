@@ -11,13 +11,14 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.spark.ingestion.layout import Layout, TargetArray
-from frazil.spark.ingestion.metadata import array_document, group_document, resized_document
+from frazil.spark.ingestion.metadata import array_document
 from frazil.spark.ingestion.tasks import TaskResult
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.sources.dataset import describe_dataset
 from frazil.spark.sources.description import SourceDescription
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.stored import Storage, StoredAs
+from frazil.spark.table.documents import group_document, resized_document
 from frazil.zarrstore.store import SessionStore
 
 

@@ -24,7 +24,6 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.io.write_columns import Column
 from frazil.spark.io.write_commit import Commit, make_assembly
 from frazil.spark.io.write_layout import Layout, plan_layout
@@ -42,6 +41,7 @@ from frazil.spark.io.write_shuffle import (
     decode_values,
 )
 from frazil.spark.runtime.commits import find_commit
+from frazil.spark.runtime.jobs import parallelism
 from frazil.spark.runtime.progress import (
     JobProgress,
     ProgressCallback,

@@ -37,9 +37,9 @@ from pyspark.sql.types import (
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.spark.ingestion.metadata import json_attributes
 from frazil.spark.table.cf import Decoding, Plain, Scaled, Time, decode, pack, plan_decoding
 from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.documents import json_attributes
 from frazil.spark.table.schema import ColumnPlan, spark_type
 
 # Rows that mean a coordinate value without having its stored bits. Pure, picklable.

@@ -13,8 +13,6 @@ from pyspark.sql.types import LongType, StructType
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.ingestion.layout import DEFAULT_CHUNK_BYTES, TEXT_BYTES, coordinate_chunks
-from frazil.spark.ingestion.metadata import json_attributes
 from frazil.spark.io.write_blocks import (
     BlockGrid,
     Coordinate,
@@ -37,6 +35,12 @@ from frazil.spark.io.write_columns import (
 )
 from frazil.spark.io.write_options import NewArrays, WriteMode, WriteOptions
 from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.documents import (
+    DEFAULT_CHUNK_BYTES,
+    TEXT_BYTES,
+    coordinate_chunks,
+    json_attributes,
+)
 from frazil.zarrstore.array_codecs import array_document, resized_document
 
 # What rows are written to, decided before a row is seen: columns, types, what may grow. Pure.

@@ -19,7 +19,6 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.io.write_blocks import (
     Coordinate,
     Indices,
@@ -41,6 +40,7 @@ from frazil.spark.io.write_layout import ArrayLayout, Layout, Target, plan_targe
 from frazil.spark.io.write_options import WriteOptions
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import Opened
 from frazil.zarrstore.arrays import read_region
 

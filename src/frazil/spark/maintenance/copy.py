@@ -29,9 +29,8 @@ from frazil.maintenance.copying.rewriting import NewManifest, Rules, Survey, rew
 from frazil.maintenance.copying.transfer import Transferred, copy_object, refresh_listed
 from frazil.maintenance.inventory import Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
 
 COPIED = pa.schema([("objects", pa.int64()), ("bytes", pa.int64())])

@@ -9,9 +9,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.maintenance.executor import Work
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter, ProgressCallback, create_counter, watched
 
 # What was made of some rows. Pickled: only the driver reads it.

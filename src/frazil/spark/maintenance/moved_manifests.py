@@ -12,9 +12,8 @@ from frazil.ids import ManifestId
 from frazil.maintenance.chunk_parts import Relocation
 from frazil.maintenance.relocate import NewManifests
 from frazil.repo.repository import Repository
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 
 MANIFESTS = pa.schema(
     [

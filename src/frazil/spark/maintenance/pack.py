@@ -26,12 +26,17 @@ from frazil.maintenance.pack import (
 from frazil.maintenance.relocate import NewManifests
 from frazil.paths import ROOT, NodePath
 from frazil.repo.repository import Repository
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.maintenance.moved_manifests import write_moved
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
+    cancelled_on_interrupt,
+    collect,
+    map_tasks,
+    parallelism,
+)
 from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,

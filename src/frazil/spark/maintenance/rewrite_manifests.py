@@ -28,11 +28,16 @@ from frazil.maintenance.rewrite_manifests import (
 from frazil.maintenance.waves import waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
+    cancelled_on_interrupt,
+    collect,
+    map_tasks,
+    parallelism,
+)
 from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,

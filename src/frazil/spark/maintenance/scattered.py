@@ -24,9 +24,8 @@ from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.reachable import Budget, manifests_of, united
 from frazil.maintenance.work import LocalWork, largest
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 
 LISTED = pa.schema([("ids", pa.binary()), ("sizes", pa.binary()), ("numbers", pa.binary())])
 DELETED = pa.schema(

@@ -25,11 +25,16 @@ from frazil.maintenance.stats import (
 )
 from frazil.maintenance.summaries import StorageStats
 from frazil.maintenance.tally import Codes, OwnerSets
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
+    cancelled_on_interrupt,
+    collect,
+    map_tasks,
+    parallelism,
+)
 from frazil.spark.table.opened import RepositoryLike
 
 COUNTED = pa.schema([("counted", pa.binary())])  # pickled: only the driver reads it

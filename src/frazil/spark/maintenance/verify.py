@@ -40,11 +40,16 @@ from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.key_ranges import KeyRange, list_range
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.pipelines.opening import StorageOptions, find_store
 from frazil.spark.runtime.access import AccessText, parse_access
 from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, cancelled_on_interrupt, collect, map_tasks
+from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
+    cancelled_on_interrupt,
+    collect,
+    map_tasks,
+    parallelism,
+)
 from frazil.spark.runtime.progress import (
     Counter,
     ProgressOption,

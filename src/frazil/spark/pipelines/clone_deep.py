@@ -30,9 +30,8 @@ from frazil.format.snapshot import decode_snapshot
 from frazil.ids import SnapshotId, format_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.pipelines.clone_origin import Origin
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, map_arrow, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, map_arrow, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.workers import carrying_errors, tame_gc
 

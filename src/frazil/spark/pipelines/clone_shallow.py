@@ -26,7 +26,6 @@ from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.ingestion.virtual import attached_manifest
 from frazil.spark.ingestion.virtual_jobs import CHUNKS_LOGGED_HERE, write_log
 from frazil.spark.pipelines.clone_manifests import (
@@ -36,7 +35,7 @@ from frazil.spark.pipelines.clone_manifests import (
     cells_of,
 )
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote
-from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks
+from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 
 
 @dataclass(frozen=True, slots=True)

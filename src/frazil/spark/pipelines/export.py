@@ -24,7 +24,6 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly, Tag, Version
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.io.read import read
 from frazil.spark.pipelines.opening import (
     StorageOptions,
@@ -34,7 +33,14 @@ from frazil.spark.pipelines.opening import (
     require_folder,
 )
 from frazil.spark.pipelines.relayout import dims_of
-from frazil.spark.runtime.jobs import MAX_TASK_BYTES, TASKS_PER_CORE, Cut, collect, map_tasks
+from frazil.spark.runtime.jobs import (
+    MAX_TASK_BYTES,
+    TASKS_PER_CORE,
+    Cut,
+    collect,
+    map_tasks,
+    parallelism,
+)
 from frazil.spark.runtime.progress import (
     Counter,
     ProgressCallback,

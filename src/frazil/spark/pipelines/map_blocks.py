@@ -17,7 +17,6 @@ from frazil.paths import NodePath
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.relayout import WHOLE, is_whole, read_bounded
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
@@ -35,6 +34,7 @@ from frazil.spark.runtime.jobs import (
 )
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import Opened, RepositoryLike
 from frazil.zarrstore.array_codecs import array_document
 

@@ -37,8 +37,6 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.relayout import (
     Codec,
@@ -57,12 +55,14 @@ from frazil.spark.runtime.jobs import (
     Written,
     carry_out,
     choose_box,
+    parallelism,
     refs_of,
     region_shape,
     store_region,
     task_bytes,
 )
 from frazil.spark.runtime.progress import ProgressOption
+from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import RepositoryLike
 from frazil.zarrstore.arrays import open_array
 

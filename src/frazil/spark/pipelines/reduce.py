@@ -20,8 +20,6 @@ from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
-from frazil.spark.ingestion.jobs import parallelism
-from frazil.spark.ingestion.metadata import group_document
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.reduce_job import (
     ORDER,
@@ -48,6 +46,7 @@ from frazil.spark.runtime.jobs import (
     decode_written,
     map_arrow,
     map_tasks,
+    parallelism,
     partitions_for,
     refs_of,
     store_region,
@@ -62,6 +61,7 @@ from frazil.spark.runtime.progress import (
 )
 from frazil.spark.table.cf import Values, decode, plan_decoding
 from frazil.spark.table.description import Grid, GroupDescription, choose_grid
+from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import Opened, RepositoryLike
 from frazil.zarrstore.array_codecs import array_document
 from frazil.zarrstore.arrays import read_region

@@ -271,7 +271,7 @@ class Variable:
     def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """As xarray decodes: what is missing is NaN."""
         column = decode(self.decoding, stored.reshape(-1), nan_is_null=False)
-        values = column.values.astype(self.dtype, copy=False)
+        values = column.values.astype(self.dtype, copy=False)  # noqa: PD011 -- no pandas
         if column.null is not None and self.dtype.kind == "f":
             values = np.where(column.null, self.dtype.type(np.nan), values)
         return values.reshape(stored.shape)

@@ -24,7 +24,6 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, RefKind
 from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.jobs import parallelism
 from frazil.spark.runtime.commits import CommitNote
 from frazil.spark.runtime.progress import (
     Counter,
@@ -246,6 +245,14 @@ def refs_of(results: Iterable[Written], array: int, ndim: int) -> ChunkRefs:
     if sum(map(len, parts)) != len(refs):
         raise InvalidInputError("two tasks wrote the same chunk; by plan each has one owner")
     return refs
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Tasks that run at once, as far as the session tells."""
+    try:
+        return max(1, spark.sparkContext.defaultParallelism)
+    except AttributeError:  # Spark Connect has no context
+        return int(spark.conf.get("spark.default.parallelism", "8") or 8)
 
 
 def partitions_for(spark: SparkSession, size_bytes: int) -> int:
