@@ -1,4 +1,4 @@
-"""Which commands there are, where they are, and what each does in a few words.
+"""The table of commands: the module and function of each, and a one-line summary.
 
 A command is loaded when it runs or shows its help: a list of them needs names and words only.
 """

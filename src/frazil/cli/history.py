@@ -49,7 +49,7 @@ def log(
 def _draw(
     repository: "Repository", version: "Version | None", limit: int | None, *, as_json: bool
 ) -> None:
-    """With `limit`, only so many commits from the top."""
+    """Draws the commit graph; `limit` is the greatest number of commits."""
     import sys
     from dataclasses import asdict
 

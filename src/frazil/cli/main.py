@@ -85,7 +85,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Help(Failure):
-    """Who types half a command wants to see what there is."""
+    """Shows a command's help when required arguments are missing."""
 
     @property
     def text(self) -> str:
@@ -93,7 +93,7 @@ class Help(Failure):
 
 
 def describe(error: BaseException) -> Failure:
-    """What to print about `error`, and the code to exit with."""
+    """Returns the message for `error` and the exit code."""
     match error:
         case IcechunkError() if not isinstance(error, InternalError):
             return Failure(
@@ -122,14 +122,14 @@ def _missing(package: str) -> Failure:
 
 
 def _foreign(error: BaseException) -> Failure:
-    """Of Spark, or a bug."""
+    """True for an error of Spark, or a bug."""
     if type(error).__module__.partition(".")[0] in ENGINES:
         return Failure(message=_first_line(error), hint="--debug shows all that Spark said")
     return _bug(error)
 
 
 def _misused(error: BaseException) -> Failure:
-    """Of the command line itself."""
+    """Describes a usage error of the command line."""
     said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     said = said.removeprefix("Invalid value: ").removeprefix("Invalid value for ")
     context = getattr(error, "ctx", None)

@@ -1,4 +1,4 @@
-"""What commands print: JSON for programs, tables for people."""
+"""Output of commands: JSON for programs, tables for people."""
 
 import json
 import logging
@@ -85,7 +85,7 @@ type Cell = str | int | float | None
 
 
 def silence_logs() -> None:
-    """For commands on Spark: PySpark logs every error as JSON before raising it."""
+    """Silences Spark's logs: PySpark logs every error as JSON before raising it."""
     logging.disable(logging.CRITICAL)
 
 

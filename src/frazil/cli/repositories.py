@@ -1,4 +1,4 @@
-"""From what was typed to what it names: a place, a repository, a version of it."""
+"""Resolves arguments of commands: a location, a repository, a version of it."""
 
 import inspect
 import os
@@ -90,7 +90,7 @@ _REACH: ContextVar[Reach] = ContextVar("how the buckets of this command are reac
 
 
 def reach() -> Reach:
-    """What the command line says; nothing outside of a command."""
+    """Returns the storage options of the command line; none outside of a command."""
     return _REACH.get(Reach())
 
 
@@ -194,7 +194,7 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _with_plain_http(options: dict[str, object]) -> dict[str, object]:
-    """Who names an address without TLS means it."""
+    """Allows plain HTTP for an endpoint that is given without TLS."""
     address = str(options.get("endpoint_url", ""))
     return {"allow_http": "true", **options} if address.startswith("http://") else options
 
@@ -226,7 +226,7 @@ def _store_at_url(location: str, options: Mapping[str, object]) -> ObjectStore:
 
 
 def _from_environment(location: str) -> dict[str, object]:
-    """What az://container/prefix does not say; its users have it in a variable."""
+    """Reads the account that az://container/prefix does not name from the environment."""
     if not location.lower().startswith(("az://", "azure://")):
         return {}
     names = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
@@ -243,7 +243,7 @@ def open_repository(location: str) -> Repository:
 
 
 def chosen_version(*, branch: str | None, tag: str | None, snapshot: str | None) -> Version:
-    """What the options --branch, --tag and --snapshot say; the tip of main if they say nothing."""
+    """Returns the version that --branch, --tag and --snapshot name; by default the tip of main."""
     if sum(option is not None for option in (branch, tag, snapshot)) > 1:
         raise typer.BadParameter("give one of --branch, --tag and --snapshot")
     if snapshot is not None:

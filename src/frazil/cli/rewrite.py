@@ -97,7 +97,7 @@ def _rewrite_on_spark(
 
 
 def _split(repository: "Repository", rules: list[str]) -> "Repository":
-    """With another splitting, for all arrays; nothing of it is stored."""
+    """Overrides the splitting of manifests for all arrays; the override is not stored."""
     from frazil.format.conditions import (
         SplitAnyArray,
         SplitAnyDimension,

@@ -57,7 +57,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where every commit is drawn, without what is written beside it."""
+    """Positions of all commits in a drawing, without the text beside them."""
 
     rows: tuple[int, ...]  # of the repo info, from the top, newest first
     lines: tuple[Line, ...]
@@ -124,7 +124,7 @@ def _strands(info: RepoInfo, tips: Sequence[int]) -> list[tuple[list[int], int |
 
 
 def _newest_first(info: RepoInfo, rows: Sequence[int]) -> list[int]:
-    """By time, but never a parent above its child, whatever their clocks said."""
+    """Orders commits by time, but never a parent above its child, whatever their clocks said."""
     parents, times = info.snapshots.parents, info.snapshots.flushed_at_us
     children = dict.fromkeys(rows, 0)
     for row in rows:
@@ -146,7 +146,7 @@ def _newest_first(info: RepoInfo, rows: Sequence[int]) -> list[int]:
 
 
 class _Lanes:
-    """Which stretches of each lane are taken; in the last of `most`, stretches may overlap."""
+    """Occupied stretches of each lane; in the last of `most`, stretches may overlap."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
@@ -280,7 +280,7 @@ def _headline(message: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """What a message or a name says must not steer the terminal."""
+    """Escapes control characters: a message or a name must not steer the terminal."""
     return "".join(letter if letter.isprintable() else "�" for letter in text)
 
 

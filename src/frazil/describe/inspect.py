@@ -151,7 +151,9 @@ def inspect_manifest(store: ObjectStore, manifest: ManifestId) -> Record:
 def inspect_transaction_log(
     store: ObjectStore, snapshot: SnapshotId, pruned: Iterable[SnapshotId] = ()
 ) -> Record:
-    """With the logs of expired ancestors that the snapshot stands for, `pruned`, oldest first."""
+    """Returns a transaction log with those of expired ancestors that the snapshot stands for,
+    `pruned`, oldest first.
+    """
     key = transaction_key(snapshot)
     data = store.get(key).data
     with naming(key):

@@ -1,4 +1,4 @@
-"""What a set of references says, whatever it was written in: documents, and columns of chunks."""
+"""A set of references independent of its file format: documents, and columns of chunks."""
 
 import json
 import re

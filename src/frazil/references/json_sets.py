@@ -67,7 +67,7 @@ type Value = int | str | Column
 
 
 class TemplateError(ValueError):
-    """What is wrong with a template; the caller knows where it is."""
+    """An error in a template; the caller adds its location."""
 
 
 def expand_template(text: str, templates: Mapping[str, str]) -> str:

@@ -25,7 +25,7 @@ type KerchunkSource = str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KerchunkImport:
-    """What an import did, uncommitted."""
+    """Result of an import, uncommitted."""
 
     groups: int
     arrays: int
@@ -109,7 +109,7 @@ def read_set(
 
 
 def _expected_s(session: engine.Session, last_updated_at: datetime | None) -> int:
-    """In whole seconds, the one that has begun included: a file may be from just now."""
+    """Returns the last whole second, the current one included: a file may be from just now."""
     now = session.clock() if last_updated_at is None else from_datetime(last_updated_at)
     return -(-now // 1_000_000)
 

@@ -54,11 +54,11 @@ class SetFiles(Protocol):
     """Files by name, below one place. Safe to use from several threads."""
 
     def place(self, name: str) -> str:
-        """For messages; the empty name is the place itself."""
+        """Formats a place for messages; the empty name is the place itself."""
         ...
 
     def find(self, name: str) -> bytes | None:
-        """What the file holds; None if there is none."""
+        """Returns the contents of the file; None if there is none."""
         ...
 
     def map[R](self, function: Callable[[str], R], names: Iterable[str]) -> Iterator[R]:

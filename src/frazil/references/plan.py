@@ -1,4 +1,6 @@
-"""From a set of references to nodes of a repository: all is decided before anything is done."""
+"""Plans the nodes of a repository from a set of references: all is decided before anything is
+written.
+"""
 
 import json
 import re

@@ -78,7 +78,7 @@ def write_virtual_dataset(
 
 
 def _locations(dataset: Any) -> Strings:
-    """Of all files that virtual variables are in, each once."""
+    """Locations of all files that virtual variables are in, each once."""
     manifests = [
         getattr(variable.data, "manifest", None) for variable in dataset.variables.values()
     ]

@@ -119,7 +119,7 @@ def _blosc(options: Mapping[str, Any], itemsize: int) -> CodecDocument:
 
 
 def _codec_class(document: CodecDocument) -> type[Any]:
-    """What zarr makes of it. Raises InvalidInputError if that is nothing."""
+    """Returns zarr's class of a codec. Raises InvalidInputError if there is none."""
     name = document["name"]
     try:
         found = get_codec_class(name)

@@ -1,4 +1,4 @@
-"""Which chunks of an array differ between two snapshots: from the references of both."""
+"""Chunks of an array that differ between two snapshots, found by comparing references."""
 
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -90,7 +90,7 @@ def _is_same(
     other: ChunkRefs,
     others: npt.NDArray[np.int64],
 ) -> npt.NDArray[np.bool_]:
-    """Whether both references say the same, row for row."""
+    """True where both references are equal, row by row."""
     same = np.ones(len(rows), np.bool_)
     for name in ("kind", "offset", "length", "last_modified"):
         same &= getattr(one, name)[rows] == getattr(other, name)[others]
@@ -177,7 +177,7 @@ def _as_lists(found: Diff) -> dict[str, object]:
 
 
 def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]:
-    """At once, whatever the size of the repository."""
+    """Returns the storage facts that need no listing, whatever the size of the repository."""
     info = explored.info()
     files = explored.repository.manifest_files(snapshot)
     return {

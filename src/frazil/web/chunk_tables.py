@@ -1,4 +1,4 @@
-"""Which commit wrote each chunk, from the transaction logs on the way back from a snapshot."""
+"""The commit that wrote each chunk, from the transaction logs of a snapshot's ancestors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,7 +91,9 @@ def _note(
     index: npt.NDArray[np.uint32] | None,
     number: int,
 ) -> int:
-    """How many chunks have found their writer: whoever comes first is the newest."""
+    """Records the writer of chunks that have none yet and returns their number: the newest comes
+    first.
+    """
     if index is None or not len(index) or index.shape[1] != len(chunks.grid):
         return 0
     rows = chunks.refs.lookup(index)

@@ -27,7 +27,8 @@ type Segments = list[list[int]]
 
 
 def segments_at(layout: Layout, owner: Sequence[int], places: range, shared: int) -> list[Segments]:
-    """Of each of the places, whose lines are `owner`; lines in the lane `shared` are one.
+    """Returns the line segments at some rows; `owner` is the commit of each line, lines in the lane
+    `shared` are one.
 
     There may be thousands of those, so they are counted rather than looked at one by one.
     """
@@ -72,7 +73,7 @@ def _add_shared(
 
 
 def _covered(start: np.ndarray, stop: np.ndarray, count: int) -> np.ndarray:
-    """Which of `count` places lie in any of the intervals, whose ends are exclusive."""
+    """True for each of `count` rows that lies in any of the intervals, whose ends are exclusive."""
     edges = np.zeros(count + 1, np.int64)
     np.add.at(edges, np.clip(start, 0, count), 1)
     np.add.at(edges, np.clip(stop, 0, count), -1)
@@ -155,7 +156,7 @@ def _children(info: RepoInfo, row: int) -> list[int]:
 
 
 def _changes(explored: Explored, snapshot: SnapshotId) -> dict[str, int] | None:
-    """How much its transaction log lists; None if it has none, like those of old generations."""
+    """Number of changes in its transaction log; None without one, as in old generations."""
     try:
         log: TransactionLog = explored.repository.files.fetch_log(snapshot)
     except ObjectNotFoundError:
@@ -205,7 +206,7 @@ _OLD = "unsupported-spec-version"
 
 
 class _Log:
-    """As much of the log as somebody has asked for; the rest is read when it is wanted."""
+    """The loaded part of a log; the rest is read when it is needed."""
 
     def __init__(self, explored: Explored) -> None:
         self._rest = explored.repository.ops_log()

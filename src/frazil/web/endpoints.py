@@ -1,4 +1,4 @@
-"""What can be asked, under /api. Every answer is JSON, but for the pictures."""
+"""Endpoints under /api. Every answer is JSON, except for images."""
 
 from collections.abc import Callable
 

@@ -36,7 +36,9 @@ class Memory[T]:
         self._guard = Lock()
 
     def recall(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What is kept under `key`, or else what `make` returns; if that raises nothing is kept."""
+        """Returns the cached value of `key`, else the result of `make`; nothing is cached if that
+        raises.
+        """
         with self._guard:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -130,7 +132,7 @@ def kinds_of(refs: ChunkRefs) -> npt.NDArray[np.uint8]:
 
 
 def _is_packed(refs: ChunkRefs, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Whether the object of each row also has another chunk: by its id, or by where it begins."""
+    """True for each row whose object also holds another chunk: by its id, or by its offset."""
     # Ids are random: eight of their twelve bytes tell them apart.
     ids = np.ascontiguousarray(refs.chunk_id[rows, :8]).view("<u8").reshape(-1)
     order = np.argsort(ids, kind="stable")
@@ -156,7 +158,7 @@ class Explored:
         self._worked_out: Memory[Any] = Memory(32)
 
     def recall[T](self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returned last time; whoever uses a key always makes the same of it."""
+        """Returns the cached result of `make`; a key always stands for the same value."""
         found: T = self._worked_out.recall(key, make)
         return found
 
@@ -187,7 +189,9 @@ class Explored:
 
 
 def row_of(info: RepoInfo, at: str) -> int:
-    """Of what a URL names: `branch:NAME`, `tag:NAME`, the id of a snapshot, or a bare name."""
+    """Returns the row of a version in a URL: `branch:NAME`, `tag:NAME`, a snapshot id, or a bare
+    name.
+    """
     for version in _meanings(at):
         try:
             return resolve(info, version)

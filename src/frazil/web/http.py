@@ -1,4 +1,4 @@
-"""What the server says: JSON, pictures, and errors as JSON too."""
+"""Requests and responses of the server: JSON, images, and errors as JSON."""
 
 import json
 import math
@@ -117,7 +117,7 @@ class Asked:
         return value if value is None or math.isfinite(value) else None
 
     def page(self, default: int) -> tuple[int, int]:
-        """Where a page begins, and how long it is at most."""
+        """Returns the start of a page and its greatest length."""
         return self.number("offset", 0), self.number("limit", default, least=1, most=MAX_PAGE)
 
     def path(self) -> NodePath:
@@ -135,7 +135,7 @@ class Asked:
         return tuple(map(int, parts))
 
     def places(self, name: str, ndim: int) -> tuple[int | None, ...] | None:
-        """For each dimension a position, or `*` for all of it; None if nothing was given."""
+        """Parses a position per dimension, or `*` for all of it; None if nothing was given."""
         found = self.values.get(name)
         if not found:
             return None

@@ -1,4 +1,4 @@
-"""Which part of a chunk grid a map shows, and in which of its cells each chunk lies.
+"""The part of a chunk grid that a map shows, and the cell of each chunk.
 
 A map has rows and columns. With two dimensions chosen these are theirs; without, all chunks follow
 each other in row-major order and are wrapped. The cells of a map are at most MAX_CELLS each way: if
@@ -50,7 +50,7 @@ class MapView:
         return prod(n for n, place in zip(free, places, strict=True) if place is None)
 
     def slots(self) -> npt.NDArray[np.float64]:
-        """How many chunks of the grid each cell stands for, (height, width)."""
+        """Number of chunks that each cell stands for, (height, width)."""
         r0, r1, c0, c1 = self.window
         down, across = _shares(r1 - r0, self.height), _shares(c1 - c0, self.width)
         slots = np.outer(down, across).astype(float) * self.depth
@@ -60,7 +60,7 @@ class MapView:
         return slots
 
     def cells(self, index: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
-        """Which rows of `index`, (n, ndim), are shown, and the cell of each of them."""
+        """Rows of `index`, (n, ndim), that are shown, and the cell of each."""
         shown = np.ones(len(index), np.bool_)
         if self.axes is None:
             position = np.zeros(len(index), np.int64)
@@ -133,7 +133,7 @@ def _asked_window(asked: Asked, rows: int, columns: int) -> tuple[int, int, int,
 
 
 def _edges(length: int, cells: int) -> Ints:
-    """Where each cell begins, and where the last ends: as the division in `cells` has it."""
+    """Start of each cell, and the end of the last, as divided in `cells`."""
     at = np.arange(cells + 1, dtype=np.int64) * length
     return -(-at // max(cells, 1))
 
@@ -244,5 +244,5 @@ def paint(
 
 
 def hex_of(colour: npt.NDArray[np.uint8]) -> str:
-    """As CSS writes it."""
+    """Formats a colour as CSS does."""
     return "#" + bytes(colour[:3].tolist()).hex()

@@ -32,7 +32,7 @@ _MAX_EDGES = 10_000_000  # sizes of chunks of a grid that is not regular
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much one picture may take."""
+    """Resource limits of one image."""
 
     pixels: int = 512  # each way
     chunks: int = 4096
@@ -42,7 +42,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Where chunks begin along each dimension: equal sizes, or the ends of every one of them."""
+    """Boundaries of chunks along each dimension: a regular size, or the end of every chunk."""
 
     shape: tuple[int, ...]
     ends: tuple[int | Ints, ...]
@@ -59,7 +59,7 @@ class Grid:
         return positions // self.inner[axis] if self.inner else self.chunk_of(axis, positions)
 
     def chunk_size(self, axis: int) -> int:
-        """At most."""
+        """Greatest chunk size."""
         ends = self.ends[axis]
         return ends if isinstance(ends, int) else int(np.diff(ends, prepend=0).max(initial=1))
 
@@ -95,7 +95,7 @@ type StoredBytes = Callable[[npt.NDArray[np.uint32]], int]
 
 
 def parse_grid(document: Mapping[str, Any], shape: tuple[int, ...]) -> Grid:
-    """Of an array's metadata, which the engine has checked."""
+    """Parses the chunk grid of an array's metadata, which the engine has checked."""
     match document.get("chunk_grid"):
         case {"name": "regular", "configuration": {"chunk_shape": sizes}}:
             ends: tuple[int | Ints, ...] = tuple(int(size) for size in sizes)
@@ -243,7 +243,7 @@ class Preview:
         }
 
     def _statistics(self) -> dict[str, object]:
-        """Of the values that are shown; those that are missing do not count."""
+        """Statistics of the values that are shown, without missing values."""
         counts = {"valid": int(self.is_valid.sum()), "missing": int((~self.is_valid).sum())}
         if self.values is None or not counts["valid"]:
             return {**counts, "min": None, "max": None, "mean": None}
@@ -349,7 +349,7 @@ def _stored(chunks: ChunkColumns, index: npt.NDArray[np.uint32]) -> int:
 
 
 def _present(grid: Grid, plan: SlicePlan, chunks: ChunkColumns) -> npt.NDArray[np.bool_]:
-    """Whether the chunk of each value was ever written, in the shape of what is read."""
+    """True where the chunk of a value was ever written, in the shape of the selection."""
     places = [grid.chunk_of(axis, each) for axis, each in enumerate(plan.positions)]
     distinct, back = [], []
     for each in places:

@@ -62,7 +62,9 @@ class Guard:
     """An ASGI application that lets through what may be asked, and adds HEADERS to all answers."""
 
     def __init__(self, inner: ASGIApp, *, hosts: Collection[str], any_address: bool) -> None:
-        """With `any_address` every IP address is a name of this server, which listens on all."""
+        """Accepts every IP address as a host name with `any_address`, for a server that listens on
+        all.
+        """
         self._inner = inner
         self._hosts = frozenset(host.lower() for host in hosts if host)
         self._any_address = any_address
@@ -165,7 +167,7 @@ def create_app(
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
-    """What is served, all of it: no path that a client sends is ever opened."""
+    """Loads all static files: no path that a client sends is ever opened."""
     return {
         path.relative_to(STATIC).as_posix(): (path.read_bytes(), _type_of(path))
         for path in sorted(STATIC.rglob("*"))
@@ -245,7 +247,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """To be opened on this machine."""
+        """URL to open on this machine."""
         host = "127.0.0.1" if self.host in EVERYWHERE else self.host
         return f"http://[{host}]:{self.port}/" if ":" in host else f"http://{host}:{self.port}/"
 

@@ -62,7 +62,7 @@ def _index(key: str) -> tuple[int, ...]:
 
 
 def chunk_problem(document: bytes, index: tuple[int, ...], data: Data) -> str | None:
-    """What keeps the bytes from being the chunk of an array at `index`; None if nothing does.
+    """Returns the reason why bytes are not the chunk of an array at `index`; None if they are.
 
     `document` is the array's zarr metadata. Of a shard all chunks are decoded. Chunks of unequal
     sizes are not looked at: zarr does not say where they are.

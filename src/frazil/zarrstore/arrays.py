@@ -186,7 +186,7 @@ class Selected:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Of all axes, dropped ones included."""
+        """Lengths of all axes, dropped ones included."""
         return tuple(len(range(each.start, each.stop, each.step)) for each in self.slices)
 
     @property

@@ -13,7 +13,7 @@ from frazil.zarrstore.store import parse_byte_request
 
 
 class BucketStore(Store):
-    """What lies below `root` of an object store."""
+    """The keys below `root` of an object store."""
 
     supports_writes = False
     supports_deletes = False

@@ -1,4 +1,4 @@
-"""What a key of the Zarr store names.
+"""Keys of the Zarr store and the nodes and chunks that they name.
 
     zarr.json            metadata of the root
     P/zarr.json          metadata of the node /P
@@ -91,7 +91,7 @@ def parse_directory(prefix: str) -> Directory | None:
 
 
 def key_prefix(path: NodePath) -> str:
-    """What all keys of the node at `path`, and of those below it, start with."""
+    """Returns the common prefix of the keys of the node at `path` and of those below it."""
     return "" if path == ROOT else path.text[1:] + "/"
 
 
@@ -207,7 +207,7 @@ def _names_below(session: Session, directory: Directory) -> set[str]:
 
 
 def is_empty(session: Session, prefix: str) -> bool:
-    """Whether no key is below the directory `prefix`."""
+    """True if no key is below the directory `prefix`."""
     directory = parse_directory(prefix)
     if directory is None:
         return True

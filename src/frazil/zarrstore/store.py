@@ -66,7 +66,7 @@ class AsyncCloseableIterator[T](AsyncIterator[T]):
         self._advancing = Lock()  # a thread goes on with its batch when the loop has lost interest
 
     def __iter__(self) -> Iterator[T]:
-        """Where the last loop left off; in half the time that `__next__` takes."""
+        """Continues where the last loop stopped; takes half the time of `__next__`."""
         while True:
             yield from self._current
             if not self._advance():
@@ -221,7 +221,7 @@ class SessionStore(Store):
 
     @property
     def read_only(self) -> bool:
-        """Whether writes are refused: as asked for, or because the session is read-only by now."""
+        """True if writes are refused: as requested, or because the session is read-only by now."""
         return self._read_only or self.engine.read_only
 
     def with_read_only(
@@ -385,7 +385,7 @@ class SessionStore(Store):
         await asyncio.to_thread(edit, *args)
 
     def _at_hand(self, key: Key | None) -> bool:
-        """Whether no file need be read: for metadata, and chunks that are inline or missing."""
+        """True if no file need be read: for metadata, and chunks that are inline or missing."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return True
         payload = self.engine.payload_at_hand(key.path, key.index)
@@ -399,7 +399,7 @@ class SessionStore(Store):
         return payload if isinstance(payload, Virtual) else None
 
     def _stays_in_memory(self, value: Buffer) -> bool:
-        """Whether a chunk with this value is kept in its reference, not stored as an object."""
+        """True if a chunk with this value is stored inline in its reference, not as an object."""
         return len(value) <= self.engine.chunk_writer().inline_threshold_bytes
 
     def _fetch(self, key: Key | None, wanted: ByteRange | None) -> Data | None:
@@ -427,7 +427,7 @@ class SessionStore(Store):
                 return None
 
     def _has_grid(self, path: NodePath, index: tuple[int, ...]) -> bool:
-        """Whether chunks of an array at `path` have as many indices as `index`."""
+        """True if chunks of an array at `path` have as many indices as `index`."""
         node = self.engine.find_node(path)
         return node is not None and node.array is not None and len(node.array.shape) == len(index)
 

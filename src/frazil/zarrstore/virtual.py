@@ -388,7 +388,7 @@ def refs_of_grid(
 
 
 def _are_all_given(places: StringColumn) -> bool:
-    """Whether every row has a location; for most columns the table of them tells."""
+    """True if every row has a location; for most columns the table of locations tells."""
     if len(places) and int(places.codes.min()) >= 0 and bool((places.strings.length > 0).all()):
         return True
     return bool((places.lengths() > 0).all())

@@ -1,4 +1,4 @@
-"""Where the virtual chunks of a session are, as columns."""
+"""Locations of a session's virtual chunks, as columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -70,7 +70,8 @@ class VirtualChunkTable:
 def virtual_chunks(
     session: Session, *, prefix: str | None = None, path: NodePath = ROOT
 ) -> VirtualChunkTable:
-    """Of arrays at or below `path`, those in files whose complete location begins with `prefix`.
+    """Lists virtual chunks of arrays at or below `path`, in files whose full location begins with
+    `prefix`.
 
     A location that is relative to a container nobody knows stays as it is.
     """
@@ -88,7 +89,9 @@ def virtual_chunks(
 
 
 def virtual_locations(session: Session) -> list[str]:
-    """Where each virtual chunk is, one entry per chunk. Raises if a container is not known."""
+    """Returns the location of each virtual chunk, one entry per chunk. Raises if a container is not
+    known.
+    """
     containers = session.files.settings.virtual.all_containers()
     return [
         text
@@ -173,7 +176,7 @@ def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.N
 
 
 class ChunkType(NamedIntEnum):
-    """Where a chunk's bytes are."""
+    """Kind of storage of a chunk's bytes."""
 
     uninitialized = 0
     native = 1

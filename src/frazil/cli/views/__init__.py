@@ -1,1 +1,1 @@
-"""How values of the engine look on the command line, as text and as JSON; loaded when needed."""
+"""Views: values of the engine as text and as JSON. Loaded when needed."""

@@ -1,4 +1,4 @@
-"""What a copy or a migration did, for people and for programs."""
+"""Results of copies and migrations, as text and as JSON."""
 
 from dataclasses import asdict
 

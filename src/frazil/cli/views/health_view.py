@@ -1,4 +1,4 @@
-"""What the machine has of what frazil can use, and how to put right what is wrong."""
+"""Checks of the machine: Java, Spark, packages, storage, with advice for what is wrong."""
 
 import platform
 import sys
@@ -118,7 +118,7 @@ def _java(environ: Mapping[str, str]) -> Check:
 
 
 def _folder(path: Path, what: str, remedy: str) -> Check:
-    """Whether it can be written to."""
+    """Checks that the folder can be written to."""
     try:
         with tempfile.NamedTemporaryFile(dir=path):
             return Check(what=what, state="fine", found=f"{path} can be written to")
@@ -155,7 +155,7 @@ def _spark() -> Check:
 
 
 def _place(location: str) -> Iterator[Check]:
-    """Whether it answers, whether there is a repository, and what one request takes."""
+    """Checks that the storage answers, that a repository is there, and the latency of a request."""
     try:
         store = store_at(location)
         before = perf_counter()

@@ -1,4 +1,4 @@
-"""What was deleted, and what is stored, as text."""
+"""Results of garbage collection, packing and statistics, as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

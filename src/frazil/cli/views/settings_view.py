@@ -40,7 +40,9 @@ class Setting:
 
     @property
     def shown(self) -> bool:
-        """Whether a list should have it: what depends on the storage only where it is stored."""
+        """True if a list should show the setting: settings of the storage only where they are
+        stored.
+        """
         return self.stored or not self.key.startswith(_QUIET)
 
     @property

@@ -53,7 +53,7 @@ class ChunkArray:
     along: tuple[npt.NDArray[np.int64], ...]
 
     def index(self, box: Box) -> _Index:
-        """Of every chunk in a box of offsets into `along`, in C order."""
+        """Index of every chunk in a box of offsets into `along`, in C order."""
         places = [found[lo:hi] for found, (lo, hi) in zip(self.along, box, strict=True)]
         if not places:
             return np.zeros((1, 0), dtype=np.uint32)
@@ -176,7 +176,7 @@ def _data(
 
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
-    """What `numpy.dtype` takes to read the column `data`; text of any length is "string"."""
+    """Returns the `numpy.dtype` text for the column `data`; text of any length is "string"."""
     return "string" if dtype.kind in "TO" else _little_dtype(dtype).str
 
 
@@ -221,7 +221,7 @@ def _positions(
 
 
 def _boxes(one: ChunkArray, target_bytes: int) -> list[Box]:
-    """Of about `target_bytes`, decoded, and of at least one chunk."""
+    """Boxes of about `target_bytes`, decoded, and of at least one chunk."""
     lengths = [len(found) for found in one.along]
     if not all(lengths):
         return []
@@ -240,7 +240,7 @@ def _boxes(one: ChunkArray, target_bytes: int) -> list[Box]:
 
 
 def _common_dtype(dtypes: Sequence[np.dtype[Any]]) -> np.dtype[Any]:
-    """That holds all values of all arrays."""
+    """Dtype that holds all values of all arrays."""
     distinct = list(dict.fromkeys(dtypes))
     if len(distinct) == 1:
         return distinct[0]

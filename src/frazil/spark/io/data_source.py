@@ -131,7 +131,7 @@ class IcechunkReader(DataSourceReader):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, object]:
-        """For executors, who are told their boxes one by one."""
+        """State for executors, which receive their boxes one by one."""
         return {**self.__dict__, "scan": replace(self.scan, boxes=())}
 
     @override
@@ -152,7 +152,7 @@ class IcechunkReader(DataSourceReader):
 
 
 class TableReader(DataSourceReader):
-    """Of a metadata table."""
+    """Reader of a metadata table."""
 
     def __init__(self, reading: TableReading, schema: StructType) -> None:
         self.reading = reading
@@ -182,7 +182,7 @@ class ChunkReader(DataSourceReader):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, object]:
-        """For executors, who are told their parts one by one."""
+        """State for executors, which receive their parts one by one."""
         return {**self.__dict__, "scan": replace(self.scan, parts=())}
 
     @override

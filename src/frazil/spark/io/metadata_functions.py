@@ -56,7 +56,7 @@ class TableReading:
 
 
 def plan_reading(options: ReadOptions) -> TableReading:
-    """Of options that name a table. Opens the repository."""
+    """Plans the read of options that name a table. Opens the repository."""
     name = options.table or ""
     if TABLES[name].of_snapshot:
         pinned = pin(options)
@@ -115,7 +115,7 @@ ARGUMENTS = {
 
 
 def table_functions() -> Mapping[str, Any]:
-    """To be registered, by name."""
+    """Table functions to register, by name."""
     return {PREFIX + name: _function(name) for name in TABLES}
 
 
@@ -145,7 +145,7 @@ def _function(table: str) -> Any:
 def read_with_arguments(
     table: str, given: tuple[pa.Array | None, ...], storage: pa.Array | None
 ) -> Iterator[pa.Table]:
-    """Of arguments as Spark hands them over: columns of one row."""
+    """Reads a table with arguments as Spark passes them: columns of one row."""
     tame_gc()
     values = [None if column is None else column[0].as_py() for column in given]
     told = zip(ARGUMENTS.values(), values, strict=True)

@@ -1,4 +1,5 @@
-"""Whether PySpark's filter pushdown for Python data sources can be trusted: so far it cannot.
+"""Correctness of PySpark's filter pushdown for Python data sources, by version: none is right so
+far.
 
 With a reader that implements `pushFilters`, a DataFrame keeps the partitions of the filter that
 was pushed last, and gives them for every later use: `df.where("i >= 50").count()` and then
@@ -16,6 +17,6 @@ MEASURED = {(4, 1): False, (4, 2): False, (4, 3): False}
 
 
 def pushdown_is_right(spark_version: str) -> bool:
-    """Of a version that was not measured: no."""
+    """True if pushdown is right in a version; False for a version that was not measured."""
     major, minor, *_ = spark_version.split(".")
     return MEASURED.get((int(major), int(minor)), False)

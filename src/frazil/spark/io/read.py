@@ -68,7 +68,7 @@ class ReadPlan:
 
     @property
     def chunks_total(self) -> int:
-        """Of the variables that are read at all."""
+        """Chunks of all variables that are read."""
         return sum(one.total for one in self.reads)
 
     @property
@@ -147,7 +147,9 @@ def plan_read(
     session_zone: str = "UTC",
     storage: Mapping[str, object] | None = None,
 ) -> ReadPlan:
-    """What `read` would load. `session_zone` is Spark's: the zone of times written in `where`."""
+    """Plans what `read` would load. `session_zone` is Spark's: the zone of times written in
+    `where`.
+    """
     names = (variables,) if isinstance(variables, str) else variables
     place = place_of(repository, storage)
     options = ReadOptions(

@@ -81,13 +81,13 @@ def _visible(above: exp.Expr, below: exp.Expr) -> list[exp.CTE]:
 
 
 def find_holder(select: exp.Select) -> exp.Expr | None:
-    """Where the rows of `select` are used, if that is one place."""
+    """Returns the only place that uses the rows of `select`, if there is one."""
     holders = find_holders(select)
     return holders[0] if len(holders) == 1 else None
 
 
 def find_holders(select: exp.Select) -> list[exp.Expr]:
-    """Where the rows of `select` are used: its subquery, or every mention of its CTE.
+    """Returns the places that use the rows of `select`: its subquery, or every mention of its CTE.
 
     None if columns get other names there, or the rows are used in any other way.
     """
@@ -205,7 +205,7 @@ class Reference:
 
     @property
     def alias(self) -> str:
-        """What columns are qualified with."""
+        """Name that qualifies columns."""
         return self.node.alias or self.parts[-1]
 
     @property
@@ -302,7 +302,7 @@ def _demands(sources: tuple[Source, ...], place: int) -> Iterator[exp.Expr]:
 
 
 def _inherited(select: exp.Select) -> Iterator[exp.Expr]:
-    """What a query around demands of the rows of `select`, said in the columns of `select`."""
+    """Returns the predicates of an outer query on `select`, in the columns of `select`."""
     holder = find_holder(select)
     sources = _sources(holder) if holder is not None else ()
     if holder is None or not sources or not is_transparent(select):
@@ -317,7 +317,7 @@ def _inherited(select: exp.Select) -> Iterator[exp.Expr]:
 
 
 def _reaches(kind: str, join: int, place: int, *, hidden: bool) -> bool:
-    """Whether the ON of the source at `join` may be applied to the source at `place`."""
+    """True if the ON of the source at `join` may be applied to the source at `place`."""
     if place > join or (hidden and place != join):
         return False
     if kind in {"INNER", "SEMI"}:
@@ -328,7 +328,7 @@ def _reaches(kind: str, join: int, place: int, *, hidden: bool) -> bool:
 
 
 def belongs(column: exp.Column, reference: Reference, others: list[set[str]]) -> bool:
-    """Whether `column`, in a demand on `reference`, is a column of it.
+    """True if `column`, in a predicate on `reference`, is a column of it.
 
     `others` are the columns of the other sources of the SELECT that are known. If a source that
     is not known has the column as well, Spark refuses the query as ambiguous.
@@ -390,7 +390,7 @@ def _may_name(column: exp.Column, alias: str) -> list[str]:
 
 
 def _gives_out_all(query: exp.Expr, alias: str, select: exp.Select | None) -> bool:
-    """Whether a star gives out all columns of the source `alias` of `select`, and they matter."""
+    """True if a star returns all columns of the source `alias` of `select`, and they matter."""
     stars = [star for star in query.find_all(exp.Star) if _covers(star, alias, select)]
     return any(_matters(query, star) for star in stars)
 
@@ -488,7 +488,9 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
 
 
 def plan_sql(query: str, tables: Mapping[str, TableSpec], *, session_zone: str = "UTC") -> SqlPlan:
-    """What `sql` would load and run. Opens the repositories, reads coordinates, needs no Spark."""
+    """Plans what `sql` would load and run. Opens the repositories, reads coordinates, needs no
+    Spark.
+    """
     asked = _EXPLAIN.match(query)
     if asked is not None:
         explains = f"EXPLAIN {asked[1] or ''}".rstrip()
@@ -562,7 +564,7 @@ def _table_options(name: str, spec: TableSpec) -> ReadOptions:
 
 
 def _access(given: Mapping[str, Any]) -> AccessText:
-    """In words, or what the repository was opened with."""
+    """Returns the access as text, or that of the open repository."""
     words = given.get("authorize")
     return AccessText(json.dumps(words)) if words else access_to(given["path"])
 

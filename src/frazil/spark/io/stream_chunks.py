@@ -158,7 +158,7 @@ def _cut_off(versions: Versions, array: ArrayVersions) -> Index:
 
 
 def _chosen(versions: Versions, changes: ChunkChanges, options: ReadOptions) -> Index:
-    """Those that the selection picks."""
+    """Returns the chunks that the selection includes."""
     array, index = changes.array, changes.index
     if options.dims is not None and sorted(options.dims) != sorted(array.dims):
         return index[:0]

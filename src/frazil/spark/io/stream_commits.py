@@ -1,4 +1,4 @@
-"""Which commits a stream reads next. No I/O: the repo info has all of it.
+"""Commits that a stream reads next. No I/O: the repo info has all of it.
 
 A branch root - a - b - c - d is read in this order; at offset b, c and d are next. If the offset
 is x, a commit on b that the branch was reset away from, b is the newest in both histories, and
@@ -38,7 +38,7 @@ class Offset:
 
 
 def parse_offset(value: Mapping[str, object]) -> Offset:
-    """Of what a checkpoint holds."""
+    """Parses an offset of a checkpoint."""
     match value:
         case {"snapshot": str(snapshot), "after": str(after), **other} if not other:
             return Offset(SnapshotId.parse(snapshot), SnapshotId.parse(after))
@@ -93,7 +93,7 @@ class StreamOptions:
 
 
 def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of reading. Raises if a name is nearly one of a stream's."""
+    """Returns the options of reading. Raises if a name is nearly one of a stream's."""
     known, own = {name.lower() for name in OPTIONS}, {n.lower(): n for n in STREAM_OPTIONS}
     rest = {name: text for name, text in options.items() if name.lower() not in own}
     unknown = [n for n in rest if n.lower() not in known and not is_storage_option(n)]
@@ -108,7 +108,7 @@ def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_stream_options(options: Mapping[str, str]) -> None:
-    """Of a load that turned out to be no stream."""
+    """Refuses stream options of a load that is no stream."""
     own = {name.lower(): name for name in STREAM_OPTIONS}
     astray = sorted(own[name.lower()] for name in options if name.lower() in own)
     if astray:
@@ -255,7 +255,7 @@ def _commit(info: RepoInfo, row: int) -> Commit:
 
 
 def _rows_after(info: RepoInfo, base: int, tip: int) -> list[int]:
-    """From the child of `base` to `tip`, its descendant."""
+    """Rows of the log from the child of `base` to `tip`, its descendant."""
     rows: list[int] = []
     for row in ancestor_rows(info, tip):
         if row == base:

@@ -65,7 +65,7 @@ class _Task:
 
 
 class CommitStream(DataSourceStreamReader):
-    """Of PySpark 4.1: every batch takes all commits there are."""
+    """Stream of commits for PySpark 4.1: every batch takes all commits there are."""
 
     def __init__(
         self, request: RowsRequest | ChunksRequest, options: StreamOptions, schema: StructType

@@ -58,7 +58,7 @@ def no_boxes(ndim: int) -> Boxes:
 def chunk_boxes(
     array: ArrayDescription, index: npt.NDArray[np.uint32], dims: Sequence[str]
 ) -> Boxes:
-    """Of the chunks at `index` in the order of `dims`, cut off at the end of the array."""
+    """Boxes of the chunks at `index` in the order of `dims`, cut off at the end of the array."""
     shape = np.array(array.shape, dtype=np.int64)
     first = index.astype(np.int64) * np.array(array.chunks, dtype=np.int64)
     first = first[(first < shape).all(axis=1)]
@@ -120,7 +120,7 @@ def _span(axis: Axis, first: int, stop: int) -> tuple[int, int]:
 
 
 def within(boxes: Boxes, cells: Cells, sizes: Sequence[int]) -> Boxes:
-    """Those that may touch one of the cells: it is their bounding box that is compared."""
+    """Returns the boxes that may touch one of the cells: their bounding box is compared."""
     if not len(cells) or not len(sizes):
         return boxes
     scale = np.array(sizes, dtype=np.int64)
@@ -129,7 +129,7 @@ def within(boxes: Boxes, cells: Cells, sizes: Sequence[int]) -> Boxes:
 
 
 def painted(places: Sequence[npt.NDArray[np.int64]], boxes: Boxes) -> npt.NDArray[np.bool_]:
-    """Which combinations of positions are in a box; `places` ascend."""
+    """True for combinations of positions that are in a box; `places` ascend."""
     mask = np.zeros([len(along) for along in places], dtype=np.bool_)
     for first, stop in boxes:
         spans = [np.searchsorted(along, [first[k], stop[k]]) for k, along in enumerate(places)]
@@ -149,7 +149,7 @@ class Versions:
     log: TransactionLog
 
     def arrays(self, group: str) -> Iterator[tuple[str, "ArrayVersions"]]:
-        """By name, those that are or were in the group."""
+        """Arrays that are or were in the group, by name."""
         old, new = arrays_in(self.before, group), arrays_in(self.after, group)
         for name in dict.fromkeys((*old, *new)):
             yield name, self.of(old.get(name), new.get(name))
@@ -166,7 +166,7 @@ class Versions:
         )
 
     def touches(self, array: "ArrayVersions") -> bool:
-        """Whether its metadata or its values may have changed."""
+        """True if its metadata or its values may have changed."""
         if not array.is_same or array.node_id is None:
             return True
         return array.node_id in self.log.updated_chunks or array.node_id in ids_in(
@@ -335,7 +335,7 @@ def _whole_boxes(arrays: Sequence[ArrayDescription], dims: Sequence[str]) -> Box
 
 
 def _find_table(opened: Opened, request: RowsRequest) -> Table | None:
-    """What there is of the stream's table. Raises if it has other types."""
+    """Finds the stream's table. Raises if it has other types."""
     options = request.options
     there = [name for name in request.variables if name in arrays_in(opened, options.group)]
     if not there:
@@ -505,7 +505,7 @@ def _positions(opened: Opened, column: ColumnPlan, size: int, options: ReadOptio
 def _cells_of_task(
     table: Table, watched: Sequence[ArrayDescription], sizes: Sequence[int], target_bytes: int
 ) -> int:
-    """How many cells have about `target_bytes`."""
+    """Number of cells of about `target_bytes`."""
     stored = sum(array.dtype.itemsize for array in watched)
     row_bytes = sum(column.dtype.itemsize for column in table.columns)
     return max(1, target_bytes // max(1, prod(sizes) * max(stored, row_bytes)))

@@ -60,7 +60,7 @@ _CALLED = {int: "whole numbers", float: "numbers", str: "texts", Mapping: "mappi
 
 
 def mapping_of(name: str, given: object, kind: type | None = None) -> dict[str, Any]:
-    """Of columns or dimensions, to values of a kind; of any, for none."""
+    """Validates a mapping of columns or dimensions to values of a kind; None stands for any."""
     if given is None:
         return {}
     called = "values" if kind is None else _CALLED[kind]

@@ -1,4 +1,4 @@
-"""Where rows go: blocks of whole chunks, and cells in them. Pure.
+"""Places of rows: blocks of whole chunks, and cells in them. No I/O.
 
 All arrays of a write are cut by one grid of blocks, each of which holds whole chunks of every
 array; so a block has one owner, and its chunks are made at once.
@@ -36,11 +36,11 @@ class BlockGrid:
 
     @property
     def cells(self) -> int:
-        """Of one block."""
+        """Cells of one block."""
         return prod(self.block)
 
     def region(self, block: int) -> Region:
-        """Of the arrays, cut off at their ends."""
+        """Region of the arrays, cut off at their ends."""
         index = np.unravel_index(block, self.counts)
         return tuple(
             slice(int(k) * step, min((int(k) + 1) * step, size))
@@ -141,7 +141,7 @@ class KnownDimension:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What rows may do to a dimension that is there."""
+    """Permitted change of an existing dimension by rows."""
 
     grows: bool  # new values may be added
     touches: bool  # rows at values that are there may come

@@ -172,7 +172,7 @@ def store_row(
     writer: ChunkWriter,
     row: Mapping[str, Any],
 ) -> StoredChunks:
-    """On an executor."""
+    """Stores a row; runs on an executor."""
     number = _find_target(targets, options, row)
     target = targets[number]
     index = row["chunk"]
@@ -210,7 +210,7 @@ def _find_target(
 def _require_place(
     target: ChunkTarget, row: Mapping[str, Any], region: tuple[slice, ...], shape: Sequence[int]
 ) -> None:
-    """What a row says of its chunk is what the array says."""
+    """Checks that a row describes its chunk as the array does."""
     for name, wanted in (("offset", [part.start for part in region]), ("shape", list(shape))):
         given = row.get(name)
         if given is not None and given != wanted:

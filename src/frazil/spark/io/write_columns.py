@@ -69,7 +69,7 @@ class Snapping:
     tolerance: float  # in the units of `said`
 
     def find(self, values: Column) -> tuple[Mask, Column]:
-        """Which of the rows' values are at a coordinate value, (m,), and at which, stored."""
+        """Returns a mask of values, (m,), that match a coordinate value, and the stored values."""
         if not len(self.said):
             return np.zeros(len(values), dtype=bool), self.stored
         values = values.astype(self.said.dtype)
@@ -88,7 +88,7 @@ def plan_snapping(
     wanted: np.dtype[Any],
     tolerance: float | None,
 ) -> Snapping | None:
-    """How rows of the dtype `wanted` find values of a coordinate; None if only by equal bits.
+    """Plans how rows of the dtype `wanted` find coordinate values; None if only by equal bits.
 
     Raises InvalidInputError if rows could not tell two values apart, or a tolerance means nothing.
     """
@@ -127,7 +127,7 @@ def require_tolerances(given: Mapping[str, float], dims: tuple[str, ...]) -> Non
 
 
 def _is_inexact(decoding: Decoding, stored: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether what reading gives may not be stored again as the same bits."""
+    """True if decoded values may not encode to the same bits."""
     if isinstance(decoding, Scaled):
         return True
     if isinstance(decoding, Time):
@@ -162,7 +162,7 @@ _OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumn:
-    """How one column is stored. Text is in object arrays, whatever the array makes of it."""
+    """Storage of one column. Text is in object arrays, whatever the array makes of it."""
 
     name: str
     dtype: np.dtype[Any]
@@ -176,7 +176,7 @@ class StoredColumn:
 
     @property
     def null(self) -> Any:
-        """What NULL is stored as; None if nothing can be."""
+        """Stored representation of NULL; None if there is none."""
         if self.decoding.missing:
             return self.decoding.missing[0]
         if self.dtype.kind in "fc":
@@ -201,7 +201,7 @@ def encode_column(spec: StoredColumn, column: pa.Array) -> Column:
 
 
 def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
-    """As `encode_column`, of values that say where a row goes: none may be missing."""
+    """Encodes values that locate a row as `encode_column` does: none may be missing."""
     if column.null_count:
         raise InvalidInputError(
             f"dimension {spec.name!r} is NULL in {column.null_count} rows: they have no place"
@@ -372,7 +372,7 @@ def _packed_time(spec: StoredColumn, time: Time, micros: Column, null: Mask) -> 
 
 
 def _cast(spec: StoredColumn, values: Column, null: Mask, *, rounds: bool = False) -> Column:
-    """As the dtype, exactly; floats may lose bits where that was asked for."""
+    """Casts to the dtype, exactly; floats may lose precision where that was requested."""
     dtype = spec.work_dtype
     if dtype.kind in "mM":
         return _cast_time(spec, values)
@@ -525,7 +525,7 @@ def stored_column(array: ArrayDescription, *, narrows: bool = False) -> StoredCo
 def snapped_column(
     array: ArrayDescription, kind: DataType, values: npt.NDArray[Any], tolerance: float | None
 ) -> StoredColumn:
-    """Of a coordinate that is there and has these values, stored."""
+    """Returns the column of an existing coordinate with these stored values."""
     column = stored_column(array)
     wanted = np.dtype(_NUMBERS.get(type(kind), "float64"))
     stored = values.astype(column.work_dtype)
@@ -534,7 +534,7 @@ def snapped_column(
 
 
 def require_near(array: ArrayDescription, kind: DataType) -> None:
-    """Of a coordinate with a tolerance: any number will do for a number."""
+    """Checks values of a coordinate with a tolerance: any number is allowed for a number."""
     is_number = array.dtype.kind in "iuf" and not isinstance(plan_decoding(array), Time)
     if not is_number or type(kind) not in _NUMBERS or isinstance(kind, BooleanType):
         require_fitting(array, kind)
@@ -619,7 +619,7 @@ def _usual_dtype(name: str, kind: DataType) -> np.dtype[Any]:
 
 
 def _fill(name: str, dtype: np.dtype[Any], given: Json) -> Any:
-    """In the dtype; None for those that have no value to spare."""
+    """Fill value in the dtype; None for dtypes that have no value to spare."""
     if given is None:
         if dtype.str[1:] in DEFAULT_FILLS:
             return dtype.type(DEFAULT_FILLS[dtype.str[1:]])

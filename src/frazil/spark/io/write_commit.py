@@ -79,7 +79,7 @@ def load(store: ObjectStore, payload: Payload) -> pa.Table:
 
 
 def discard(store: ObjectStore, fragments: Iterable[Fragment]) -> None:
-    """Of staged rows only: never what a commit may refer to. What stays is garbage to collect."""
+    """Deletes staged rows, never what a commit may refer to; the rest is left to collection."""
     payloads = [p for fragment in fragments for p in (fragment.table, fragment.coordinates)]
     keys = [chunk_key(p.chunk_id) for p in payloads if isinstance(p, Native)]
     if keys:
@@ -218,7 +218,7 @@ _VERBS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Commit:
-    """What a write says of itself when it commits."""
+    """Description that a write stores in its commit."""
 
     options: WriteOptions
     application: str

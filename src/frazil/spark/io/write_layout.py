@@ -223,7 +223,7 @@ def _wants_descending(options: WriteOptions, name: str) -> bool | None:
 def _existing_dims(
     there: GroupDescription, schema: StructType, options: WriteOptions
 ) -> tuple[str, ...]:
-    """Of the arrays that the columns name; those given must be the same."""
+    """Returns the dimensions of the arrays that the columns name; given ones must be equal."""
     found = [
         there.arrays[name].dims
         for name in schema.names
@@ -439,12 +439,12 @@ class Layout:
 
     @property
     def paths(self) -> tuple[NodePath, ...]:
-        """Of the arrays, in their order."""
+        """Paths of the arrays, in order."""
         return tuple(NodePath(self.group).child(array.name) for array in self.arrays)
 
     @property
     def size_bytes(self) -> int:
-        """Of all cells, before compression."""
+        """Bytes of all cells, before compression."""
         return prod(self.shape) * sum(a.column.work_dtype.itemsize for a in self.arrays)
 
 
@@ -487,7 +487,8 @@ def choose_chunks(
     wanted: Mapping[str, int],
     append_dim: str,
 ) -> tuple[int, ...]:
-    """What `wanted` says; else whole dimensions, cut until a chunk is no larger than 8 MiB.
+    """Returns the chunk shape of `wanted`; else whole dimensions, divided until a chunk is at most
+    8 MiB.
 
     The append dimension is cut first, and may be longer than the array: it has room to grow.
     """

@@ -79,7 +79,7 @@ _FOR_SPARK = ("checkpointLocation", "queryName")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewArrays:
-    """How arrays are made, by column where it says so."""
+    """Options of new arrays, by column where given."""
 
     chunks: Mapping[str, int] = field(default_factory=dict)  # by dimension
     order: Mapping[str, str] = field(default_factory=dict)  # by dimension
@@ -114,12 +114,12 @@ class WriteOptions:
 
     @property
     def key(self) -> str | None:
-        """What makes the commit idempotent."""
+        """Key that makes the commit idempotent."""
         return None if self.txn is None else f"txn:{self.txn[0]}:{self.txn[1]}"
 
 
 def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
-    """Of what Spark hands over; `overwrite` is its save mode."""
+    """Parses the options that Spark passes; `overwrite` is its save mode."""
     given = {name.lower(): text for name, text in options.items()}
     _require_known(given)
     if not given.get("path"):
@@ -307,7 +307,7 @@ def open_repository(options: WriteOptions) -> Repository:
 
 
 def open_engine(repo: RepositoryLike, storage: Mapping[str, object] | None) -> Repository:
-    """Of what a caller has: an open repository, or where one is. Executors must see it, too."""
+    """Opens an engine repository from an open one or a location. Executors must see it, too."""
     if isinstance(repo, str | os.PathLike) or storage:
         return opened.open_repository(place_of(repo, storage), NO_ACCESS)
     engine = repo if isinstance(repo, Repository) else repo.engine

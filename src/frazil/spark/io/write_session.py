@@ -184,7 +184,7 @@ def apply_layout(
 
 
 def make_group(session: Session, group: NodePath, attrs: Mapping[str, Json]) -> None:
-    """With those above it. Attributes are added to those there are."""
+    """Creates a group with its parents. Attributes are added to existing ones."""
     for path in [*reversed([*group.ancestors]), group]:
         node = session.find_node(path)
         given = attrs if path == group else {}

@@ -65,7 +65,7 @@ class FindDistinct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocateRows:
-    """Where each row goes, in place of its coordinates."""
+    """Locates each row, in place of its coordinates."""
 
     layout: Layout
 

@@ -34,7 +34,7 @@ APPLICATION = "spark"
 
 @dataclass
 class RowsMessage(WriterCommitMessage):
-    """What a task put aside; and the streaming query it belongs to, if any."""
+    """Message of a task: the rows that it staged, and their streaming query, if any."""
 
     fragments: tuple[Fragment, ...]
     query: str | None = None
@@ -88,7 +88,7 @@ class RowsWriter(DataSourceArrowWriter):
 def stage_rows(
     options: WriteOptions, dims: tuple[str, ...], batches: Iterator[pa.RecordBatch]
 ) -> tuple[Fragment, ...]:
-    """On an executor."""
+    """Stages rows; runs on an executor."""
 
     def checked() -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -111,7 +111,7 @@ def fragments_in(messages: list[WriterCommitMessage | None]) -> list[Fragment]:
 
 
 def query_id() -> str | None:
-    """Of the stream that the task belongs to; it stays the same when a query is restarted."""
+    """Id of the stream that the task belongs to; it stays the same when a query is restarted."""
     context = TaskContext.get()
     return None if context is None else context.getLocalProperty("sql.streaming.queryId")
 

@@ -1,1 +1,1 @@
-"""How work runs on Spark: sessions of Java, tasks, progress, storage options, commits."""
+"""Running work on Spark: the Java runtime, tasks, progress, storage options, commits."""

@@ -278,7 +278,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class AccessText:
-    """At most one of the two options."""
+    """Access to virtual chunks as text: at most one of the two options."""
 
     plain: str = ""
     secret: str = field(default="", repr=False)

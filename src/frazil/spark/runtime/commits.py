@@ -31,7 +31,7 @@ METADATA_KEY = NOTES  # of the commit, holds what `CommitNote` says
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitNote:
-    """What the commit says about its making. Without a `key` the job is done each time."""
+    """Notes that a job stores in its commit. Without a `key` the job runs each time."""
 
     operation: str
     application: str

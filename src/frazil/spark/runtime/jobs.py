@@ -61,7 +61,7 @@ class Cut:
         return prod(self.counts)
 
     def place(self, number: int) -> tuple[int, ...]:
-        """Of a box in the grid of boxes."""
+        """Position of a box in the grid of boxes."""
         place = []
         for count in reversed(self.counts):
             number, along = divmod(number, count)
@@ -114,7 +114,7 @@ def _round_up(number: int, unit: int) -> int:
 
 
 def task_bytes(total: int, parallelism: int) -> int:
-    """How much one task should hold, for so much work on so many cores."""
+    """Returns the bytes that one task should hold, for a total and a number of cores."""
     fair = total // (parallelism * TASKS_PER_CORE)
     return min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
 
@@ -206,7 +206,7 @@ class WriteJob(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job is to those who watch it."""
+    """Description of a job for progress reports."""
 
     doing: str
     size_bytes: int
@@ -216,7 +216,9 @@ class Work:
 def carry_out(
     spark: SparkSession, job: WriteJob, ndims: Sequence[int], work: Work, progress: ProgressOption
 ) -> list[Written]:
-    """What all tasks wrote, in no order; `ndims` of each array. With progress, and control-C."""
+    """Runs all tasks and returns what they wrote, unordered; `ndims` of each array. Shows progress,
+    and stops on control-C.
+    """
     if len(job) == 0:
         return []
     counter = create_counter(spark)

@@ -1,4 +1,4 @@
-"""How far a job is: counted by its tasks, watched by a thread of the driver."""
+"""Progress of a job: counted by its tasks, watched by a thread of the driver."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ POLL_INTERVAL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """What is being done, and how much of it is done. A total of 0 is not known."""
+    """A step of a job and how much of it is done. A total of 0 means unknown."""
 
     doing: str
     done_bytes: int
@@ -41,7 +41,7 @@ class Counter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class NoCounter:
-    """Where Spark offers nothing to count with."""
+    """Counts nothing: for sessions that offer no counters."""
 
     def add(self, amount: int) -> None: ...
 

@@ -59,24 +59,24 @@ def is_storage_option(name: str) -> bool:
 
 
 def is_secret(name: str) -> bool:
-    """Whether what goes by this name, without prefix, is for nobody else to see."""
+    """True if the value of this name, without prefix, must not be shown."""
     return _plain(name).removeprefix("secret") in {
         form for known in _SECRETS for form in (_plain(known), _plain(known).removeprefix("secret"))
     }
 
 
 def storage_options_in(options: Mapping[str, str]) -> dict[str, str]:
-    """Those of `options` that are about storage, with their prefix."""
+    """Returns the `options` that are about storage, with their prefix."""
     return {name: text for name, text in options.items() if is_storage_option(name)}
 
 
 def with_prefix(options: Mapping[str, object]) -> dict[str, str]:
-    """Of names without the prefix and values of Python, the options that say the same."""
+    """Converts names without the prefix and Python values to options."""
     return {PREFIX + _hidden_name(name): _text(value) for name, value in options.items()}
 
 
 def storage_of(options: Mapping[str, str]) -> Storage:
-    """What the option `path` and the options of storage say; the others are passed over.
+    """Returns the storage of the option `path` and the storage options; other options are ignored.
 
     Raises InvalidInputError for a name or a value that cannot be, without repeating a value.
     """
@@ -104,7 +104,7 @@ type _Reader = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Of places: what to call them, their parameters, and how one is made."""
+    """A kind of storage: its name in messages, its parameters and its constructor."""
 
     called: str
     parameters: Mapping[str, _Reader]
@@ -276,7 +276,7 @@ def _camel(name: str) -> str:
 
 
 def _hidden_name(name: str) -> str:
-    """As it should be written: in a way that Spark hides, if it is a secret."""
+    """Returns the spelling of an option that Spark redacts, if it is a secret."""
     camel = _camel(name)
     if name not in _SECRETS or _HIDDEN.search(camel):
         return camel
@@ -310,7 +310,7 @@ class PlaceText:
 
 
 def format_path(path: str) -> PlaceText:
-    """Of what a caller wrote; a folder becomes absolute, since workers start elsewhere."""
+    """Formats a location; a folder becomes absolute, since workers start in another directory."""
     return PlaceText(path if "://" in path else str(Path(path).absolute()))
 
 
@@ -340,7 +340,7 @@ def require_shared(store: ObjectStore) -> LocalStore | RemoteStore | BucketRoot:
 
 
 def place_of_options(options: Mapping[str, str]) -> PlaceText:
-    """Of `path` alone if no option says how to reach it."""
+    """Returns the place of the options; of `path` alone if no option configures access."""
     given = {name.lower(): text for name, text in options.items()}
     if not storage_options_in(options):
         return PlaceText(given.get("path", ""), given.get("secretstorage", ""))

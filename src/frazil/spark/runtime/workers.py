@@ -1,4 +1,4 @@
-"""What a Python worker of Spark does before its first work.
+"""Set-up of a Python worker, and errors that travel from tasks to the driver.
 
 Spark's worker daemon runs `gc.collect()` after every task. With numpy, zarr and pyarrow imported
 a collection looks at some 70,000 objects that will never be garbage: 20 to 50 ms of every task.
@@ -43,7 +43,7 @@ _CONFLICTS = "conflicts"  # the one attribute of errors that is more than JSON
 
 
 class TaskFailedError(RuntimeError):
-    """What Spark sees: the message for its log, the error for the driver."""
+    """The error that Spark sees: the message for its log, the original error for the driver."""
 
     def __init__(self, error: IcechunkError) -> None:
         super().__init__(f"{error} <frazil-error {pack_error(error)}>")

@@ -131,7 +131,7 @@ RAW = Plain()
 
 
 def plan_decoding(array: Described) -> Decoding:
-    """How to read `array`, by its attributes alone.
+    """Plans how to decode `array`, by its attributes alone.
 
     Raises InvalidInputError for a scale_factor or add_offset that is no number.
     """

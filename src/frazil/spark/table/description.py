@@ -1,4 +1,4 @@
-"""What a group of arrays looks like as a table, before a single chunk is read.
+"""A group of arrays described as a table, before a chunk is read.
 
 A table has one row per element of a grid: a column per dimension (its coordinate array, or the
 position where there is none) and a column per variable. So the variables of one table must have

@@ -49,7 +49,9 @@ def json_attributes(
 
 
 def _encode_fill(value: object, dtype: np.dtype[np.generic]) -> Json:
-    """As xarray does: floats as the base 64 of their eight bytes, so that none loses a bit."""
+    """Encodes a fill value as xarray does: floats as the base 64 of their eight bytes, without
+    loss.
+    """
     scalar = np.asarray(value).reshape(-1)[0].astype(dtype).item()
     if isinstance(scalar, float):
         return _base64(scalar)

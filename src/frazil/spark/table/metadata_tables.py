@@ -33,7 +33,7 @@ from frazil.zarrstore.virtual_listing import completed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRequest:
-    """What a table was asked for, beside its version. Not all tables heed all of it."""
+    """A request for a metadata table, beside its version. Each table uses some of the fields."""
 
     group: str = "/"
     variables: tuple[str, ...] | None = None
@@ -65,13 +65,13 @@ class TableContext:
         return self.repository.readonly_session(Exactly(self.snapshot))
 
     def nodes(self) -> Iterator[Node]:
-        """At or below the group that was asked for."""
+        """Nodes at or below the requested group."""
         path = NodePath(self.request.group)
         self.session.node(path)  # raises if there is none
         return self.session.nodes(path)
 
     def arrays(self) -> list[Node]:
-        """Of those, the arrays that `variables` name: by path, or by path below the group."""
+        """Arrays that `variables` name, by path or by path below the group."""
         found = [node for node in self.nodes() if node.array is not None]
         wanted = self.request.variables
         if wanted is None:
@@ -128,7 +128,7 @@ def text_column(column: StringColumn) -> pa.Array:
 
 
 def id_column(raw: npt.NDArray[np.uint8], present: npt.NDArray[np.bool_]) -> pa.Array:
-    """Of raw ids (n, size) as text, NULL where there is none."""
+    """Column of raw ids (n, size) as text, NULL where there is none."""
     texts = pa.array(format_ids(raw[present]), pa.string())
     places = np.cumsum(present) - 1
     return texts.take(pa.array(places, mask=~present))
@@ -162,7 +162,7 @@ def sliced(batch: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def batch_of(columns: dict[str, Sequence[object] | pa.Array]) -> pa.RecordBatch:
-    """Of lists and Arrow arrays, by name."""
+    """Record batch of lists and Arrow arrays, by name."""
     return pa.RecordBatch.from_pydict(columns)
 
 
@@ -243,7 +243,9 @@ def read_manifests(context: TableContext) -> Iterator[pa.RecordBatch]:
 
 
 def read_diff(context: TableContext) -> Iterator[pa.RecordBatch]:
-    """From the version `from` to the version `to`, by default the one the table is of."""
+    """Reads the changes from the version `from` to the version `to`, by default the version of the
+    table.
+    """
     request, repository = context.request, context.repository
     start = find_version(repository, request.start or "")
     end = context.snapshot if request.end is None else find_version(repository, request.end)
@@ -383,7 +385,7 @@ def _texts(values: list[Any]) -> pa.Array:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON can say it: times in ISO, enumerations by name."""
+    """Converts values for JSON: times in ISO 8601, enumerations by name."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}
@@ -543,7 +545,7 @@ def _weights(context: TableContext) -> dict[ManifestId, int]:
 
 
 def _refs(context: TableContext, path: str, manifest: ManifestId) -> Iterator[ChunkRefs]:
-    """Of the array, those inside its grid that are in the manifest."""
+    """References of the array inside its grid, from the manifest."""
     node = context.session.node(NodePath(path))
     if node.array is None:
         return
@@ -573,7 +575,7 @@ class MetadataTable:
 
     @property
     def of_snapshot(self) -> bool:
-        """Whether it is of one version; others are as they are when they are read."""
+        """True if the table belongs to one version; others show the state when they are read."""
         return self.takes >= _VERSION
 
 

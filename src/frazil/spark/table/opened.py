@@ -67,7 +67,7 @@ class Pinned:
 
 
 def access_to(repository: RepositoryLike) -> AccessText:
-    """What whoever opened it allowed, if it is open."""
+    """Returns the access that an open repository was given."""
     if isinstance(repository, str | os.PathLike):
         return NO_ACCESS
     opened = repository if isinstance(repository, Repository) else repository.engine
@@ -75,7 +75,7 @@ def access_to(repository: RepositoryLike) -> AccessText:
 
 
 def place_of(repository: RepositoryLike, storage: Mapping[str, object] | None = None) -> PlaceText:
-    """Where executors find the repository. `storage`: how a location is reached."""
+    """Returns the place where executors find the repository, reached with `storage`."""
     if isinstance(repository, str | os.PathLike):
         path = format_path(os.fspath(repository))
         return place_of_options({"path": path.path, **with_prefix(storage)}) if storage else path
@@ -86,7 +86,7 @@ def place_of(repository: RepositoryLike, storage: Mapping[str, object] | None = 
 
 
 def pin(options: ReadOptions) -> Pinned:
-    """What the version is now. Raises the error of the tree that says what is missing."""
+    """Resolves the version to its current snapshot. Raises the tree's error for what is missing."""
     place = PlaceText(options.path, options.secret_storage)
     repository = open_repository(place, options.access)
     session = repository.readonly_session(_engine_version(options.version))
@@ -201,7 +201,9 @@ def open_pinned(pinned: Pinned) -> Opened:
 
 @lru_cache(maxsize=8)
 def reuse_pinned(pinned: Pinned) -> Opened:
-    """As `open_pinned`; a worker's tasks share it, with its cached manifests and coordinates."""
+    """Opens the pinned version as `open_pinned`; tasks of a worker share it, with its cached
+    manifests and coordinates.
+    """
     return open_pinned(pinned)
 
 

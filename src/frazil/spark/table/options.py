@@ -33,7 +33,7 @@ DEFAULT_BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Which snapshot: of a branch (as it was at a time), a tag, or by its id."""
+    """A version: of a branch (possibly as of a time), a tag, or a snapshot id."""
 
     branch: str | None = None
     tag: str | None = None
@@ -55,7 +55,7 @@ class Mode(StrEnum):
 
 
 class ChunkData(StrEnum):
-    """What is in the column `data` of the mode `chunks`."""
+    """Contents of the column `data` in the mode `chunks`."""
 
     DECODED = "decoded"  # bytes of the values, in C order
     ENCODED = "encoded"  # bytes as they are stored
@@ -64,7 +64,7 @@ class ChunkData(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What to read. `columns` leaves out columns of the table that `variables` make.
+    """Options of a read. `columns` removes columns of the table that `variables` make.
 
     A metadata `table` is read if one is named, else rows or chunks, as `mode` says.
     """
@@ -132,7 +132,9 @@ _OF_MODE = {
 
 
 def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Of what Spark hands over. InvalidInputError names what is wrong and what there is."""
+    """Parses the options that Spark passes. InvalidInputError names what is wrong and what there
+    is.
+    """
     given = {name.lower(): text for name, text in options.items() if not is_storage_option(name)}
     names = {name.lower(): name for name in OPTIONS}
     for unknown in given.keys() - names.keys():
@@ -186,7 +188,7 @@ def read_option(read: Callable[[str, str], Any], name: str, text: str) -> Any:
 
 
 def _require_fitting(names: set[str], given: Mapping[str, str]) -> None:
-    """That the options go with the mode or the table."""
+    """Checks that the options go with the mode or the table."""
     table, mode = given.get("table"), _mode("mode", given.get("mode", Mode.ROWS))
     if table is None:
         taken, reads = frozenset(_OF_MODE[mode]), f"mode {str(mode)!r}"

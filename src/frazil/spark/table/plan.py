@@ -1,4 +1,4 @@
-"""Which chunks a scan reads, and how its rows are cut into tasks.
+"""Chunks that a scan reads, and the division of its rows into tasks.
 
 A scan is a product: along each axis some positions are wanted, and every combination is a row.
 Per variable, the chunks it touches are the product of those touched along each axis, so counting
@@ -64,12 +64,12 @@ _NONE: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 
 def count_chunks(axes: Sequence[Axis], variable: ArrayDescription) -> int:
-    """How many chunks of `variable` the scan reads."""
+    """Number of chunks of `variable` that the scan reads."""
     return prod(len(touched(axis, variable.chunk_of(axis.name))) for axis in axes)
 
 
 def count_grid(variable: ArrayDescription) -> int:
-    """How many chunks `variable` has, written or not."""
+    """Number of chunks in the grid of `variable`, written or not."""
     return prod(-(-n // max(1, c)) for n, c in zip(variable.shape, variable.chunks, strict=True))
 
 
@@ -148,7 +148,9 @@ def _touched_bytes(
 
 
 def runs(axis: Axis, span: tuple[int, int], chunk: int) -> list[Run]:
-    """What to read along `axis` for the offsets in `span`; no chunk between two runs is touched."""
+    """Yields the runs to read along `axis` for the offsets in `span`; no chunk between two runs is
+    read.
+    """
     positions = axis.positions[span[0] : span[1]]
     if isinstance(positions, range):
         return [Run(positions.start, positions.stop, 0, None)] if positions else []

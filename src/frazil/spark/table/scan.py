@@ -42,13 +42,13 @@ class Table:
 
     @property
     def variables(self) -> tuple[ArrayDescription, ...]:
-        """To be read, coordinates apart."""
+        """Variables to read, without coordinates."""
         return tuple(c.array for c in self.columns if not c.is_dimension and c.array is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class VariableReads:
-    """How many chunks of a variable a scan reads, of how many in its grid."""
+    """Number of chunks of a variable that a scan reads, and of those in its grid."""
 
     variable: str
     read: int
@@ -131,7 +131,7 @@ def positions_along(
 
 
 def _coordinates(table: Table) -> Sequence[ArrayDescription]:
-    """What tasks are aligned to when there is no variable; then there is one dimension."""
+    """Coordinates that tasks are aligned to without a variable; then there is one dimension."""
     return [c.array for c in table.dimensions if c.array is not None]
 
 

@@ -73,7 +73,7 @@ class ColumnPlan:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the decoded values."""
+        """Dtype of the decoded values."""
         if self.array is None:
             return np.dtype(np.int64)
         return decoded_dtype(self.decoding, self.array.dtype)

@@ -1,4 +1,4 @@
-"""Which positions along each dimension are wanted, said by coordinate values.
+"""Selections along dimensions, by coordinate values or by positions.
 
 As JSON (the option `sel`), an object of dimension names, or a list of such objects that must all
 hold. Per dimension one of
@@ -51,7 +51,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What holds for every row that a predicate keeps. None says nothing."""
+    """Bounds of every row that a predicate keeps. None means unbounded."""
 
     ge: Label | None = None
     gt: Label | None = None
@@ -84,7 +84,7 @@ EVERYTHING = Selection()
 
 
 def parse_selection(text: str) -> Selection:
-    """Of the option `sel`. Inverse of `format_selection`."""
+    """Parses the option `sel`; the inverse of `format_selection`."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -103,7 +103,9 @@ def format_selection(selection: Selection) -> str:
 
 
 def to_selection(sel: Mapping[str, object]) -> Selection:
-    """Of Python values: scalars, `slice`s, lists, arrays; times as datetime, datetime64 or text."""
+    """Converts Python values to a selection: scalars, `slice`s, lists, arrays; times as datetime,
+    datetime64 or text.
+    """
     return Selection(tuple((d, _from_python(d, v)) for d, v in sel.items()))
 
 
@@ -445,7 +447,7 @@ ALL_POSITIONS = IndexSelection()
 
 
 def parse_index_selection(text: str) -> IndexSelection:
-    """Of the option `isel`. Inverse of `format_index_selection`."""
+    """Parses the option `isel`; the inverse of `format_index_selection`."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -463,12 +465,12 @@ def format_index_selection(selection: IndexSelection) -> str:
 
 
 def to_index_selection(isel: Mapping[str, object]) -> IndexSelection:
-    """Of Python values: numbers, slices without a step, sequences of numbers."""
+    """Converts numbers, slices without a step and sequences of numbers to a selection."""
     return IndexSelection(tuple((name, _constraint(name, each)) for name, each in isel.items()))
 
 
 def positions_at(dimension: str, size: int, wanted: IndexConstraint | None) -> Positions:
-    """Of `size` positions those that are wanted, in ascending order."""
+    """Returns the selected ones of `size` positions, in ascending order."""
     match wanted:
         case None:
             return range(size)

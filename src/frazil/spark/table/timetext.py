@@ -42,7 +42,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Instants:
-    """What local text can mean: `earliest` and `latest` differ when clocks are turned back."""
+    """Instants of a local time: `earliest` and `latest` differ when clocks are turned back."""
 
     earliest: int
     latest: int
@@ -59,7 +59,7 @@ def find_period(text: str) -> Period | None:
 
 
 def find_instants(text: str, zone: str) -> Instants | None:
-    """When `text` is, as Spark casts it to TIMESTAMP; local to `zone` unless it names an offset.
+    """Parses `text` as Spark casts it to TIMESTAMP; local to `zone` unless it names an offset.
 
     None also for a zone that is unknown here: Spark knows some more.
     """
@@ -80,7 +80,9 @@ def find_days(year: int, month: int = 1, day: int = 1) -> int | None:
 
 
 def local_instants(local_us: int, zone: str) -> Instants | None:
-    """When the clocks of `zone`, as Spark names zones, show a time; None for an unknown zone."""
+    """Returns the instants at which clocks of `zone`, a name of Spark's, show a time; None for an
+    unknown zone.
+    """
     if abs(local_us) > _MAX_LOCAL_US:
         return None
     offset = find_offset_us(zone)

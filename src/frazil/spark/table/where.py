@@ -1,4 +1,4 @@
-"""Which rows a SQL predicate can keep, as bounds on coordinates.
+"""Bounds on coordinates that a SQL predicate implies.
 
 A predicate is cut at its top-level ANDs. A part prunes when it compares one coordinate column
 with literals: `=`, `<=>`, `<`, `<=`, `>`, `>=`, `BETWEEN`, `IN`, and for times also `date(time)`
@@ -30,7 +30,7 @@ from frazil.spark.table.timetext import (
 
 
 class Kind(Enum):
-    """Of a coordinate that can prune."""
+    """Kind of a coordinate that can prune."""
 
     NUMBER = "number"
     TIME = "time"
@@ -58,7 +58,7 @@ def coordinates_of(columns: tuple[ColumnPlan, ...]) -> Mapping[str, Coordinate]:
 
 
 def plan_where(where: str, coordinates: Mapping[str, Coordinate], zone: str) -> Selection:
-    """What the predicate `where` leaves over. `zone` is Spark's session time zone."""
+    """Plans the pruning by the predicate `where`. `zone` is Spark's session time zone."""
 
     def resolve(column: exp.Column) -> Coordinate | None:
         return None if column.table else coordinates.get(column.name.casefold())
@@ -132,7 +132,7 @@ class _Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """What a literal means: the least and the greatest value it may stand for.
+    """Meaning of a literal: the least and the greatest value it may stand for.
 
     Of a date or a year, `stop` is where the next one begins.
     """
@@ -151,7 +151,7 @@ def _measured(side: exp.Expr, resolve: Resolve) -> _Measured | None:
 
 
 def _time_part(side: exp.Expr) -> tuple[str | None, exp.Expr]:
-    """Whether `side` is the date or the year of something, and of what."""
+    """Returns the argument of a date or year function, if `side` is one."""
     if isinstance(side, exp.Year):  # sqlglot reads year(time) as year(date(time))
         return "year", _dated(side.this) or side.this
     dated = _dated(side)
@@ -299,14 +299,14 @@ def _texts(instants: Instants) -> tuple[str, str]:
 
 
 def _date(literal: exp.Expr) -> int | None:
-    """In days since 1970."""
+    """Days since 1970."""
     text = _text(literal, exp.DType.DATE)
     match = None if text is None else re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})", text.strip())
     return None if match is None else find_days(*map(int, match.groups()))
 
 
 def _text(literal: exp.Expr, *casts: exp.DType) -> str | None:
-    """Of a string literal, bare or cast to one of `casts`, as in DATE '2024-01-01'."""
+    """Returns a string literal, bare or cast to one of `casts`, as in DATE '2024-01-01'."""
     if isinstance(literal, exp.Cast) and literal.to.is_type(*casts):
         literal = literal.this
     return str(literal.this) if literal.is_string else None

@@ -1,4 +1,4 @@
-"""How zarr reads and writes the chunks of frazil's stores: whole selections at a time."""
+"""The codec pipeline: zarr reads and writes whole selections of frazil's stores at a time."""
 
 from frazil.zarrstore.pipeline.session_pipeline import use_pipeline
 

@@ -1,4 +1,4 @@
-"""What the codecs of an array do to its chunks."""
+"""Codecs of an array, and how they encode and decode its chunks."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ class Unpack:
         return self.fill is None and not self.checksums
 
     def into(self, data: Data, place: Bytes) -> bool:
-        """Whether `place` is now filled; otherwise it may hold anything."""
+        """Decodes into `place`; returns False if it was not filled, and may hold anything."""
         for _ in range(self.checksums):
             if (opened := _without_checksum(data)) is None:
                 return False
@@ -114,7 +114,7 @@ def _fill_zstd(data: Data, place: Bytes) -> bool:
 
 
 def zstd_size(data: Data) -> int | None:
-    """How many bytes a frame says that it holds; None if it does not say so.
+    """Returns the content size of a Zstandard frame; None if the frame does not record it.
 
     See RFC 8878, section 3.1.1.1: magic number, descriptor, window, dictionary, content size.
     """
@@ -166,7 +166,7 @@ _KINDS = "biufcmMSUV"  # numbers, times, texts of one length, structures: any by
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the values of a chunk lie in the bytes that its compressors are given."""
+    """Memory layout of a chunk's values in the bytes that its compressors are given."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -183,7 +183,7 @@ class Layout:
         return cls(dtype, shape, back, prod(shape) * dtype.itemsize)
 
     def is_that_of(self, values: npt.NDArray[Any]) -> bool:
-        """Whether values lie in memory as they do here."""
+        """True if values have this layout in memory."""
         return self.back is None and self.dtype == values.dtype
 
 
@@ -213,11 +213,11 @@ class Coding:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a chunk is stored as its values and nothing else."""
+        """True if a chunk is stored as its values and nothing else."""
         return self.axes is not None and self.unpack is not None and self.unpack.is_plain
 
     def knows(self, spec: ArraySpec) -> bool:
-        """Whether chunks can be laid out and unpacked here; zarr can do so with all of them."""
+        """True if these chunks can be decoded here; zarr decodes all others."""
         return (
             self.axes is not None
             and self.unpack is not None
@@ -225,7 +225,7 @@ class Coding:
         )
 
     def layout(self, spec: ArraySpec) -> Layout:
-        """Of a chunk that is known."""
+        """Layout of a chunk that is known."""
         return _layout(spec.dtype.to_native_dtype(), spec.shape, self.axes or (), self.endian)
 
 

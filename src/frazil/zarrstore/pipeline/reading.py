@@ -1,4 +1,4 @@
-"""From a selection to values: find, fetch, decode, put in place."""
+"""Reads a selection: find, fetch, decode, place."""
 
 import bz2
 import lzma
@@ -107,7 +107,7 @@ def run_of(item: Item, values: npt.NDArray[Any], layout: Layout) -> memoryview |
 def put(
     target: Any, values: npt.NDArray[Any], chosen: npt.NDArray[Any], drop_axes: tuple[int, ...]
 ) -> None:
-    """What was chosen of a chunk; `drop_axes` are those of it that the values do not have."""
+    """Places the selected part of a chunk; `drop_axes` are its axes that the values do not have."""
     values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
 
 
@@ -135,7 +135,7 @@ scratch = _Scratch()
 
 
 def is_basic(selection: Any) -> bool:
-    """Whether it is made of slices and integers only: then numpy gives views."""
+    """True if the selection has slices and integers only: then numpy returns views."""
     return type(selection) is tuple and _BASIC.issuperset(map(type, selection))
 
 
@@ -195,7 +195,7 @@ _WHOLE = np.iinfo(np.int64).max
 
 @dataclass(slots=True)
 class Pieces:
-    """Of each item some bytes that are an array of a layout; of that array a selection is wanted.
+    """Parts of items: the bytes of an array of known layout, and the selection wanted of each.
 
     Where all of it is wanted just as it is stored, there is a target for it.
     """
@@ -217,7 +217,7 @@ class Pieces:
 
 
 def plan_pieces(items: list[Item], coding: Coding, values: npt.NDArray[Any]) -> Pieces:
-    """Of items that are known to the coding, and at least one."""
+    """Plans the parts of items that the coding knows, at least one."""
     pieces = Pieces()
     place = writable(values)
     spec = items[0][1]
@@ -341,13 +341,13 @@ def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, 
 
 
 def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
-    """From, to: those of `count` chunks of that size that are in memory together."""
+    """Yields ranges of `count` chunks of that size that are in memory together."""
     size = max(1, WAVE_BYTES // max(1, size_bytes))
     return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def chunk_bytes(batch: Batch) -> int:
-    """Of one decoded chunk; of a grid of unequal ones, the first."""
+    """Size of one decoded chunk; in an irregular grid, of the first."""
     return _decoded_bytes(batch.items[0][1])
 
 
@@ -392,7 +392,7 @@ def _unpack(
 def _decode(
     coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
 ) -> GetResult:
-    """As by zarr."""
+    """Decodes a chunk with zarr."""
     (_, spec, selection, target, _), data = pair
     if data is not None:
         require_bounded(coding.transform.codecs, data, _decoded_bytes(spec))

@@ -148,12 +148,12 @@ class SessionPipeline(CodecPipeline):
 
 
 def is_of_session(store: Store) -> bool:
-    """Whether it is frazil's: the module of that class needs this one."""
+    """True if the store is frazil's: the module of that class imports this one."""
     return isinstance(getattr(store, "engine", None), Session)
 
 
 def _is_usual(items: list[Item], values: NDBuffer) -> bool:
-    """Whether there are chunks, of an array in a session, and values in the memory of the host."""
+    """True if there are chunks, of an array in a session, and values in the host's memory."""
     return (
         bool(items)
         and isinstance(items[0][0], StorePath)
@@ -163,7 +163,7 @@ def _is_usual(items: list[Item], values: NDBuffer) -> bool:
 
 
 def _is_total(item: Item) -> bool:
-    """Whether every value of the chunk is selected, those outside of the array included."""
+    """True if every value of the chunk is selected, those outside of the array included."""
     _, spec, selection, _, is_whole = item
     return is_whole and all(
         isinstance(part, slice) and len(range(length)[part]) == length
@@ -212,5 +212,5 @@ _choice = _Choice()
 
 
 def use_pipeline() -> None:
-    """From now on frazil's pipeline serves frazil's stores, unless that is not wanted."""
+    """Makes zarr use frazil's pipeline for frazil's stores, unless it is switched off."""
     _choice.make()

@@ -38,7 +38,7 @@ _WHOLE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shard:
-    """What is wanted of a shard: chunks of it, and where their values belong."""
+    """The chunks wanted of a shard, and where their values belong."""
 
     item: Item
     out: NDBuffer  # of what is selected of the shard

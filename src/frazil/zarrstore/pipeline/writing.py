@@ -1,4 +1,4 @@
-"""From values to stored chunks: merge with what is there, encode, store together."""
+"""Writes values as stored chunks: merge with existing ones, encode, store together."""
 
 import asyncio
 import threading
@@ -58,7 +58,7 @@ def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer |
 
 
 def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | None]:
-    """What there is of the chunks that are overwritten in part."""
+    """Reads the chunks that are overwritten in part."""
     partly = [row for row in rows if not batch.items[row][4]]
     if not partly:
         return {}
@@ -91,7 +91,7 @@ def _as_they_are(
 
 
 def _not_empty(spec: ArraySpec, values: npt.NDArray[Any]) -> Callable[[Any], bool]:
-    """Whether the values at a place are certainly not all the fill value: the first is another.
+    """True if the values at a place are certainly not all the fill value: the first differs.
 
     Whether others are is for zarr to find out, which looks at all of them.
     """
@@ -106,7 +106,7 @@ def _not_empty(spec: ArraySpec, values: npt.NDArray[Any]) -> Callable[[Any], boo
 
 
 def _first(target: tuple[Any, ...]) -> tuple[int, ...]:
-    """Of the places of a chunk, which are integers and slices that are not empty."""
+    """First value at the places of a chunk, which are integers and slices that are not empty."""
     return tuple([part if type(part) is int else part.start or 0 for part in target])
 
 
@@ -230,7 +230,7 @@ def _tell(wishes: list[_Wish], failures: list[BaseException | None]) -> None:
 
 
 def _write(wishes: list[_Wish]) -> list[BaseException | None]:
-    """What kept each of them from being written, if anything did."""
+    """Writes chunks and returns the error of each, if any."""
     encoded = coders.map(_Wish.encode, wishes)
     good = [
         (wish.batch, made)
