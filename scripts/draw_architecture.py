@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             path.write_text(text)
     if stale:
-        print(f"out of date: {', '.join(stale)}; run python scripts/draw_architecture.py")
+        sys.stderr.write(f"out of date: {', '.join(stale)}; run scripts/draw_architecture.py\n")
     return 1 if stale else 0
 
 

@@ -64,7 +64,7 @@ class Layout:
 
 
 def graph_of(info: RepoInfo, version: Version | None = None) -> Graph:
-    """The history that leads to `version`, or to all branches."""
+    """The ancestors of `version`, or of all branches."""
     if version is None:
         tips = [info.branches[name] for name in _main_first(info.branches)]
     else:
@@ -74,7 +74,7 @@ def graph_of(info: RepoInfo, version: Version | None = None) -> Graph:
 
 
 def layout_of_all(info: RepoInfo, *, max_lanes: int) -> Layout:
-    """Every snapshot there is: of branches, of tags, and those that nothing leads to.
+    """Every snapshot: of branches, of tags, and unreachable ones.
 
     Lines that find no free lane share the last one. Version 1 does not list the last kind.
     """

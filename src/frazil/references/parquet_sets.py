@@ -123,7 +123,7 @@ def read_parquet_set(files: SetFiles) -> ReferenceSet | None:
         if key not in documents:
             raise FormatError(f"{path!r} is not an array of Zarr version 2", where=where)
         try:
-            NodePath.from_key_prefix(path)  # or it might lead to other files than ours
+            NodePath.from_key_prefix(path)  # or it might name other files than ours
         except InvalidInputError as error:
             raise wrong(where, key, error.message) from error
         grid = grid_of(where, key, documents[key])

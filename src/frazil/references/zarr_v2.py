@@ -147,7 +147,7 @@ def group_document(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def array_document(array: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """The `zarr.json` for a `.zarray` and its `.zattrs`. Raises InvalidInputError."""
-    shape, chunks = array["shape"], array["chunks"]  # checked by whoever read the chunks
+    shape, chunks = array["shape"], array["chunks"]  # checked by the reader of the chunks
     filters = _filters(array.get("filters"))
     dtype = _data_type(array.get("dtype"), filters)
     native = dtype.to_native_dtype()

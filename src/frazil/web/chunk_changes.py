@@ -119,7 +119,7 @@ MAX_PATHS = 2000  # of each kind
 
 
 def difference(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[str, object]:
-    """One list of changes if one snapshot leads to the other, else one for each since they met."""
+    """One list of changes if one snapshot is an ancestor of the other, else one for each side."""
     info = explored.info()
     rows = [history.require_row(info, each) for each in (start, end)]
     base = merge_base(info, *rows)

@@ -186,7 +186,7 @@ def _owners(explored: Explored, info: RepoInfo, layout: Layout) -> npt.NDArray[n
 
 
 def _reached(explored: Explored, info: RepoInfo) -> set[int]:
-    """Rows that a branch or a tag leads to."""
+    """Rows reachable from a branch or a tag."""
     return explored.recall_of(info, "reached", partial(_walk, info))
 
 

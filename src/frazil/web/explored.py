@@ -23,7 +23,7 @@ from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly, Tag, Version, resolve
 
-# A few results that took work, kept for whoever asks again.
+# A small cache of results that took work.
 
 
 class Memory[T]:

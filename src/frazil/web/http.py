@@ -83,7 +83,7 @@ def _decimal(text: str) -> float | str:
     return value if math.isfinite(value) else text
 
 
-# What the parameters of a request mean. Whatever is wrong raises InvalidInputError.
+# Parameters of a request. A wrong one raises InvalidInputError.
 
 MAX_PAGE = 1000
 

@@ -160,7 +160,7 @@ def metadata_change(
     }
 
 
-# Paths, commits and refs that contain what somebody is looking for.
+# Search: paths, commits and refs that contain a text.
 
 MOST = 50  # of each kind
 _MAX_WANTED = 500

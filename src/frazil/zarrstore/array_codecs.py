@@ -58,7 +58,7 @@ def _index(key: str) -> tuple[int, ...]:
     return tuple(int(part) for part in key.split("/")[1:])
 
 
-# Single chunks decoded by themselves, for whoever wants to know whether they can be.
+# Decoding of single chunks, to check that they can be decoded.
 
 
 def chunk_problem(document: bytes, index: tuple[int, ...], data: Data) -> str | None:
@@ -121,7 +121,7 @@ def split_chain(codecs: Sequence[Mapping[str, Any]]) -> tuple[Chain, Chain, Chai
 
 
 def codec_object(name: str) -> Mapping[str, Any]:
-    """The codec as zarr configures it when nothing is said."""
+    """The codec as zarr configures it by default."""
     try:
         made: Mapping[str, Any] = _class_of(name)().to_dict()
     except TypeError as error:

@@ -102,7 +102,7 @@ class _ChunkLocks:
 
     @contextmanager
     def held(self, path: NodePath, chunks: npt.NDArray[np.uint32] | None) -> Iterator[None]:
-        """While inside, nobody else holds any of these chunks, (m, ndim); None is all of them."""
+        """Context in which no other thread holds these chunks, (m, ndim); None is all."""
         with ExitStack() as stack:
             # Always in ascending order, so that two writers cannot wait for each other.
             for number in self._numbers(path, chunks):

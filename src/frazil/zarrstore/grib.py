@@ -1,7 +1,7 @@
 """Chunks that are GRIB messages, decoded by ecCodes: the Zarr codec `gribberish`.
 
-Arrays of such chunks name this codec, whoever wrote them; gribberish is the library that brought
-it, and decodes them too. Where that is installed it is left to it.
+Arrays of such chunks name this codec, whichever program wrote them. gribberish is the library that
+introduced it; where gribberish is installed, it decodes them.
 """
 
 import asyncio

@@ -12,7 +12,7 @@ segment `c`, and a key has at most one reading. `a/c/0/c/1` is chunk (1,) of `/a
 `/a` is. No node has to be looked up to know that.
 
 A prefix is different. `a/c/0` may be the path of a node and the start of the chunks of `/a`, and
-only the hierarchy can tell which; both is possible too, in a repository where somebody nested nodes
+only the hierarchy can tell which; both is possible too, in a repository with nested nodes
 in an array. So a prefix has two readings, and who lists or deletes below it asks the session
 about each.
 

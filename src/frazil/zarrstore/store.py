@@ -92,14 +92,14 @@ class AsyncCloseableIterator[T](AsyncIterator[T]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Drops what was not asked for yet, and whatever is held to produce it."""
+        """Drops the remaining items and what produces them."""
         await asyncio.to_thread(self._close)
 
     def _advance(self) -> bool:
-        """Makes the next batch the current one, unless there is none or one is at hand."""
+        """Makes the next batch the current one, unless there is none or one is current."""
         with self._advancing:
             known = next(self._current, _NOTHING)
-            if known is not _NOTHING:  # of a batch that nobody waited for
+            if known is not _NOTHING:  # of a batch that no one waited for
                 self._current = chain([known], self._current)
                 return True
             for batch in self._batches:
@@ -171,7 +171,7 @@ async def _fulfil(wishes: Sequence[_Wish]) -> None:
                 wish.answer.set_exception(error)
         raise
     for wish, part in zip(wishes, found, strict=True):
-        if wish.answer.done():  # whoever asked has gone away
+        if wish.answer.done():  # the caller was cancelled
             continue
         if isinstance(part, IcechunkError):
             wish.answer.set_exception(part)

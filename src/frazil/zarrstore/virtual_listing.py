@@ -73,7 +73,7 @@ def virtual_chunks(
     """Lists virtual chunks of arrays at or below `path`, in files whose full location begins with
     `prefix`.
 
-    A location that is relative to a container nobody knows stays as it is.
+    A location that is relative to an unknown container stays as it is.
     """
     containers = session.files.settings.virtual.all_containers()
     found: list[tuple[str, ChunkRefs]] = []

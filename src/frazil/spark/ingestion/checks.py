@@ -1,4 +1,4 @@
-"""Whether a source fits the reference, said in terms of the file and the variable that does not."""
+"""Checks that a source fits the reference; errors name the file and the variable."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -46,7 +46,7 @@ _GREGORIAN = frozenset({"standard", "gregorian", "proleptic_gregorian"})
 
 @dataclass(frozen=True, slots=True)
 class TimeEncoding:
-    """How a variable counts time: CF attributes `units` and `calendar`."""
+    """Time encoding of a variable: the CF attributes `units` and `calendar`."""
 
     units: str
     calendar: str
@@ -154,7 +154,7 @@ def _reference_us(encoding: TimeEncoding, calendar: str) -> int:
 
 
 def _same_calendar(one: TimeEncoding, other: TimeEncoding) -> bool:
-    """Whether both count the same days. The Gregorian calendars do, in dates after 1582."""
+    """True if both calendars count the same days, as the Gregorian ones do after 1582."""
     return one.calendar == other.calendar or (
         {one.calendar, other.calendar} <= _GREGORIAN and min(_year(one), _year(other)) >= 1583
     )
@@ -205,7 +205,9 @@ def require_same_structure(
 def plan_conversions(
     source: SourceDescription, reference: SourceDescription, concat_dim: str | None
 ) -> Conversions:
-    """For each variable along the concat dimension whose times the reference counts differently."""
+    """Plans conversions of variables along the concat dimension whose times the reference encodes
+    differently.
+    """
     if source is reference:
         return {}
     theirs, ours = time_encodings(source), time_encodings(reference)
@@ -243,7 +245,7 @@ def _require_unpacked(
 def check_static(
     source: SourceDescription, reference: SourceDescription, concat_dim: str | None
 ) -> None:
-    """What does not have the concat dimension is the same in all sources."""
+    """Checks that variables without the concat dimension are the same in all sources."""
     for name, wanted in reference.variables.items():
         if source is reference or concat_dim in wanted.dims or name not in source.variables:
             continue
@@ -257,7 +259,7 @@ def check_static(
 
 
 def time_encodings(source: SourceDescription) -> dict[str, TimeEncoding]:
-    """How each variable counts time. Bounds count like the variable they bound (CF, 7.1)."""
+    """Time encoding of each variable. Bounds have that of the variable they bound (CF, 7.1)."""
     found = {
         name: encoding
         for name, variable in source.variables.items()

@@ -148,7 +148,7 @@ type Described = tuple[SourceDescription, AnySource]
 
 
 def join_grid(sources: Sequence[Described], dims: tuple[str, ...]) -> list[Described]:
-    """What is left to concatenate along the first of `dims`."""
+    """Returns what remains to concatenate along the first of `dims`."""
     joined = list(sources)
     for number in range(len(dims) - 1, 0, -1):
         joined = _join_along(joined, dims[number], dims[:number])
@@ -258,7 +258,7 @@ def find_start(
     conversions: Sequence[Conversions],
     dim: str,
 ) -> int:
-    """Where the coordinates of the sources are, one after the other, in those of the group.
+    """Finds the consecutive coordinates of the sources in those of the group; returns their start.
 
     Raises InvalidInputError if they are not.
     """

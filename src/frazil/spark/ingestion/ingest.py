@@ -304,7 +304,7 @@ def _write(
 def _describe(
     spark: SparkSession, request: Request, found: tuple[Source, ...]
 ) -> tuple[dict[Source, SourceDescription], list[tuple[Source, IcechunkError]]]:
-    """Of the sources that can be described, what they are; of the others what is wrong."""
+    """Returns descriptions of the sources that can be described, and the errors of the others."""
     described = describe_sources(
         spark,
         found,

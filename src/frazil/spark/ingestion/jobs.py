@@ -46,7 +46,7 @@ def describe_sources(
     storage: bool,
     mark: bool,
 ) -> list[SourceDescription | IcechunkError]:
-    """In the order of `sources`. Errors name the source, and come instead of its description."""
+    """Describes sources, in order. An error names its source and replaces its description."""
     describe = partial(
         _described, concat_dim=concat_dims, only=only, group=group, storage=storage, mark=mark
     )

@@ -1,4 +1,4 @@
-"""How many sources become one group: which arrays, how long, and who contributes what.
+"""Layout of the group that many sources become: its arrays, their lengths, the part of each source.
 
 Pure: descriptions in, a Layout out, or an InvalidInputError that names the source and variable
 that do not fit. The first source (or, when appending, the existing group) is the reference: the
@@ -54,7 +54,8 @@ def target_chunks(
     chunks: Mapping[str, int],
     concat_dim: str | None,
 ) -> tuple[int, ...]:
-    """What `chunks` says; else whole dimensions, with as many steps of the concat dimension as
+    """Returns the given `chunks`; else whole dimensions, with as many steps of the concat dimension
+    as
     make a chunk of about DEFAULT_CHUNK_BYTES.
     """
     wanted = {dim: chunks.get(dim, WHOLE) for dim, size in zip(variable.dims, shape, strict=True)}
@@ -94,7 +95,7 @@ class Wanted:
 
 
 def choose_storage(wanted: Wanted, ordered: Sequence[SourceDescription]) -> StoredAs | None:
-    """How the array is stored in all sources; None if its values are to be copied.
+    """Returns the storage that the array has in all sources; None if its values are to be copied.
 
     Texts and scalars are copied, and small arrays where they cannot be referred to. For others
     that raises InvalidInputError, which names the source.
@@ -151,7 +152,7 @@ def _difference(first: StoredAs, other: StoredAs) -> str:
 def _require_as_there(
     wanted: Wanted, stored: StoredAs, sources: Sequence[SourceDescription]
 ) -> None:
-    """What an array holds already is decoded in the same way as what is added to it."""
+    """Checks that existing and added values are decoded in the same way."""
     variable, there = wanted.variable, wanted.variable.storage
     if not wanted.exists:
         return
@@ -232,7 +233,7 @@ class TargetArray:
 
     @property
     def is_copied(self) -> bool:
-        """Whether executors read its values."""
+        """True if executors read its values."""
         return self.values is None and self.stored is None
 
 
@@ -250,7 +251,7 @@ class Layout:
 
     @property
     def base_length(self) -> int:
-        """What the existing group already holds along the concat dimension."""
+        """Length of the existing group along the concat dimension."""
         return int(self.starts[0])
 
 

@@ -58,7 +58,7 @@ def _codecs(dtype: np.dtype[np.generic]) -> list[Json]:
 
 
 def fill_value(array: TargetArray) -> Any:
-    """What an absent chunk reads as: `_FillValue`, else what xarray chooses for the type."""
+    """Value of an absent chunk: `_FillValue`, else xarray's choice for the type."""
     if array.dtype.hasobject:
         return ""
     given = array.attrs.get("_FillValue")

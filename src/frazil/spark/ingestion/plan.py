@@ -1,4 +1,4 @@
-"""Who reads and writes what: the work of an ingest cut into tasks.
+"""The plan of an ingest: its work divided into tasks.
 
 A task is a box of whole output chunks of one array, so no two tasks write one chunk, and each
 input element is read by the one task that owns its chunk. Boxes grow from the last dimension to
@@ -147,7 +147,7 @@ def plan_ingest(layout: Layout, *, task_bytes: int, partition_bytes: int) -> Ing
 
 
 def plan_tiling(array: TargetArray, *, base_length: int, stop: int, task_bytes: int) -> Tiling:
-    """Of what lies between, along the concat dimension."""
+    """Plans the tiling of a range along the concat dimension."""
     grid = tuple(
         -(-(stop if axis == array.axis else size) // chunk)
         for axis, (size, chunk) in enumerate(zip(array.shape, array.chunks, strict=True))
@@ -232,7 +232,7 @@ def _chunk_bytes(array: TargetArray) -> int:
 
 
 def _cut(weights: Sequence[npt.NDArray[np.int64]], partition_bytes: int) -> npt.NDArray[np.int64]:
-    """Where to cut the row of tasks so that each run weighs at most `partition_bytes`, or is one
+    """Divides the row of tasks so that each run weighs at most `partition_bytes`, or is one
     task.
     """
     weight = np.concatenate(weights) if weights else np.zeros(0, dtype=np.int64)

@@ -38,7 +38,7 @@ from frazil.spark.sources.joined import AnySource
 # Sources that an ingest goes on without, if it may.
 #
 # Every error about a source begins with its path, or has it as where it happened: so the one to
-# leave out is known, whoever found out, the driver or an executor.
+# leave out is known, found by the driver or by an executor.
 
 
 class OnError(StrEnum):
@@ -72,9 +72,9 @@ def without_bad_sources[T](
     policy: OnError,
     start_again: Callable[[], None],
 ) -> tuple[T, tuple[SkippedSource, ...]]:
-    """What `work` makes of the sources, without those that it fails because of.
+    """Runs `work` on the sources, without those that make it fail.
 
-    Before each further try `start_again` is called. Raises the error if it is nobody's fault, if
+    Before each further try `start_again` is called. Raises the error if no source is at fault, if
     the policy is to fail, or if no source is left.
     """
     left, gone = list(sources), list[SkippedSource]()
@@ -149,7 +149,7 @@ class Request:
 
     @property
     def changes_group(self) -> bool:
-        """Which must be there."""
+        """True if the ingest changes an existing group."""
         return self.mode is not IngestMode.CREATE
 
 
@@ -355,7 +355,7 @@ def _write_virtual(
 
 
 def _require_containers(session: Session, sources: Sequence[Source]) -> None:
-    """Raises InvalidInputError for a source that nobody could read through the repository."""
+    """Raises InvalidInputError for a source that no reader of the repository could access."""
     paths = [f"{s.path}/zarr.json" if s.kind is SourceKind.ZARR else s.path for s in sources]
     locations = Strings.from_list([locate(path, root=None) for path in paths])
     covered = session.files.virtual.access.all_containers().covered(locations)

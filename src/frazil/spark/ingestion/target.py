@@ -57,7 +57,7 @@ def describe_group(session: Session, group: NodePath, concat_dim: str) -> Source
 
 
 def _storage(document: bytes) -> Storage:
-    """How an array is stored, from its zarr.json."""
+    """Returns the storage of an array, from its zarr.json."""
     found = json.loads(document)
     if found["chunk_grid"]["name"] != "regular" or not isinstance(found["data_type"], str):
         return "another kind of array"

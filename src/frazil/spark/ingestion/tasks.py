@@ -1,4 +1,4 @@
-"""What executors do: read slabs, assemble blocks of whole chunks, encode and store them.
+"""Tasks of an ingest: read slabs, assemble blocks of whole chunks, encode and store them.
 
 Chunk data never leaves the executor; references do.
 """
@@ -65,18 +65,18 @@ _REFS = pa.schema([(name, pa.binary()) for name in COLUMNS])
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Of one ingest; picklable if the store is."""
+    """Records of one ingest; picklable if the store is."""
 
     store: ObjectStore
     scope: str  # what tells the ingest from others to the same repository
 
     def name(self, *identity: object) -> ChunkId:
-        """Of the record of a piece of work."""
+        """Name of the record of a piece of work."""
         text = json.dumps([self.scope, *identity], sort_keys=True, default=str)
         return ChunkId(hashlib.sha256(text.encode(), usedforsecurity=False).digest()[:12])
 
     def find(self, name: ChunkId) -> pa.Table | None:
-        """What it says; None if there is none, or if it is too old or damaged."""
+        """Returns a record; None if there is none, or if it is too old or damaged."""
         try:
             data = self.store.get(chunk_key(name)).data
             with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
@@ -110,13 +110,13 @@ class Records:
         self.put(name, pa.Table.from_pylist([encode_refs(refs)], schema=_REFS))
 
     def delete(self, names: Iterable[ChunkId]) -> None:
-        """What is left of them is garbage, and no reason to fail."""
+        """Deletes records. Those that remain are garbage, and no reason to fail."""
         with suppress(StorageError):
             self.store.delete(chunk_key(name) for name in names)
 
 
 def stores_chunks(refs: ChunkRefs) -> bool:
-    """Whether there is anything that need not be stored again."""
+    """True if there are chunks that need not be stored again."""
     return bool((refs.kind == RefKind.NATIVE).any())
 
 
@@ -173,7 +173,7 @@ def run_task(job: IngestJob, task: Task, files: Opened) -> TaskResult:
 
 
 def _identity(job: IngestJob, task: Task) -> Iterable[object]:
-    """What decides about the bytes of the task's chunks."""
+    """Identity of the task: everything that its chunks' bytes depend on."""
     array = job.plan.layout.arrays[task.array]
     document = json.loads(job.documents[task.array])
     yield job.group.child(array.name).text

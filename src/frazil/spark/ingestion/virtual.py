@@ -55,7 +55,7 @@ _TABLES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class WantedChunks:
-    """Of a variable, in these chunks; `stacked` as in StoredAs."""
+    """Chunks wanted of a variable; `stacked` as in StoredAs."""
 
     name: str
     chunks: tuple[int, ...]
@@ -118,7 +118,7 @@ class VirtualTarget:
 
     @property
     def cells(self) -> tuple[int, ...]:
-        """Of them along each axis."""
+        """Number of cells along each axis."""
         return tuple(-(-count // size) for count, size in zip(self.grid, self.cell, strict=True))
 
     def cells_to_keep(self) -> list[int]:
@@ -148,7 +148,7 @@ class VirtualJob:
     marks: Mapping[str, str]  # by path, which version of a source this is about
 
     def size_bytes(self) -> int:
-        """Of all values that are referred to, as if nothing were compressed."""
+        """Bytes of all values that are referred to, uncompressed."""
         arrays = [self.layout.arrays[target.array] for target in self.targets]
         total = 0
         for array in arrays:
@@ -238,7 +238,7 @@ def refer(job: VirtualJob, number: int) -> Iterator[Block]:
 
 
 def record_names(job: VirtualJob) -> Iterator[ChunkId]:
-    """Of all records that executors may have made."""
+    """Names of all records that executors may have made."""
     for number, source in enumerate(job.sources):
         for piece in pieces_of(source):
             arrays = [job.layout.arrays[each.array] for each in _targets_of(job, number, piece)]
@@ -263,7 +263,7 @@ def _wanted(array: TargetArray) -> WantedChunks:
 
 
 def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> list[ChunkTable]:
-    """As an earlier run has found them, if it left a record."""
+    """Tables that an earlier run has found, if it left a record."""
     name = _record_name(job, source, wanted)
     if job.records is not None and name is not None:
         known = decode_tables(job.records.find(name), wanted)
@@ -283,7 +283,7 @@ def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> 
 
 
 def _record_name(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> ChunkId | None:
-    """None if nothing is written down: the header of a file at hand is read as soon."""
+    """None if there is no record: reading the header of a local file is as fast."""
     if job.records is None or source.remote is None or not wanted:
         return None
     asked = [(one.name, one.chunks, one.stacked) for one in wanted]
@@ -318,7 +318,7 @@ def write_cell(job: VirtualJob, array: int, cell: int, blocks: Sequence[Block]) 
 
 
 def attached_manifest(row: dict[str, Any]) -> AttachedManifest | None:
-    """What `write_cell` told; None if there was nothing to write."""
+    """Result of `write_cell`; None if there was nothing to write."""
     if not row["id"]:
         return None
     extents = np.frombuffer(row["extents"], dtype="<i8").reshape(-1, 2).tolist()
@@ -373,7 +373,7 @@ def _blocks(
 def _padded_blocks(
     job: VirtualJob, target: VirtualTarget, index: npt.NDArray[np.uint32], table: ChunkTable
 ) -> Iterator[Block]:
-    """Of chunks that are stored, since the source has no such chunks."""
+    """Blocks of chunks that are stored, since the source has no such chunks."""
     writer = ChunkWriter(job.base.files.store, inline_threshold_bytes=0)
     cell = np.array(target.cell, dtype=np.int64)
     for row, data in table.padded.items():
@@ -388,7 +388,7 @@ def _padded_blocks(
 
 
 def _numbers(cells: npt.NDArray[np.int64], count: tuple[int, ...]) -> npt.NDArray[np.int64]:
-    """Of each cell, counted in row-major order."""
+    """Number of each cell, counted in row-major order."""
     numbers = np.zeros(len(cells), dtype=np.int64)
     for axis, length in enumerate(count):
         numbers = numbers * length + cells[:, axis]
@@ -413,7 +413,7 @@ def _refs(block: Block) -> ChunkRefs:
 
 
 def _kept(job: VirtualJob, target: VirtualTarget, cell: int) -> list[ChunkRefs]:
-    """What older manifests say of the cell's chunks; new references win."""
+    """References of older manifests to the cell's chunks; new references win."""
     if not target.rewrite:
         return []
     at = np.array(np.unravel_index(cell, target.cells) if target.cells else (), dtype=np.int64)

@@ -68,7 +68,7 @@ _NAMES = {pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
 
 
 def plan_targets(session: Session, group: NodePath, layout: Layout) -> tuple[VirtualTarget, ...]:
-    """For each virtual array, which of its manifests are written anew."""
+    """Plans which manifests of each virtual array are rewritten."""
     return tuple(
         _target(session, session.node(group.child(array.name)), number, array, layout.base_length)
         for number, array in enumerate(layout.arrays)
@@ -90,7 +90,7 @@ def _target(
 def run_virtual(
     spark: SparkSession, job: VirtualJob, counter: Counter, parallelism: int
 ) -> pa.Table:
-    """What was written: a row for each manifest, whatever the number of references."""
+    """Runs the tasks; returns a row for each manifest, for any number of references."""
     count = len(job.sources)
     partitions = max(1, min(count, max(4 * parallelism, -(-count // SOURCES_PER_TASK))))
     numbers = spark.range(0, partitions, 1, partitions)
@@ -133,7 +133,9 @@ def write_log(
     log: TransactionLog,
     chunks: Mapping[NodeId, Sequence[ChunkSet]],
 ) -> None:
-    """On an executor: a log has some three bytes for each chunk, even when it is compressed."""
+    """Writes a transaction log; runs on an executor, since a log has some three bytes for each
+    chunk.
+    """
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with carrying_errors():

@@ -628,7 +628,7 @@ def _open_version(options: ReadOptions, reference: Reference) -> tuple[Opened, R
 
 
 def _at_group(opened: Opened, options: ReadOptions, below: Sequence[str]) -> ReadOptions:
-    """The group that the rest of a table's name leads to; an array is a group and a variable."""
+    """The group that the rest of a table's name stands for; an array is a group and a variable."""
     segments = [s for part in (options.group, *below) for s in part.split("/") if s]
     path = NodePath("/" + "/".join(segments))
     node = opened.session.find_node(path)

@@ -237,7 +237,7 @@ def next_offset(
 
 
 def commits_between(info: RepoInfo, start: Offset, end: Offset) -> list[Commit]:
-    """Oldest first. It does not matter what has become of the branch meanwhile."""
+    """Commits, oldest first. It does not matter where the branch is now."""
     if start == end:
         return []
     after = _row_of(info, end.after or start.snapshot)
@@ -301,6 +301,6 @@ def _row_of(info: RepoInfo, snapshot: SnapshotId) -> int:
 def _expired(snapshot: SnapshotId) -> SnapshotNotFoundError:
     return SnapshotNotFoundError(
         f"snapshot {snapshot}, up to which the stream has read, is not in the repository any"
-        " more: it was expired. Begin anew with another checkpointLocation, or use the option"
+        " more: it was expired. Start again with another checkpointLocation, or use the option"
         " onRewrite=restart, which begins where a new stream would"
     )

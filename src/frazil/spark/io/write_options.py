@@ -298,7 +298,7 @@ _ATTRIBUTES = {
 }
 
 
-# The repository that is written to, wherever it was named.
+# The repository that is written to.
 
 
 def open_repository(options: WriteOptions) -> Repository:

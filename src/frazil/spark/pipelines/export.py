@@ -77,7 +77,7 @@ class ZarrArray:
 
     @property
     def chunks(self) -> int:
-        """Of the whole grid, stored or not."""
+        """Chunks of the whole grid, stored or not."""
         return prod(self.grid)
 
     @property
@@ -91,7 +91,7 @@ class ZarrArray:
         return -(-self.chunks // CHUNKS_PER_TASK)
 
     def key(self, index: Sequence[int]) -> str:
-        """Of a chunk, in the one encoding that Icechunk knows."""
+        """Key of a chunk, in the only encoding that Icechunk supports."""
         return self.prefix + "/".join(["c", *map(str, index)])
 
 
@@ -107,7 +107,7 @@ class ZarrPlan:
 
 @dataclass(frozen=True, slots=True)
 class CopyChunks:
-    """What executors do; picklable."""
+    """Task that copies chunks; picklable."""
 
     base: Session  # read-only
     plan: ZarrPlan
@@ -166,7 +166,7 @@ def prepare_target(target: ObjectStore, *, overwrite: bool) -> None:
 
 
 def clear_up(target: ObjectStore) -> None:
-    """What our way of writing to a folder leaves there is nothing that belongs in a Zarr store."""
+    """Removes files that writing to a folder leaves and that do not belong in a Zarr store."""
     target.sync()
     if isinstance(target, LocalStore):
         Path(target.root, LOCK_NAME).unlink(missing_ok=True)
@@ -216,7 +216,7 @@ class NetcdfPlan:
 
 @dataclass(frozen=True, slots=True)
 class WriteFiles:
-    """What executors do; picklable."""
+    """Task that writes files; picklable."""
 
     base: Session  # read-only
     plan: NetcdfPlan
@@ -292,7 +292,7 @@ def open_dataset(
 
 
 def _write(dataset: "xr.Dataset", path: Path) -> None:
-    """Under its name once it is complete."""
+    """Writes a file, which gets its name when it is complete."""
     for variable in dataset.variables.values():
         kept: dict[Any, Any] = {
             k: variable.encoding[k] for k in _ENCODING if k in variable.encoding
@@ -357,7 +357,7 @@ def export(
             the rows that `frazil.spark.read` gives; `netcdf` writes files with xarray.
         group: what is exported.
         variables: only these, and their coordinates.
-        branch: the tip of this branch; main, if nothing is said.
+        branch: the tip of this branch; main by default.
         tag: the snapshot of this tag.
         snapshot: this snapshot.
         split: for NetCDF: so many steps of a dimension go to each file, in the folder `target`.
@@ -409,7 +409,7 @@ def export(
 
 
 def explain_export(session: Session, group: str, variables: Sequence[str] | None) -> ZarrPlan:
-    """What is exported. Raises NodeNotFoundError, InvalidInputError if it is no group."""
+    """Describes what is exported. Raises NodeNotFoundError, InvalidInputError if it is no group."""
     home = NodePath.from_key_prefix(group)
     if session.node(home).array is not None:
         raise InvalidInputError(f"the node at `{home}` is not a group", kind="not-a-group")

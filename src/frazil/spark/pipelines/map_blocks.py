@@ -76,7 +76,7 @@ def check_boundary(boundary: Boundary) -> Boundary:
 
 
 def plan_axis(block: slice, size: int, halo: tuple[int, int], boundary: Boundary) -> AxisRead:
-    """What to read along one axis, for a block that is not empty."""
+    """Plans what to read along one axis, for a block that is not empty."""
     start, stop = block.start - halo[0], block.stop + halo[1]
     inside = slice(max(0, start), min(size, stop))
     if inside == slice(start, stop):
@@ -152,7 +152,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Where a block is: `region` without its halo, by dimension; `halo` as it really is there."""
+    """Position of a block: `region` without its halo, by dimension; `halo` as at the edges."""
 
     number: int
     region: Mapping[str, slice]
@@ -227,7 +227,7 @@ def _sizes(inputs: Sequence[ArrayDescription]) -> dict[str, int]:
 
 
 def _input_chunks(inputs: Sequence[ArrayDescription]) -> dict[str, int]:
-    """Of the first input that has the dimension."""
+    """Chunk size of the first input that has the dimension."""
     chunks: dict[str, int] = {}
     for one in inputs:
         for dim, chunk, size in zip(one.dims, one.chunks, one.shape, strict=True):
@@ -404,7 +404,7 @@ def map_blocks(
         InvalidInputError: arrays or blocks do not fit together, or the function returned
             something else than expected.
         AlreadyExistsError: an output is there already.
-        ConflictError: the branch moved meanwhile.
+        ConflictError: the branch moved during the job.
     """
     started = perf_counter()
     if not callable(function):

@@ -31,7 +31,7 @@ def find_store(repo: RepositoryLike, storage: StorageOptions | None) -> ObjectSt
 
 
 def open_target(target: str | os.PathLike[str], storage: StorageOptions | None) -> ObjectStore:
-    """Where something is to be made: a folder, or a part of a bucket."""
+    """Opens the store of a new target: a folder, or a prefix of a bucket."""
     return open_place(place_of(target, storage))
 
 
@@ -42,7 +42,7 @@ def require_folder(store: ObjectStore, target: object) -> None:
 
 
 def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
-    """What is made in the place of its own source would destroy it."""
+    """Refuses a target at the place of its own source, which it would destroy."""
     one, other = _whereabouts(source), _whereabouts(target)
     if one and other and (one.startswith(other) or other.startswith(one)):
         raise InvalidInputError(f"the target {other} is in the place of the source, {one}")

@@ -1,7 +1,7 @@
 """Other chunks, codecs or shards for arrays of a repository: one Spark job, one commit.
 
     driver      layout of each array -> boxes of whole new chunks -> staging branch
-    executors   read the region of a box, encode it anew, store it -> references
+    executors   read the region of a box, encode it again, store it -> references
     driver      references -> commit on the staging branch -> the branch is moved there
 
 Readers see the old arrays until the last step, and the new ones after it.
@@ -66,14 +66,14 @@ from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import RepositoryLike
 from frazil.zarrstore.arrays import open_array
 
-# What a rechunk will do: which arrays are written anew, in which boxes.
+# The plan of a rechunk: which arrays are rewritten, in which boxes.
 
 TEXT_BYTES = 32  # a guess: text has no fixed size
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """An array whose values are read at `source` and stored at `target`, encoded anew."""
+    """An array whose values are read at `source` and stored at `target`, encoded again."""
 
     source: NodePath
     target: NodePath
@@ -132,7 +132,7 @@ class RechunkJob:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Of each array's tasks."""
+        """End of each array's tasks."""
         return list(accumulate(len(one.cut) for one in self.rewrites))
 
     def __len__(self) -> int:
@@ -347,7 +347,7 @@ def rechunk(
     storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> RechunkResult:
-    """Writes arrays anew with other chunks, codecs or shards, as one commit.
+    """Rewrites arrays with other chunks, codecs or shards, as one commit.
 
     Args:
         spark: the session whose executors read and write.
@@ -370,7 +370,7 @@ def rechunk(
     Raises:
         NodeNotFoundError, AlreadyExistsError: there is nothing at `path`, something at `into`.
         InvalidInputError: the arrays cannot be laid out so.
-        ConflictError: the branch moved meanwhile; it stays as the others left it.
+        ConflictError: the branch moved during the job; it stays as the others left it.
     """
     started = perf_counter()
     repository = open_shared(repo, storage)
@@ -427,7 +427,7 @@ def explain_rechunk(
     into: str | None = None,
     storage: StorageOptions | None = None,
 ) -> RechunkPlan:
-    """What `rechunk` would do; without a session, as if on one core. Reads metadata only."""
+    """Describes what `rechunk` would do; without a session, on one core. Reads metadata only."""
     if isinstance(codecs, str):
         raise InvalidInputError(f"codecs is {codecs!r}, expected a list of them")
     wanted = Wanted(chunks=chunks, shards=shards, codecs=None if codecs is None else tuple(codecs))

@@ -287,7 +287,7 @@ def explain_reduce(
     into: str | None = None,
     storage: StorageOptions | None = None,
 ) -> ReducePlan:
-    """What `reduce` would do. Reads metadata, and the coordinate of `groupby`."""
+    """Describes what `reduce` would do. Reads metadata, and the coordinate of `groupby`."""
     base = open_shared(repo, storage).readonly_session(Branch(branch))
     wanted = _Wanted(variables, over, how, groupby, skipna=skipna, group=group)
     grid, plan = wanted.plan(base)

@@ -1,4 +1,4 @@
-"""What executors do in a reduction: parts of blocks, then cells of parts.
+"""Tasks of a reduction: partial results of blocks, then cells from partial results.
 
 stage 1   read boxes -> parts, those of one cell added up within a partition
 shuffle   by cell

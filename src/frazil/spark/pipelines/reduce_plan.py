@@ -1,4 +1,4 @@
-"""What a reduction reads and makes: the boxes of its tasks, the cells of its result.
+"""The plan of a reduction: the boxes of its tasks, the cells of its result.
 
 source dims    kept | over             boxes are cut along both; the reduced ones vary fastest,
                                        so that neighbouring tasks add to the same cell
@@ -142,7 +142,7 @@ class Partial:
 
 
 def result_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Of the reduced values; raises InvalidInputError for what is no number."""
+    """Dtype of the reduced values; raises InvalidInputError for what is no number."""
     if dtype.kind not in "biuf":
         raise InvalidInputError(f"values of type {dtype} cannot be reduced")
     if how is How.COUNT:
@@ -155,7 +155,7 @@ def result_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def value_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Of `Partial.value`."""
+    """Dtype of `Partial.value`."""
     if how is How.SUM and dtype.kind != "f":
         return result_dtype(how, dtype)
     return dtype if how in (How.MIN, How.MAX) else np.dtype(np.float64)
@@ -188,7 +188,7 @@ def reduce_block(values: Array, axes: Sequence[int], how: How, *, skipna: bool) 
 
 
 def combine(a: Partial, b: Partial, how: How) -> Partial:
-    """As if of the values of both."""
+    """Combines partial results into that of all their values."""
     count = a.count + b.count
     with np.errstate(invalid="ignore", over="ignore"):
         match how:
@@ -269,7 +269,7 @@ class Variable:
     result: np.dtype[Any]
 
     def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """As xarray decodes: what is missing is NaN."""
+        """Decodes values as xarray does: missing ones are NaN."""
         column = decode(self.decoding, stored.reshape(-1), nan_is_null=False)
         values = column.values.astype(self.dtype, copy=False)  # noqa: PD011 -- no pandas
         if column.null is not None and self.dtype.kind == "f":
@@ -295,7 +295,7 @@ class ReducePlan:
 
     @property
     def cells(self) -> Cut:
-        """Of the result, without the groups."""
+        """Cells of the result, without the groups."""
         count = len(self.kept)
         return Cut(self.cut.shape[:count], self.cut.box[:count])
 
@@ -305,7 +305,7 @@ class ReducePlan:
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Of the result."""
+        """Dimensions of the result."""
         return tuple(self._along(lambda k: self.variables[0].source.dims[k], self._group_name()))
 
     @property
@@ -319,7 +319,7 @@ class ReducePlan:
 
     @property
     def group_axis(self) -> int | None:
-        """In the result."""
+        """Axis of the groups in the result."""
         return None if self.grouping is None else self.dims.index(self.grouping.name)
 
     def locate(self, task: int) -> tuple[int, int, Region]:
@@ -330,7 +330,7 @@ class ReducePlan:
         return variable, number // prod(self.cut.counts[len(self.kept) :]), region
 
     def cell_region(self, cell: int) -> Region:
-        """Where a cell is in the result."""
+        """Region of a cell in the result."""
         where = dict(zip(self.kept, self.cells.region(cell), strict=True))
         return tuple(self._along(lambda k: where[k], slice(0, self._groups())))
 

@@ -31,7 +31,7 @@ type Codec = str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What `rechunk` was asked for."""
+    """Requested layout of a rechunk."""
 
     chunks: Lengths | None = None
     shards: Lengths | None = None
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array is cut and encoded; `chunks` is None for an irregular grid."""
+    """Chunks and codecs of an array; `chunks` is None for an irregular grid."""
 
     chunks: tuple[int, ...] | None
     shards: tuple[int, ...] | None

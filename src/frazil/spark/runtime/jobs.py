@@ -344,7 +344,7 @@ def _write(job: WriteJob, counter: Counter, tasks: range) -> Iterator[pa.RecordB
     yield pa.RecordBatch.from_pylist(written_rows(parts), schema=WRITTEN)
 
 
-# Regions of whole chunks, encoded and stored, wherever a job runs.
+# Regions of whole chunks, encoded and stored by tasks.
 
 
 def store_region(

@@ -253,7 +253,7 @@ def _read(option: str, reader: _Reader, text: str) -> object:
         return reader(text)
     except RecursionError:
         raise InvalidInputError(f"cannot read option {option!r}: it is no JSON") from None
-    except ValueError as error:  # what it says is in no message: it may be a secret
+    except ValueError as error:  # its text is in no message: it may be a secret
         expected = "it is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
         raise InvalidInputError(f"cannot read option {option!r}: {expected}") from None
 

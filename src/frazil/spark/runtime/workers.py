@@ -24,7 +24,7 @@ _frozen: list[None] = []  # one entry for each freeze done in this process
 
 
 def tame_gc() -> None:
-    """Call first in whatever runs on a worker; does something in the first few calls only."""
+    """Sets up the garbage collector. Every task calls it first; later calls do nothing."""
     if len(_frozen) < _TASKS_TO_FREEZE:
         gc.collect()
         gc.freeze()
@@ -35,7 +35,7 @@ def tame_gc() -> None:
 #
 # A task's exception reaches the driver as a traceback inside a message. The error itself travels in
 # that text, between two marks, and is raised again on the driver as what it was. As JSON: the text
-# also has names and messages of the repository, and whoever wrote these can write such marks too.
+# also has names and messages of the repository, and their writer can write such marks too.
 # All they could make of it is an error.
 
 _CARRIED = re.compile(r"<frazil-error ([A-Za-z0-9+/=]+)>")

@@ -319,7 +319,7 @@ def read_history(context: TableContext) -> Iterator[pa.RecordBatch]:
 
 
 def read_snapshots(context: TableContext) -> Iterator[pa.RecordBatch]:
-    """All there are, whether or not a branch or tag leads to them."""
+    """All snapshots, reachable from a branch or tag or not."""
     known = context.repository.repo_info().snapshots
     ids = pa.array(format_ids(known.ids), pa.string())
     parents, written = known.parents, known.flushed_at_us
@@ -593,7 +593,7 @@ TABLES = {
         _VERSION,
     ),
     "snapshots": MetadataTable(
-        "all snapshots, of whatever branch; with `asOf` those written until then",
+        "all snapshots, of any branch; with `asOf` those written until then",
         SNAPSHOTS,
         _whole(read_snapshots),
         frozenset({"asOf"}),

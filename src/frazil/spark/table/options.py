@@ -249,7 +249,7 @@ def format_options(options: ReadOptions) -> dict[str, str]:
 
 
 def parse_as_of(text: str) -> int:
-    """Microseconds of an ISO time, in UTC unless it says otherwise."""
+    """Microseconds of an ISO time, in UTC unless it has an offset."""
     instants = find_instants(text, "UTC")
     if instants is None:
         raise InvalidInputError(f"asOf is {text!r}, expected an ISO time like 2024-03-01T06:00:00Z")

@@ -49,7 +49,7 @@ class Instants:
 
 
 def find_period(text: str) -> Period | None:
-    """The period that `text` names, in UTC unless it says otherwise: a year, a day, an instant."""
+    """The period that `text` names, in UTC unless it has an offset: a year, a day, an instant."""
     match = _TEXT.fullmatch(text.strip())
     start = None if match is None else _local_us(match)
     shift = None if match is None else find_offset_us(match["zone"] or "Z")

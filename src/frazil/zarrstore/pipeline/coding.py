@@ -58,7 +58,7 @@ __all__ = [
 #     gzip           into bytes of its own
 #     crc32c         compared and left off
 #
-# Whatever is not exactly as expected is left to zarr, so that it fails or succeeds as zarr does.
+# Data that is not exactly as expected is left to zarr, so that it fails or succeeds as zarr does.
 
 type Bytes = npt.NDArray[np.uint8]
 type Fill = Callable[[Data, Bytes], bool]  # whether the place is now full of what was compressed

@@ -239,9 +239,9 @@ def plan_pieces(items: list[Item], coding: Coding, values: npt.NDArray[Any]) -> 
     return pieces
 
 
-# Chunks that become more than anybody has memory for.
+# Decompression bombs: chunks that decode to more than fits in memory.
 #
-# Whoever wrote an array chose the shape of its chunks and their bytes: three megabytes of zstd can
+# The writer of an array chose the shape of its chunks and their bytes: three megabytes of zstd can
 # hold a hundred gigabytes, and say so or not. The decoded size of a chunk is limited; and what zarr
 # decodes without a limit is looked at before: by what its header says, or, where nothing is said
 # and the limit could be passed, by decompressing it piece by piece and keeping nothing.

@@ -44,7 +44,7 @@ class SessionPipeline(CodecPipeline):
     """The codecs of one array in a session.
 
     A selection is planned as a whole: its chunks are found by one lookup, fetched together and
-    decoded on threads. Whatever is unusual is left to zarr's own pipeline: shards that are written
+    decoded on threads. Unusual cases are left to zarr's own pipeline: shards that are written
     in part, codecs that only work asynchronously, memory that is not the host's.
     """
 
@@ -175,7 +175,7 @@ def _is_total(item: Item) -> bool:
 #
 # Zarr takes the class of its pipeline from its configuration, for all stores alike. When a frazil
 # store is first opened, frazil's class takes the place of zarr's default one; what it is asked for
-# arrays in other stores it hands on to the one it replaced. Nothing happens if somebody has chosen
+# arrays in other stores it hands on to the one it replaced. Nothing happens if the user has chosen
 # a pipeline before, or wants none of ours:
 #
 #     zarr.config.set({"frazil.codec_pipeline": False})    or in the environment
@@ -186,7 +186,7 @@ WANTED: Final = "frazil.codec_pipeline"
 
 
 class _Choice:
-    """Made once in a process: whoever changes zarr's configuration later has the last word."""
+    """Runs once in a process: later changes of zarr's configuration win."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -189,7 +189,7 @@ def find_shard_misfit(document: Mapping[str, Any]) -> str | None:
         case _:
             return None
     if not all(_are_sizes(each) for each in lengths):
-        return None  # refused elsewhere
+        return None  # the caller refuses it
     return _misfit(lengths, document.get("codecs"))
 
 
@@ -249,5 +249,5 @@ def _misfit_in(document: bytes) -> str | None:
     try:
         parsed = json.loads(document)
     except ValueError:
-        return None  # refused elsewhere
+        return None  # the caller refuses it
     return find_shard_misfit(parsed) if isinstance(parsed, dict) else None

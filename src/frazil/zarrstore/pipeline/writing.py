@@ -149,7 +149,7 @@ class _Wish:
     def encode(self) -> list[Buffer | None] | BaseException:
         try:
             return encode_batch(self.batch, self.coding, self.value)
-        except BaseException as error:  # noqa: BLE001 -- whoever wished for it is told
+        except BaseException as error:  # noqa: BLE001 -- the caller is told
             return error
 
 
@@ -221,7 +221,7 @@ async def _fulfil(wishes: list[_Wish]) -> None:
 
 def _tell(wishes: list[_Wish], failures: list[BaseException | None]) -> None:
     for wish, failure in zip(wishes, failures, strict=True):
-        if wish.done.done():  # whoever asked has gone away
+        if wish.done.done():  # the caller was cancelled
             continue
         if failure is None:
             wish.done.set_result(None)
