@@ -81,7 +81,8 @@ def drawings() -> Iterator[tuple[str, str]]:
 
 def draw_rooms(layers: Sequence[Sequence[Room]]) -> str:
     """Layers from the top, which imports, to the bottom, which is imported."""
-    parts, y = [], GAP
+    parts: list[str] = []
+    y = GAP
     for layer in layers:
         height = max(44 + 16 * len(_wrap_rooms(room, _room_width(layer))) for room in layer)
         for k, room in enumerate(layer):

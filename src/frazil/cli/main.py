@@ -106,14 +106,14 @@ def describe(error: BaseException) -> Failure:
         case OSError(filename=str(name), strerror=str(reason)):
             return Failure(message=f"{name}: {reason}")
         case ModuleNotFoundError(name=str(name)) if not name.startswith("frazil"):
-            return _missing(name)
+            return _describe_missing(name)
         case _ if isinstance(error, UsageError):
-            return _misused(error)
+            return _describe_usage(error)
         case _:
             return _foreign(error)
 
 
-def _missing(package: str) -> Failure:
+def _describe_missing(package: str) -> Failure:
     extra = EXTRAS.get(package.partition(".")[0], "spark,ingest")
     return Failure(
         message=f"this command needs the package {package!r}",
@@ -128,7 +128,7 @@ def _foreign(error: BaseException) -> Failure:
     return _bug(error)
 
 
-def _misused(error: BaseException) -> Failure:
+def _describe_usage(error: BaseException) -> Failure:
     """Describes a usage error of the command line."""
     said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     said = said.removeprefix("Invalid value: ").removeprefix("Invalid value for ")

@@ -25,7 +25,9 @@ def spark_session(command: str) -> Any:
 
 
 @contextmanager
-def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
+def open_executor(
+    repository: "Repository", command: str, *, on_spark: bool
+) -> Iterator["Executor"]:
     """Yields the executor for work on many files: threads, or Spark. A terminal shows a progress
     bar.
     """

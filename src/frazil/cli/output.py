@@ -31,7 +31,7 @@ _ERR = re.compile(f"({_COLOUR}|{_MOVES})|[{_CONTROLS}]")
 
 def neutral(text: str) -> str:
     """The text without anything that a terminal would act upon, but for new lines and tabs."""
-    return _CONTROL.sub(_escaped, text)
+    return _CONTROL.sub(_escape, text)
 
 
 class NeutralStream:
@@ -74,10 +74,10 @@ class Guarded:
 
 
 def _kept(match: re.Match[str]) -> str:
-    return match[1] or _escaped(match)
+    return match[1] or _escape(match)
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 

@@ -111,7 +111,7 @@ def with_storage_options(
     @wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         given = {name: options.pop(name, None) for name in added}
-        with _reaching(_parse(**given)):
+        with _use_storage_options(_parse(**given)):
             command(*arguments, **options)
 
     changed: Any = run
@@ -122,7 +122,7 @@ def with_storage_options(
 
 
 @contextmanager
-def _reaching(found: Reach) -> Iterator[None]:
+def _use_storage_options(found: Reach) -> Iterator[None]:
     token = _REACH.set(found)
     try:
         yield

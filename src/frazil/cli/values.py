@@ -212,7 +212,7 @@ def parse_sel(texts: list[str]) -> dict[str, object]:
     """A label, a list of them, or a slice, by dimension."""
     found = dict[str, object]()
     for text in texts:
-        name, value = _named(text, "--sel", "lat=60 or lat=40..60")
+        name, value = _split_option(text, "--sel", "lat=60 or lat=40..60")
         start, dots, stop = value.partition("..")
         if dots:
             found[name] = slice(_label(start), _label(stop))
@@ -227,7 +227,7 @@ def parse_isel(texts: list[str]) -> dict[str, object]:
     """A number, a list of them, or a slice, by dimension."""
     found = dict[str, object]()
     for text in texts:
-        name, value = _named(text, "--isel", "time=0 or time=0:24")
+        name, value = _split_option(text, "--isel", "time=0 or time=0:24")
         start, colon, stop = value.partition(":")
         if colon:
             found[name] = slice(_end(text, start), _end(text, stop))
@@ -238,7 +238,7 @@ def parse_isel(texts: list[str]) -> dict[str, object]:
     return found
 
 
-def _named(text: str, option: str, example: str) -> tuple[str, str]:
+def _split_option(text: str, option: str, example: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (name.strip() and equals and value.strip()):
         raise typer.BadParameter(f"{text!r}: write {example}", param_hint=option)

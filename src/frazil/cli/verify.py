@@ -33,9 +33,9 @@ def verify(
     from frazil.cli.views import problems_view as views
 
     report, result = (
-        views.repaired(repo, dry_run=dry_run, consent=yes)
+        views.run_repair(repo, dry_run=dry_run, consent=yes)
         if repair
-        else (views.verified(repo, decode=decode, virtual=virtual, on_spark=spark), None)
+        else (views.run_verify(repo, decode=decode, virtual=virtual, on_spark=spark), None)
     )
     if as_json:
         print_json(views.as_json(report, result, dry_run=dry_run))

@@ -208,9 +208,9 @@ def text_of(graph: Graph, *, plain: bool) -> str:
     for place, (cells, below) in enumerate(_grid(graph)):
         commit = graph.commits[place]
         colour = next((line for glyph, line in cells if glyph == "●"), 0)
-        rows.append(f"{_painted(cells, plain=plain)} {_caption(commit, colour, plain=plain)}")
+        rows.append(f"{_paint(cells, plain=plain)} {_caption(commit, colour, plain=plain)}")
         if place + 1 < len(graph.commits):
-            rows.append(_painted(below, plain=plain).rstrip())
+            rows.append(_paint(below, plain=plain).rstrip())
     return "".join(f"{row.rstrip()}\n" for row in rows)
 
 
@@ -254,7 +254,7 @@ def _join(cells: list[Cell], line: Line, number: int, owner: Line) -> None:
                 cells[at] = ("┴", under)
 
 
-def _painted(cells: list[Cell], *, plain: bool) -> str:
+def _paint(cells: list[Cell], *, plain: bool) -> str:
     if plain:
         return "".join(glyph for glyph, _ in cells)
     return "".join(

@@ -49,11 +49,11 @@ def composite(logs: Sequence[TransactionLog]) -> TransactionLog:
             )
             for node in nodes
         },
-        moved=_composed([move for log in logs for move in log.moved]),
+        moved=_compose_moves([move for log in logs for move in log.moved]),
     )
 
 
-def _composed(moves: list[Move]) -> tuple[Move, ...]:
+def _compose_moves(moves: list[Move]) -> tuple[Move, ...]:
     journeys: dict[NodeId, Move] = {}
     for move in moves:
         start = journeys.get(move.node_id, move).from_path

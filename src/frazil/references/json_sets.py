@@ -186,7 +186,7 @@ def _evaluate(node: ast.expr, scope: Mapping[str, Value], templates: Mapping[str
         case ast.Name(id=name):
             raise TemplateError(f"{name!r} is neither a template nor a dimension")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _calculated(ast.Sub(), 0, _numbers(_evaluate(operand, scope, templates)))
+            return _calculate(ast.Sub(), 0, _numbers(_evaluate(operand, scope, templates)))
         case ast.BinOp(left=left, op=operator, right=right):
             return _apply(
                 operator, _evaluate(left, scope, templates), _evaluate(right, scope, templates)
@@ -197,7 +197,7 @@ def _evaluate(node: ast.expr, scope: Mapping[str, Value], templates: Mapping[str
             }
             return _render(templates[name], given, {})
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
-            return _formatted(text, [_evaluate(each, scope, templates) for each in node.args])
+            return _format(text, [_evaluate(each, scope, templates) for each in node.args])
         case _:
             raise TemplateError(f"{ast.unparse(node)} is not understood in a template")
 
@@ -205,13 +205,13 @@ def _evaluate(node: ast.expr, scope: Mapping[str, Value], templates: Mapping[str
 def _apply(operator: ast.operator, left: Value, right: Value) -> Value:
     if isinstance(operator, ast.Mod) and isinstance(left, str):
         _require_format(_PERCENT, left)
-        return _elementwise(lambda value: _filled(left.__mod__, value), right)
+        return _elementwise(lambda value: _format_value(left.__mod__, value), right)
     if isinstance(operator, ast.Add) and isinstance(left, str) and isinstance(right, str):
         return left + right
-    return _calculated(operator, _numbers(left), _numbers(right))
+    return _calculate(operator, _numbers(left), _numbers(right))
 
 
-def _calculated(operator: ast.operator, left: Any, right: Any) -> Value:
+def _calculate(operator: ast.operator, left: Any, right: Any) -> Value:
     calculate = _OPERATORS.get(type(operator))
     if calculate is None:
         name = type(operator).__name__
@@ -246,11 +246,11 @@ def _as_text(value: Value) -> Value:
     return _elementwise(str, value)
 
 
-def _formatted(text: str, values: list[Value]) -> Value:
+def _format(text: str, values: list[Value]) -> Value:
     if len(values) != 1:
         raise TemplateError(f"{text!r}.format takes one value here")
     _require_format(_BRACES, text)
-    return _elementwise(lambda value: _filled(text.format, value), values[0])
+    return _elementwise(lambda value: _format_value(text.format, value), values[0])
 
 
 def _require_format(pattern: re.Pattern[str], text: str) -> None:
@@ -259,7 +259,7 @@ def _require_format(pattern: re.Pattern[str], text: str) -> None:
         raise TemplateError(f"{text!r} is not a format that is understood")
 
 
-def _filled(make: Callable[[Any], str], value: int | str) -> str:
+def _format_value(make: Callable[[Any], str], value: int | str) -> str:
     try:
         return make(value)
     except (TypeError, ValueError) as error:
@@ -303,7 +303,7 @@ def parse_reference_set(
         if key.rpartition("/")[2] in DOCUMENTS
     }
     if not documents:
-        documents = _consolidated(where, refs)
+        documents = _read_consolidated(where, refs)
     if not documents:
         raise FormatError("no metadata of a Zarr group or array in it", where=where)
     return ReferenceSet(where, documents, _chunks(where, refs, documents))
@@ -378,7 +378,7 @@ def _document(where: str, key: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _consolidated(where: str, refs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def _read_consolidated(where: str, refs: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Metadata that is only in `.zmetadata`, which is otherwise a copy."""
     if CONSOLIDATED_2 not in refs:
         return {}
@@ -491,9 +491,9 @@ def inline_bytes(where: str, key: str, value: Any) -> bytes:
     """Bytes that are in the set itself."""
     match value:
         case bytes():
-            data = value if not value.startswith(_BASE64.encode()) else _decoded(where, key, value)
+            data = value if not value.startswith(_BASE64.encode()) else _decode(where, key, value)
         case str() if value.startswith(_BASE64):
-            data = _decoded(where, key, value.encode())
+            data = _decode(where, key, value.encode())
         case str():
             data = value.encode()
         case Mapping():
@@ -505,7 +505,7 @@ def inline_bytes(where: str, key: str, value: Any) -> bytes:
     return data
 
 
-def _decoded(where: str, key: str, value: bytes) -> bytes:
+def _decode(where: str, key: str, value: bytes) -> bytes:
     try:
         return b64decode(value[len(_BASE64) :], validate=True)
     except Base64Error as error:

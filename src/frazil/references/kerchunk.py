@@ -80,7 +80,7 @@ def import_kerchunk(
         sizes_of=lambda files: sizes_of_files(session, files),
     )
     write_plan(session, plan, validate_containers=validate_containers)
-    return _counted(plan)
+    return _count(plan)
 
 
 def read_set(
@@ -114,7 +114,7 @@ def _expected_s(session: engine.Session, last_updated_at: datetime | None) -> in
     return -(-now // 1_000_000)
 
 
-def _counted(plan: ImportPlan) -> KerchunkImport:
+def _count(plan: ImportPlan) -> KerchunkImport:
     refs = [array.refs for array in plan.arrays]
     virtual = [each.kind == RefKind.VIRTUAL for each in refs]
     files = {text for each in refs for text in each.location.pruned().strings.to_list()}

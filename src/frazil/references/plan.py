@@ -45,7 +45,7 @@ _ENCODED_ALREADY = frozenset({"http", "https", "vcc"})
 _KEPT = "!$&'()*+,;=:@/~ "  # of a path; blanks may stay, `?`, `#` and `%` may not
 
 
-def located(texts: Strings, *, root: str | None) -> Strings:
+def resolve_locations(texts: Strings, *, root: str | None) -> Strings:
     """The location of each text; relative paths are below `root`, a directory or a URL."""
     return Strings.from_list([locate(text, root=root) for text in texts.to_texts()])
 
@@ -197,7 +197,7 @@ def _chunk_refs(
 ) -> ChunkRefs:
     column = chunks.location.pruned()
     try:
-        strings = located(column.strings, root=root)
+        strings = resolve_locations(column.strings, root=root)
     except InvalidInputError as error:
         raise FormatError(f"array {array!r}: {error.message}", where=where) from error
     length = chunks.length

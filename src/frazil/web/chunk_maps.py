@@ -76,7 +76,7 @@ def _make(
 def _by_kind(chunks: ChunkColumns, view: MapView) -> ChunkMap:
     chosen, cells = view.cells(chunks.refs.index)
     slots = view.slots()
-    counts = _counted(cells, chunks.kind[chosen], len(ChunkKind), view)
+    counts = _count(cells, chunks.kind[chosen], len(ChunkKind), view)
     counts[:, ChunkKind.MISSING] = np.maximum(slots.reshape(-1) - counts.sum(axis=1), 0)
     palette = np.stack([colours.rgba(colours.KIND_COLOURS[kind]) for kind in ChunkKind])
     legend: list[dict[str, object]] = [
@@ -87,14 +87,14 @@ def _by_kind(chunks: ChunkColumns, view: MapView) -> ChunkMap:
         }
         for kind in ChunkKind
     ]
-    return ChunkMap(view, _blended(counts, palette, slots, view), legend)
+    return ChunkMap(view, _blend(counts, palette, slots, view), legend)
 
 
 def _by_change(
     index: npt.NDArray[np.uint32], change: npt.NDArray[np.uint8], view: MapView
 ) -> ChunkMap:
     chosen, cells = view.cells(index)
-    counts = _counted(cells, change[chosen], len(CHANGES), view)
+    counts = _count(cells, change[chosen], len(CHANGES), view)
     palette = np.stack([colours.rgba(colours.CHANGE_COLOURS[name]) for name in CHANGES])
     legend: list[dict[str, object]] = [
         {"label": name, "colour": colours.hex_of(colour), "chunks": int(counts[:, code].sum())}
@@ -102,7 +102,7 @@ def _by_change(
     ]
     # A cell with one change among a thousand chunks is still to be seen.
     seen = counts.sum(axis=1).reshape(view.height, view.width)
-    return ChunkMap(view, _blended(counts, palette, seen, view), legend)
+    return ChunkMap(view, _blend(counts, palette, seen, view), legend)
 
 
 def _by_commit(
@@ -157,7 +157,7 @@ def _commit_legend(
     return legend
 
 
-def _counted(
+def _count(
     cells: npt.NDArray[np.int64], codes: npt.NDArray[np.uint8], kinds: int, view: MapView
 ) -> npt.NDArray[np.float64]:
     """Chunks of each code in each cell, (cells, kinds)."""
@@ -166,7 +166,7 @@ def _counted(
     return counts.astype(float).reshape(size, kinds)
 
 
-def _blended(
+def _blend(
     counts: npt.NDArray[np.float64],
     palette: npt.NDArray[np.uint8],
     slots: npt.NDArray[np.float64],

@@ -109,7 +109,7 @@ def commit_page(explored: Explored, offset: int, limit: int) -> dict[str, object
     rows = layout.rows[offset : offset + limit]
     owner = _owners(explored, info, layout)[offset : offset + limit].tolist()
     branches, tags = _names_at(info.branches), _names_at(info.tags)
-    reached = _reached(explored, info)
+    reached = _reachable_rows(explored, info)
     snapshots = info.snapshots
     parents = [snapshots.parent(row) for row in rows]
     return {
@@ -144,7 +144,7 @@ def commit_facts(explored: Explored, at: str) -> dict[str, object]:
         "metadata": readable(record.metadata),
         "branches": _names_at(info.branches).get(row, []),
         "tags": _names_at(info.tags).get(row, []),
-        "detached": row not in _reached(explored, info),
+        "detached": row not in _reachable_rows(explored, info),
         "place": layout.rows.index(row) if row in layout.rows else None,
         "changes": _changes(explored, record.id),
     }
@@ -185,7 +185,7 @@ def _owners(explored: Explored, info: RepoInfo, layout: Layout) -> npt.NDArray[n
     return explored.recall_of(info, "owners", make)
 
 
-def _reached(explored: Explored, info: RepoInfo) -> set[int]:
+def _reachable_rows(explored: Explored, info: RepoInfo) -> set[int]:
     """Rows reachable from a branch or a tag."""
     return explored.recall_of(info, "reached", partial(_walk, info))
 

@@ -317,7 +317,7 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
         texts=_texts(decoded, is_valid),
         is_time=isinstance(decoding, Time),
         chunks_read=int((chunks.refs.lookup(touched) >= 0).sum()),
-        bytes_read=_stored(chunks, touched),
+        bytes_read=_stored_bytes(chunks, touched),
     )
 
 
@@ -338,12 +338,12 @@ def _plan(asked: Asked, grid: Grid, chunks: ChunkColumns, item_bytes: int) -> Sl
         axes=axes,
         at=at,
         item_bytes=item_bytes,
-        stored_bytes=partial(_stored, chunks),
+        stored_bytes=partial(_stored_bytes, chunks),
         budget=BUDGET,
     )
 
 
-def _stored(chunks: ChunkColumns, index: npt.NDArray[np.uint32]) -> int:
+def _stored_bytes(chunks: ChunkColumns, index: npt.NDArray[np.uint32]) -> int:
     rows = chunks.refs.lookup(index)
     return int(chunks.refs.length[rows[rows >= 0]].sum(dtype=np.uint64))
 

@@ -198,7 +198,7 @@ def select(selection: GivenSelection, shape: Sequence[int]) -> Selected:
     """Raises InvalidInputError for what is no selection of an array of that shape."""
     places = _one_for_each_axis(selection, len(shape))
     slices = tuple(
-        _bounded(place, length, axis)
+        _to_slice(place, length, axis)
         for axis, (place, length) in enumerate(zip(places, shape, strict=True))
     )
     dropped = tuple(axis for axis, place in enumerate(places) if not isinstance(place, slice))
@@ -218,7 +218,7 @@ def _one_for_each_axis(selection: GivenSelection, ndim: int) -> list[SupportsInd
     return [*before, *[slice(None)] * missing, *after]
 
 
-def _bounded(place: SupportsIndex | slice, length: int, axis: int) -> slice:
+def _to_slice(place: SupportsIndex | slice, length: int, axis: int) -> slice:
     try:
         if isinstance(place, slice):
             found = range(length)[place]

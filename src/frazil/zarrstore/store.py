@@ -122,7 +122,7 @@ class AsyncCloseableIterator[T](AsyncIterator[T]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Wish:
+class _PendingRead:
     virtual: VirtualChunks
     chunk: Virtual
     part: Range
@@ -133,7 +133,7 @@ class _OfThisThread(threading.local):
     """A loop runs in one thread, so what waits in it needs no lock."""
 
     def __init__(self) -> None:
-        self.waiting = WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Wish]]()
+        self.waiting = WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingRead]]()
         self.running = set[asyncio.Task[None]]()  # the loop itself would let go of them
 
 
@@ -143,40 +143,40 @@ _here = _OfThisThread()
 async def fetch_together(virtual: VirtualChunks, chunk: Virtual, part: Range) -> Data:
     """A part of a chunk; with all others that are asked for in this turn of the loop."""
     loop = asyncio.get_running_loop()
-    wish = _Wish(virtual, chunk, part, loop.create_future())
+    item = _PendingRead(virtual, chunk, part, loop.create_future())
     waiting = _here.waiting.setdefault(loop, [])
-    waiting.append(wish)
+    waiting.append(item)
     if len(waiting) == 1:
         loop.call_soon(_start, loop)
-    return await wish.answer
+    return await item.answer
 
 
 def _start(loop: asyncio.AbstractEventLoop) -> None:
-    by_repository: dict[int, list[_Wish]] = {}
-    for wish in _here.waiting.pop(loop):
-        by_repository.setdefault(id(wish.virtual), []).append(wish)
-    for wishes in by_repository.values():
-        task = loop.create_task(_fulfil(wishes))
+    by_repository: dict[int, list[_PendingRead]] = {}
+    for item in _here.waiting.pop(loop):
+        by_repository.setdefault(id(item.virtual), []).append(item)
+    for pending in by_repository.values():
+        task = loop.create_task(_read_pending(pending))
         _here.running.add(task)
         task.add_done_callback(_here.running.discard)
 
 
-async def _fulfil(wishes: Sequence[_Wish]) -> None:
-    wanted = [(wish.chunk, wish.part) for wish in wishes]
+async def _read_pending(pending: Sequence[_PendingRead]) -> None:
+    wanted = [(item.chunk, item.part) for item in pending]
     try:
-        found = await asyncio.to_thread(wishes[0].virtual.fetch_parts, wanted)
+        found = await asyncio.to_thread(pending[0].virtual.fetch_parts, wanted)
     except BaseException as error:
-        for wish in wishes:
-            if not wish.answer.done():
-                wish.answer.set_exception(error)
+        for item in pending:
+            if not item.answer.done():
+                item.answer.set_exception(error)
         raise
-    for wish, part in zip(wishes, found, strict=True):
-        if wish.answer.done():  # the caller was cancelled
+    for item, part in zip(pending, found, strict=True):
+        if item.answer.done():  # the caller was cancelled
             continue
         if isinstance(part, IcechunkError):
-            wish.answer.set_exception(part)
+            item.answer.set_exception(part)
         else:
-            wish.answer.set_result(part)
+            item.answer.set_result(part)
 
 
 # Zarr's byte requests as ours.

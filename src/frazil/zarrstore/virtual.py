@@ -157,7 +157,7 @@ def _column(schema: _Schema, array: _Array) -> StringColumn:
 
 def _strings(kind: str, array: _Array) -> Strings:
     if kind == "vu":
-        return _viewed(array)
+        return _view_buffer(array)
     if kind not in {"u", "U"}:
         raise TypeError(f"an Arrow column of format {kind!r} is not text")
     width = np.dtype(np.int32 if kind == "u" else np.int64)
@@ -169,7 +169,7 @@ def _strings(kind: str, array: _Array) -> Strings:
     return Strings(heap, splits[:-1], np.diff(splits))
 
 
-def _viewed(array: _Array) -> Strings:
+def _view_buffer(array: _Array) -> Strings:
     """Short texts are in the views themselves, long ones in one of many buffers."""
     views = _buffer(array, 1, np.dtype(np.int32), 4 * (array.offset + array.length))
     heaps = array.n_buffers - 3
@@ -224,7 +224,7 @@ def column_of(locations: Locations) -> StringColumn:
     """A row per chunk; none where there is no location. Nothing is checked of the texts."""
     match locations:
         case CodedLocations(codes, table):
-            return _coded(np.asarray(codes), table)
+            return _encode_texts(np.asarray(codes), table)
         case list() | tuple():
             return texts.coded(locations)
         case ArrowArrayLike() | ArrowStreamLike():
@@ -243,7 +243,7 @@ def numbers_of(numbers: object) -> npt.NDArray[np.uint64]:
     return column.astype(np.uint64)
 
 
-def _coded(codes: npt.NDArray[np.generic], table: Sequence[str]) -> StringColumn:
+def _encode_texts(codes: npt.NDArray[np.generic], table: Sequence[str]) -> StringColumn:
     if codes.ndim != 1 or codes.dtype.kind not in "iu":
         raise TypeError(f"codes must be a 1-dimensional array of integers, got {codes.dtype}")
     numbers = codes.astype(np.int64)

@@ -80,7 +80,7 @@ def virtual_chunks(
     for array, refs in _virtual_refs(session, path):
         kept = refs
         if prefix is not None:
-            complete = completed(refs.location, containers, strict=False)
+            complete = complete_locations(refs.location, containers, strict=False)
             hit = starts_with(complete.strings, prefix.encode())[complete.codes]
             kept = refs.take(np.flatnonzero(hit))
         if len(kept):
@@ -96,12 +96,14 @@ def virtual_locations(session: Session) -> list[str]:
     return [
         text
         for _, refs in _virtual_refs(session, ROOT)
-        for text in completed(refs.location, containers, strict=True).to_texts()
+        for text in complete_locations(refs.location, containers, strict=True).to_texts()
         if text is not None
     ]
 
 
-def completed(locations: StringColumn, containers: Containers, *, strict: bool) -> StringColumn:
+def complete_locations(
+    locations: StringColumn, containers: Containers, *, strict: bool
+) -> StringColumn:
     """Every location with the prefix of its container."""
 
     def complete(item: bytes) -> bytes:
@@ -132,7 +134,7 @@ def _table(found: Sequence[tuple[str, ChunkRefs]], containers: Containers) -> Vi
     number = {array: code for code, array in enumerate(arrays)}
     parts = [refs for _, refs in found]
     empty = StringColumn.absent(0)
-    columns = [completed(refs.location, containers, strict=False) for refs in parts]
+    columns = [complete_locations(refs.location, containers, strict=False) for refs in parts]
     locations = _distinct(StringColumn.concat([empty, *columns]))
     etags = _distinct(StringColumn.concat([empty, *(refs.etag for refs in parts)]))
     counts = [len(refs) for refs in parts]
@@ -144,10 +146,10 @@ def _table(found: Sequence[tuple[str, ChunkRefs]], containers: Containers) -> Vi
         array=np.repeat(numbers, counts),
         index=_indices(parts),
         location=locations.codes,
-        offset=_joined([refs.offset for refs in parts], np.uint64),
-        length=_joined([refs.length for refs in parts], np.uint64),
+        offset=_join([refs.offset for refs in parts], np.uint64),
+        length=_join([refs.length for refs in parts], np.uint64),
         etag=etags.codes,
-        last_modified=_joined([refs.last_modified for refs in parts], np.uint32),
+        last_modified=_join([refs.last_modified for refs in parts], np.uint32),
     )
 
 
@@ -168,7 +170,7 @@ def _indices(parts: Sequence[ChunkRefs]) -> Ints:
     return index
 
 
-def _joined(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
+def _join(parts: Sequence[npt.NDArray[Any]], dtype: type[np.generic]) -> npt.NDArray[Any]:
     return np.concatenate([np.zeros(0, dtype), *parts])
 
 
@@ -245,7 +247,7 @@ def index_batches(
 
 def _batch(refs: ChunkRefs, containers: Containers) -> ChunkBatch:
     # Of this batch only, or every one would turn the locations of all into text.
-    locations = completed(refs.location, containers, strict=True)
+    locations = complete_locations(refs.location, containers, strict=True)
     places = [text or "" for text in locations.to_texts()]
     native = np.flatnonzero(refs.kind == RefKind.NATIVE)
     for row, name in zip(native.tolist(), format_ids(refs.chunk_id[native]), strict=True):

@@ -3,13 +3,13 @@ import sys
 
 import pytest
 
-from frazil.spark.runtime.progress import JobProgress, NoCounter, progress_callback, watched
+from frazil.spark.runtime.progress import JobProgress, NoCounter, progress_callback, watch_progress
 
 
 def test_a_job_is_told_from_its_beginning_to_its_end() -> None:
     told: list[JobProgress] = []
 
-    with watched(NoCounter(), "Writing", 10, told.append):
+    with watch_progress(NoCounter(), "Writing", 10, told.append):
         assert told == [JobProgress("Writing", 0, 10)]
 
     assert told[-1] == JobProgress("Writing", 10, 10)
@@ -19,7 +19,10 @@ def test_a_job_is_told_from_its_beginning_to_its_end() -> None:
 def test_a_job_that_failed_is_not_told_as_finished() -> None:
     told: list[JobProgress] = []
 
-    with pytest.raises(OSError, match="full"), watched(NoCounter(), "Writing", 10, told.append):
+    with (
+        pytest.raises(OSError, match="full"),
+        watch_progress(NoCounter(), "Writing", 10, told.append),
+    ):
         raise OSError("full")
 
     assert not told[-1].finished

@@ -203,7 +203,7 @@ def _tip(repository: Repository) -> dict[str, Any] | None:
 def standing_as_text(facts: dict[str, Any]) -> str:
     why = f": {facts['reason']}" if facts["reason"] else ""
     counted = ("branches", "tags", "snapshots")
-    holds = [_counted(facts[name], name) for name in counted if name in facts]
+    holds = [_count_text(facts[name], name) for name in counted if name in facts]
     lines = [
         f"repository  {facts['location']} (format {facts['generation']})",
         f"status      {facts['availability']}{why}",
@@ -216,7 +216,7 @@ def standing_as_text(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _counted(count: int, name: str) -> str:
+def _count_text(count: int, name: str) -> str:
     one = {"branches": "branch", "tags": "tag", "snapshots": "snapshot"}
     return f"{count} {one[name] if count == 1 else name}"
 

@@ -16,7 +16,9 @@ from frazil.maintenance.verify.report import VerifyReport
 from frazil.objectstore.credentials import LocalFileSystemAccess
 
 
-def verified(location: str, *, decode: bool, virtual: bool, on_spark: bool = False) -> VerifyReport:
+def run_verify(
+    location: str, *, decode: bool, virtual: bool, on_spark: bool = False
+) -> VerifyReport:
     storage = Storage(store_at(location))
     access = _local_access(storage) if virtual or decode else None
     if on_spark:
@@ -54,7 +56,7 @@ def _local_access(storage: Storage) -> GivenAccess:
     }
 
 
-def repaired(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyReport, RepairResult]:
+def run_repair(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyReport, RepairResult]:
     """Reports the problems that remain after the repair, or would remain."""
     storage = Storage(store_at(location))
     with progress_bar() as tell:
@@ -114,7 +116,7 @@ def _problem_as_json(each: Problem) -> dict[str, Any]:
 def print_text(report: VerifyReport, result: RepairResult | None, *, dry_run: bool) -> None:
     if result is not None:
         for step in result.steps:
-            print(f"{'would repair' if dry_run else 'repaired'}: {step}")
+            print(f"{'would repair' if dry_run else 'run_repair'}: {step}")
         for key in result.kept:
             print(f"kept: {key}")
     for each in report.problems:

@@ -107,7 +107,7 @@ class Queries:
         """Raises if there is no such repository, version or group."""
         repository = open_repository(repo)
         names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
-        opened = _opened(repository, version)
+        opened = _open_version(repository, version)
         for path in _groups(opened):
             names.setdefault("_".join(path.strip("/").split("/")), path)
         return cls(
@@ -173,7 +173,7 @@ class Queries:
         return next((f"`{name}`" for name in names), found[0])
 
 
-def _opened(repository: Repository, version: Mapping[str, str | None]) -> Opened:
+def _open_version(repository: Repository, version: Mapping[str, str | None]) -> Opened:
     from frazil.spark.table.opened import place_of
     from frazil.spark.table.options import ReadOptions
 

@@ -60,7 +60,7 @@ class Selected:
         else:
             array: Any = open_array(self.session, path)
             stored = np.asarray(array.oindex[tuple(map(np.asarray, self.positions))])
-        return _decoded(self.array, stored) if decoded else stored
+        return _decode(self.array, stored) if decoded else stored
 
     def coordinates(self) -> dict[str, npt.NDArray[Any]]:
         """Decoded values along each dimension; positions where there is no coordinate."""
@@ -71,7 +71,7 @@ class Selected:
             found[name] = (
                 numbers
                 if coordinate is None
-                else _decoded(coordinate, _whole(self.session, coordinate))[numbers]
+                else _decode(coordinate, _whole(self.session, coordinate))[numbers]
             )
         return found
 
@@ -170,7 +170,7 @@ def _whole(session: Session, array: ArrayDescription) -> npt.NDArray[Any]:
     return read_region(session, NodePath(array.path), (slice(None),))
 
 
-def _decoded(array: ArrayDescription, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _decode(array: ArrayDescription, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return with_nan(decode(plan_decoding(array), stored.reshape(-1))).reshape(stored.shape)
 
 

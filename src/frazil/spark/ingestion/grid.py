@@ -175,10 +175,10 @@ def _join_along(sources: Sequence[Described], dim: str, others: tuple[str, ...])
     rows: dict[tuple[bytes | None, ...], list[Described]] = {}
     for one in sources:
         rows.setdefault(_key(one[0], others), []).append(one)
-    return [_joined(row, dim) for row in rows.values()]
+    return [_join(row, dim) for row in rows.values()]
 
 
-def _joined(row: Sequence[Described], dim: str) -> Described:
+def _join(row: Sequence[Described], dim: str) -> Described:
     if len(row) == 1:
         return row[0]
     first = row[0][0]

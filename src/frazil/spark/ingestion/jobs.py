@@ -17,7 +17,7 @@ from frazil.ids import ChunkId
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, parallelism
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, limit_gc
 from frazil.spark.sources import Source, SourceDescription, describe_source
 
 # Opening a file takes some milliseconds, starting a Spark job some hundred.
@@ -48,7 +48,7 @@ def describe_sources(
 ) -> list[SourceDescription | IcechunkError]:
     """Describes sources, in order. An error names its source and replaces its description."""
     describe = partial(
-        _described, concat_dim=concat_dims, only=only, group=group, storage=storage, mark=mark
+        _describe, concat_dim=concat_dims, only=only, group=group, storage=storage, mark=mark
     )
     if len(sources) <= LOCAL_DESCRIPTIONS:
         return [describe(source) for source in sources]
@@ -66,7 +66,7 @@ def describe_sources(
     return [description for description in found if description is not None]
 
 
-def _described(source: Source, **options: Any) -> SourceDescription | IcechunkError:
+def _describe(source: Source, **options: Any) -> SourceDescription | IcechunkError:
     try:
         return describe_source(source, **options)
     except IcechunkError as error:
@@ -109,7 +109,7 @@ def _describe_batches(
     describe: Callable[[Source], SourceDescription | IcechunkError],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    tame_gc()
+    limit_gc()
     with carrying_errors():
         for number in _numbers(batches):
             rows = [
@@ -122,7 +122,7 @@ def _describe_batches(
 def _run_batches(
     job: IngestJob, counter: Counter, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    tame_gc()
+    limit_gc()
     with carrying_errors():
         for number in _numbers(batches):
             results = run_partition(job, number)

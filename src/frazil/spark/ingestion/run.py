@@ -31,7 +31,7 @@ from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
 from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
 from frazil.spark.runtime.jobs import parallelism
-from frazil.spark.runtime.progress import ProgressCallback, create_counter, watched
+from frazil.spark.runtime.progress import ProgressCallback, create_counter, watch_progress
 from frazil.spark.sources import Source, SourceDescription, SourceKind
 from frazil.spark.sources.joined import AnySource
 
@@ -82,7 +82,7 @@ def without_bad_sources[T](
         try:
             return work(tuple(left)), tuple(gone)
         except IcechunkError as error:
-            bad = None if policy is OnError.FAIL else _blamed(error, left)
+            bad = None if policy is OnError.FAIL else _find_culprit(error, left)
             if bad is None or len(left) == 1:
                 raise
             left.remove(bad)
@@ -90,7 +90,7 @@ def without_bad_sources[T](
         start_again()
 
 
-def _blamed(error: IcechunkError, sources: Iterable[Source]) -> Source | None:
+def _find_culprit(error: IcechunkError, sources: Iterable[Source]) -> Source | None:
     match error:
         case FormatError():
             where = error.where or ""
@@ -251,7 +251,7 @@ def write_sources(
         virtual = _write_virtual(spark, request, session, job, tell)
     counter = create_counter(spark)
     doing = f"Writing {counted(job.plan.chunks(), 'chunk')}"
-    with watched(counter, doing, job.plan.size_bytes(), tell):
+    with watch_progress(counter, doing, job.plan.size_bytes(), tell):
         results = run_job(spark, job, counter)
     if request.mode is IngestMode.REGION:
         drop_replaced(session, request.group, job.plan, results)
@@ -348,7 +348,7 @@ def _write_virtual(
     )
     counter = create_counter(spark)
     doing = f"Referring to chunks of {counted(len(job.sources), 'file')}"
-    with watched(counter, doing, job.size_bytes(), tell):
+    with watch_progress(counter, doing, job.size_bytes(), tell):
         written = run_virtual(spark, job, counter, parallelism(spark))
     chunks = attach(spark, session, request.group, job, written)
     return _Virtual(chunks, tuple(record_names(job)))

@@ -219,14 +219,14 @@ def _read(job: IngestJob, array: TargetArray, read: Read, files: Opened) -> npt.
             source = job.sources[number]
             values = read_any(files, source, array.name, array.dims, selection)
             _require_shape(source.path, array.name, values.shape, selection)
-            return _converted(array, number, source, values)
+            return _convert(array, number, source, values)
         case BaseRead(selection):
             return read_region(job.base, job.group.child(array.name), selection)
         case _:
             assert_never(read)
 
 
-def _converted(
+def _convert(
     array: TargetArray, number: int, source: AnySource, values: npt.NDArray[np.generic]
 ) -> npt.NDArray[np.generic]:
     conversion = array.conversions.get(number)

@@ -232,7 +232,7 @@ def refer(job: VirtualJob, number: int) -> Iterator[Block]:
             starts = dict(piece.starts)
             if array.axis is not None:
                 starts[array.dims[array.axis]] = int(job.layout.starts[number])
-            index = _placed(array, table, starts)
+            index = _place(array, table, starts)
             yield from _blocks(target, index, table)
             yield from _padded_blocks(job, target, index, table)
 
@@ -335,9 +335,7 @@ def _row_of(changed: ChunkSet) -> dict[str, Any]:
     return {"changed": changed.count, "box": box, "bits": changed.bits}
 
 
-def _placed(
-    array: TargetArray, table: ChunkTable, starts: dict[str, int]
-) -> npt.NDArray[np.uint32]:
+def _place(array: TargetArray, table: ChunkTable, starts: dict[str, int]) -> npt.NDArray[np.uint32]:
     """Indices in the grid of the array."""
     origin = [
         starts.get(dim, 0) // chunk for dim, chunk in zip(array.dims, array.chunks, strict=True)

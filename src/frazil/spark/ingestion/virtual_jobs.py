@@ -34,7 +34,7 @@ from frazil.spark.ingestion.virtual import (
     write_cell,
 )
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, limit_gc
 
 SOURCES_PER_TASK = 32
 CHUNKS_LOGGED_HERE = 200_000  # the log of more is written by an executor
@@ -159,13 +159,13 @@ def _writers(job: VirtualJob, parallelism: int) -> int:
 def _refer_batches(
     job: VirtualJob, counter: Counter, partitions: int, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    tame_gc()
+    limit_gc()
     with carrying_errors():
         for partition in _numbers(batches):
             if partition == 0:
-                yield from _batched(row for target in job.targets for row in _nothing(target))
+                yield from _batch(row for target in job.targets for row in _nothing(target))
             for number in range(partition, len(job.sources), partitions):
-                yield from _batched(_rows(job, counter, number))
+                yield from _batch(_rows(job, counter, number))
             job.base.files.store.sync()  # chunks that could not be virtual
 
 
@@ -184,14 +184,14 @@ def _nothing(target: VirtualTarget) -> list[dict[str, Any]]:
     ]
 
 
-def _batched(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _batch(rows: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     for some in batched(rows, _BLOCKS_PER_BATCH):
         yield pa.RecordBatch.from_pylist(list(some), schema=_BLOCKS)
 
 
 def _write_batches(job: VirtualJob, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows come ordered by cell: one cell is in memory at a time."""
-    tame_gc()
+    limit_gc()
     with carrying_errors():
         rows = (row for batch in batches for row in batch.to_pylist())
         for (array, cell), some in groupby(rows, key=itemgetter("array", "cell")):

@@ -28,7 +28,13 @@ from frazil.paths import NodePath
 from frazil.repo.lookup import lookup_current
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, GroupDescription, choose_arrays
-from frazil.spark.table.metadata_tables import batch_of, index_column, kind_column, pack, repeated
+from frazil.spark.table.metadata_tables import (
+    batch_of,
+    index_column,
+    kind_column,
+    pack,
+    repeat_column,
+)
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ChunkData, ReadOptions
 from frazil.spark.table.plan import Axis, Box, touched
@@ -133,11 +139,11 @@ def chunk_batch(
     shape = np.minimum(sizes, np.array(array.shape, dtype=np.int64) - offset)
     return batch_of(
         {
-            "array": repeated(array.name, len(index)),
+            "array": repeat_column(array.name, len(index)),
             "chunk": index_column(index),
             "offset": index_column(offset),
             "shape": index_column(shape),
-            "dtype": repeated(dtype_text(array.dtype), len(index)),
+            "dtype": repeat_column(dtype_text(array.dtype), len(index)),
             "kind": kind_column(kinds),
             "data": _data(opened, scan, path, index, kinds > 0),
         }

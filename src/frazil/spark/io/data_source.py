@@ -28,7 +28,7 @@ from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
-from frazil.spark.runtime.workers import carrying_errors, tame_gc, value_of
+from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.plan import Box
@@ -143,7 +143,7 @@ class IcechunkReader(DataSourceReader):
         box: Box | None = value_of(partition)
         if box is None:
             return
-        tame_gc()
+        limit_gc()
         schema = arrow_schema(self.schema)
         yield from read_box(self.open(), self.scan, box, schema)
 
@@ -167,7 +167,7 @@ class TableReader(DataSourceReader):
         part = value_of(partition)
         if part is None:
             return
-        tame_gc()
+        limit_gc()
         schema = arrow_schema(self.schema)
         for batch in self.reading.read(part):
             yield fitted(batch, schema)
@@ -194,7 +194,7 @@ class ChunkReader(DataSourceReader):
         part = value_of(partition)
         if part is None:
             return
-        tame_gc()
+        limit_gc()
         schema = arrow_schema(self.schema)
         for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
             yield fitted(batch, schema)

@@ -20,7 +20,7 @@ from pyspark.sql.functions import arrow_udtf
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
 from frazil.spark.runtime.storage_options import PlaceText, with_prefix
-from frazil.spark.runtime.workers import tame_gc
+from frazil.spark.runtime.workers import limit_gc
 from frazil.spark.table.metadata_tables import (
     TABLES,
     MetadataTable,
@@ -146,7 +146,7 @@ def read_with_arguments(
     table: str, given: tuple[pa.Array | None, ...], storage: pa.Array | None
 ) -> Iterator[pa.Table]:
     """Reads a table with arguments as Spark passes them: columns of one row."""
-    tame_gc()
+    limit_gc()
     values = [None if column is None else column[0].as_py() for column in given]
     told = zip(ARGUMENTS.values(), values, strict=True)
     options = {name: str(value) for name, value in told if value is not None}

@@ -40,7 +40,7 @@ from frazil.spark.table.options import (
     parse_options,
 )
 from frazil.spark.table.scan import Scan, Table, VariableReads, plan_scan, plan_table
-from frazil.spark.table.schema import spark_schema
+from frazil.spark.table.schema import quote_name, spark_schema
 from frazil.spark.table.selection import Selection, to_index_selection, to_selection
 from frazil.spark.table.where import coordinates_of, names_in, plan_where
 
@@ -82,7 +82,7 @@ class ReadPlan:
         frame = reader.options(**format_options(self.options)).load()
         if self.where is not None:
             frame = frame.where(self.where)
-        return frame if self.select is None else frame.select(*map(_quoted, self.select))
+        return frame if self.select is None else frame.select(*map(quote_name, self.select))
 
 
 def read(
@@ -183,10 +183,6 @@ def _with_names(table: Table, select: Sequence[str], where: str) -> tuple[str, .
     mentioned = names_in(where)
     there = (c.name for c in table.all_columns)
     return (*select, *(name for name in there if name.casefold() in mentioned))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:

@@ -40,6 +40,7 @@ from frazil.spark.table.description import GroupDescription
 from frazil.spark.table.opened import Opened, RepositoryLike, access_to, place_of
 from frazil.spark.table.options import ReadOptions, Version, parse_as_of
 from frazil.spark.table.scan import Table, plan_table
+from frazil.spark.table.schema import quote_name
 from frazil.spark.table.selection import Selection, to_index_selection, to_selection
 from frazil.spark.table.where import Coordinate, conjuncts, coordinates_of, find_bounds
 
@@ -148,7 +149,7 @@ class Outputs:
             if inner is None:
                 return None
             found[id(column)] = inner
-        return _replaced(condition, found)
+        return _replace(condition, found)
 
     def _column(self, column: exp.Column) -> exp.Expr | None:
         inner = self.named.get(column.name.casefold())
@@ -164,7 +165,7 @@ def _bare(stars: list[exp.Expr]) -> list[exp.Expr]:
     return [star.this if isinstance(star, exp.Column) else star for star in stars]
 
 
-def _replaced(condition: exp.Expr, found: dict[int, exp.Expr]) -> exp.Expr:
+def _replace(condition: exp.Expr, found: dict[int, exp.Expr]) -> exp.Expr:
     """A copy with columns, by identity, replaced."""
     copy = condition.copy()
     pairs = zip(copy.find_all(exp.Column), condition.find_all(exp.Column), strict=True)
@@ -294,14 +295,14 @@ def _demands(sources: tuple[Source, ...], place: int) -> Iterator[exp.Expr]:
     if select is not None and not hidden:
         where = select.args.get("where")
         yield from conjuncts(where.this) if where is not None else ()
-        yield from _inherited(select)
+        yield from _outer_predicates(select)
     for number, source in enumerate(sources):
         condition = source.join.args.get("on") if source.join is not None else None
         if condition is not None and _reaches(source.kind, number, place, hidden=hidden):
             yield from conjuncts(condition)
 
 
-def _inherited(select: exp.Select) -> Iterator[exp.Expr]:
+def _outer_predicates(select: exp.Select) -> Iterator[exp.Expr]:
     """Returns the predicates of an outer query on `select`, in the columns of `select`."""
     holder = find_holder(select)
     sources = _sources(holder) if holder is not None else ()
@@ -680,12 +681,12 @@ def _rewrite(
     ]
     pieces, at = [], 0
     for start, stop, text in sorted(set(edits)):
-        pieces += [_escaped(query[at:start]), text]
+        pieces += [_escape(query[at:start]), text]
         at = stop
-    return "".join([*pieces, _escaped(query[at:])])
+    return "".join([*pieces, _escape(query[at:])])
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Braces are spark.sql's placeholders."""
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -702,8 +703,8 @@ def _edits(
         # VERSION AS OF literal: four tokens after the name
         after = next(k for k, token in enumerate(tokens) if token.start >= stop)
         stop = tokens[after + 3].end + 1
-    alias = "" if reference.node.alias else f" AS {_quoted(reference.alias)}"
-    edits: list[_Edit] = [(start, stop, f"{{frazil_{number}}}{_escaped(alias)}")]
+    alias = "" if reference.node.alias else f" AS {quote_name(reference.alias)}"
+    edits: list[_Edit] = [(start, stop, f"{{frazil_{number}}}{_escape(alias)}")]
     if len(reference.parts) > 1 and not reference.node.alias:
         # the view has one name: weather.`surface`.lat becomes `surface`.lat
         edits += [
@@ -720,7 +721,3 @@ def _start(part: exp.Expr) -> int:
 
 def _stop(part: exp.Expr) -> int:
     return int(part.meta["end"]) + 1
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -29,14 +29,14 @@ from frazil.spark.io.stream_rows import (
     ArrayVersions,
     Index,
     Versions,
+    add_change_columns,
     change_codes,
-    completed,
     is_stored,
     no_chunks,
     stored_chunks,
 )
 from frazil.spark.table.description import ArrayDescription
-from frazil.spark.table.metadata_tables import batch_of, index_column, pack, repeated
+from frazil.spark.table.metadata_tables import batch_of, index_column, pack, repeat_column
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ReadOptions
 
@@ -109,9 +109,11 @@ def read_chunk_changes(
             live, gone = codes < DELETE, codes == DELETE
             if changes.new is not None and live.any():
                 batch = chunk_batch(after, scan, changes.new, index[live])
-                yield completed(batch, part.commit, codes[live], schema)
+                yield add_change_columns(batch, part.commit, codes[live], schema)
             if changes.old is not None and gone.any():
-                yield completed(_gone(changes.old, index[gone]), part.commit, codes[gone], schema)
+                yield add_change_columns(
+                    _gone(changes.old, index[gone]), part.commit, codes[gone], schema
+                )
 
 
 def _gone(array: ArrayDescription, index: Index) -> pa.RecordBatch:
@@ -121,12 +123,12 @@ def _gone(array: ArrayDescription, index: Index) -> pa.RecordBatch:
     shape = np.minimum(sizes, np.array(array.shape, dtype=np.int64) - offset)
     return batch_of(
         {
-            "array": repeated(array.name, len(index)),
+            "array": repeat_column(array.name, len(index)),
             "chunk": index_column(index),
             "offset": index_column(offset),
             "shape": index_column(shape),
-            "dtype": repeated(dtype_text(array.dtype), len(index)),
-            "kind": repeated("missing", len(index)),
+            "dtype": repeat_column(dtype_text(array.dtype), len(index)),
+            "kind": repeat_column("missing", len(index)),
         }
     )
 

@@ -39,7 +39,7 @@ from frazil.spark.io.stream_rows import (
     read_rows,
 )
 from frazil.spark.runtime.storage_options import PlaceText
-from frazil.spark.runtime.workers import tame_gc, value_of
+from frazil.spark.runtime.workers import limit_gc, value_of
 from frazil.spark.table.opened import (
     Opened,
     Pinned,
@@ -112,7 +112,7 @@ class CommitStream(DataSourceStreamReader):
         task: _Task | None = value_of(partition)
         if task is None:
             return
-        tame_gc()
+        limit_gc()
         part, schema = task.part, arrow_schema(self.schema)
         after = self._open(part.commit.snapshot, task.settings)
         if isinstance(part, RowsPart):

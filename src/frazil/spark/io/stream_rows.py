@@ -27,7 +27,7 @@ from frazil.spark.io.chunk_scan import chunk_kinds
 from frazil.spark.io.stream_commits import Commit, OnRemoval
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, choose_grid
-from frazil.spark.table.metadata_tables import repeated, time_column
+from frazil.spark.table.metadata_tables import repeat_column, time_column
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ReadOptions
 from frazil.spark.table.plan import Axis, Box, cell_size
@@ -128,7 +128,7 @@ def within(boxes: Boxes, cells: Cells, sizes: Sequence[int]) -> Boxes:
     return boxes[((boxes[:, 0] < high) & (boxes[:, 1] > low)).all(axis=1)]
 
 
-def painted(places: Sequence[npt.NDArray[np.int64]], boxes: Boxes) -> npt.NDArray[np.bool_]:
+def inside_boxes(places: Sequence[npt.NDArray[np.int64]], boxes: Boxes) -> npt.NDArray[np.bool_]:
     """True for combinations of positions that are in a box; `places` ascend."""
     mask = np.zeros([len(along) for along in places], dtype=np.bool_)
     for first, stop in boxes:
@@ -253,14 +253,14 @@ def with_change_columns(schema: StructType | str) -> StructType | str:
     )
 
 
-def completed(
+def add_change_columns(
     batch: pa.RecordBatch, commit: Commit, codes: npt.NDArray[np.uint8], schema: pa.Schema
 ) -> pa.RecordBatch:
     """The columns of the schema: those of the batch, what changed, and NULL for the rest."""
     count = batch.num_rows
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns[CHANGE] = _KINDS.take(pa.array(codes))
-    columns[SNAPSHOT] = repeated(str(commit.snapshot), count)
+    columns[SNAPSHOT] = repeat_column(str(commit.snapshot), count)
     columns[TIME] = time_column(np.full(count, commit.committed_us))
     arrays = [
         columns[field.name] if field.name in columns else pa.nulls(count, field.type)
@@ -311,7 +311,9 @@ def read_rows(opened: Opened, part: RowsPart, schema: pa.Schema) -> Iterator[pa.
             start += batch.num_rows
             keep = found != NOTHING
             if keep.any():
-                yield completed(batch.filter(pa.array(keep)), part.commit, found[keep], schema)
+                yield add_change_columns(
+                    batch.filter(pa.array(keep)), part.commit, found[keep], schema
+                )
 
 
 def _codes(part: RowsPart, box: Box) -> npt.NDArray[np.uint8]:
@@ -321,10 +323,10 @@ def _codes(part: RowsPart, box: Box) -> npt.NDArray[np.uint8]:
         np.asarray(axis.positions[lo:hi], dtype=np.int64)
         for axis, (lo, hi) in zip(axes, box, strict=True)
     ]
-    was = painted(places, _whole_boxes(part.former, dims))
+    was = inside_boxes(places, _whole_boxes(part.former, dims))
     codes = np.where(was, UPDATE, INSERT).astype(np.uint8)
     if part.changed is not None:
-        codes[~painted(places, part.changed)] = NOTHING
+        codes[~inside_boxes(places, part.changed)] = NOTHING
     return codes
 
 

@@ -48,11 +48,12 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.runtime.workers import errors_carried
 from frazil.spark.table.opened import RepositoryLike
+from frazil.spark.table.schema import quote_name
 
 # Arguments of `frazil.spark.write`, checked as the options of the data source are. Pure.
 
@@ -271,7 +272,7 @@ def _write(
     if empty or not layout.arrays:
         return Written(0, 0, 0)
     counter = create_counter(df.sparkSession)
-    with watched(counter, "Writing rows", layout.size_bytes, tell):
+    with watch_progress(counter, "Writing rows", layout.size_bytes, tell):
         table = _map(_shuffle(df, layout), StoreBlocks(assembly, counter), _ddl(STORED))
     ndim = len(layout.shape)
     return merge_chunks(
@@ -281,7 +282,7 @@ def _write(
 
 def _find_coordinates(df: DataFrame, prepared: Prepared) -> dict[str, Column]:
     columns = {d.name: d.column for d in prepared.target.dimensions}
-    table = _map(df.select(*map(quoted, columns)), FindDistinct(columns), _ddl(DISTINCT))
+    table = _map(df.select(*map(quote_name, columns)), FindDistinct(columns), _ddl(DISTINCT))
     found: dict[str, list[Column]] = {
         name: [np.zeros(0, dtype=column.work_dtype)] for name, column in columns.items()
     }
@@ -296,7 +297,7 @@ def _shuffle(df: DataFrame, layout: Layout) -> DataFrame:
     fields = [StructField(BLOCK, LongType()), StructField(CELL, LongType())]
     schema = StructType([*fields, *(df.schema[array.name] for array in layout.arrays)])
     needed = [name for name in df.schema.names if name in names or _is_dim(layout, name)]
-    located = df.select(*map(quoted, needed)).mapInArrow(LocateRows(layout), schema)
+    located = df.select(*map(quote_name, needed)).mapInArrow(LocateRows(layout), schema)
     wanted = max(parallelism(df.sparkSession) * TASKS_PER_CORE, layout.size_bytes // TASK_BYTES)
     count = max(1, min(prod(layout.grid.counts), wanted))
     # by number, not by hash: the few blocks of a task then are as many for each
@@ -326,12 +327,8 @@ def _nothing_done(snapshot_id: str, started: float) -> WriteResult:
     )
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _ddl(schema: pa.Schema) -> str:
     names = {
         pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
     }  # fmt: skip
-    return ", ".join(f"{quoted(field.name)} {names[field.type]}" for field in schema)
+    return ", ".join(f"{quote_name(field.name)} {names[field.type]}" for field in schema)

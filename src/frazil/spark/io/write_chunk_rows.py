@@ -33,7 +33,7 @@ from frazil.spark.io.write_session import StoredChunks, make_group, merge_chunks
 from frazil.spark.io.write_sink import APPLICATION
 from frazil.spark.runtime.commits import find_commit, session_at
 from frazil.spark.runtime.jobs import store_region
-from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.opened import Opened
 from frazil.zarrstore.array_codecs import array_document
 
@@ -97,7 +97,7 @@ class ChunkRowsWriter(DataSourceArrowWriter):
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ChunksMessage:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             if self.done is not None:
                 return ChunksMessage(())

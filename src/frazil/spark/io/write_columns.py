@@ -188,7 +188,7 @@ def encode_column(spec: StoredColumn, column: pa.Array) -> Column:
     """Stored values (n,) of an Arrow array. InvalidInputError names the column."""
     null = np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False), dtype=bool)
     values = _logical(spec, column)
-    stored = _stored(spec, values, null)
+    stored = _store(spec, values, null)
     _require_no_fill(spec, stored, null)
     if null.any():
         if spec.null is None:
@@ -206,13 +206,13 @@ def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
         raise InvalidInputError(
             f"dimension {spec.name!r} is NULL in {column.null_count} rows: they have no place"
         )
-    stored = _snapped(spec, column) if spec.snapping else _exact(spec, column)
+    stored = _snap(spec, column) if spec.snapping else _exact(spec, column)
     if stored.dtype.kind in _OWN_NULL and np.isnan(stored).any():
         raise InvalidInputError(f"dimension {spec.name!r} has NaN: such a row has no place")
     return stored
 
 
-def _snapped(spec: StoredColumn, column: pa.Array) -> Column:
+def _snap(spec: StoredColumn, column: pa.Array) -> Column:
     """Values that are there as they are stored there, the others as they would be."""
     if spec.snapping is None:
         return _exact(spec, column)
@@ -281,11 +281,11 @@ def _from_decimal(spec: StoredColumn, column: pa.Array) -> Column:
         raise InvalidInputError(f"column {spec.name!r}: {error}") from error
 
 
-def _stored(spec: StoredColumn, values: Column, null: Mask) -> Column:
+def _store(spec: StoredColumn, values: Column, null: Mask) -> Column:
     if spec.decoding.view:
         bare = replace(spec.decoding, view="", missing=())
         seen = replace(spec, dtype=np.dtype(spec.decoding.view), decoding=bare)
-        return _stored(seen, values, null).astype(spec.dtype)
+        return _store(seen, values, null).astype(spec.dtype)
     match spec.decoding:
         case Plain():
             return _cast(spec, values, null)

@@ -26,7 +26,7 @@ from frazil.spark.io.write_session import (
 )
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 BLOCK, CELL = "__frazil_block", "__frazil_cell"
 
@@ -48,7 +48,7 @@ class FindDistinct:
     columns: Mapping[str, StoredColumn]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             found: dict[str, list[Column]] = {name: [] for name in self.columns}
             for batch in batches:
@@ -70,7 +70,7 @@ class LocateRows:
     layout: Layout
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             for batch in batches:
                 blocks, cells = place_rows(self.layout, batch)
@@ -90,7 +90,7 @@ class StoreBlocks:
     counter: Counter
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             rows = []
             for table in _by_block(batches):

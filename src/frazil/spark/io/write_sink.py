@@ -27,7 +27,7 @@ from frazil.spark.io.write_commit import Commit, Fragment, discard, stage, write
 from frazil.spark.io.write_options import Input, WriteMode, WriteOptions, open_repository
 from frazil.spark.io.write_session import prepare, require_coordinates
 from frazil.spark.runtime.commits import find_commit, session_at
-from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 APPLICATION = "spark"
 
@@ -57,7 +57,7 @@ class RowsWriter(DataSourceArrowWriter):
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsMessage:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             if self.done is not None:
                 return RowsMessage(())
@@ -139,7 +139,7 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsMessage:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             return RowsMessage(stage_rows(self.options, self.dims, iterator), query_id())
 

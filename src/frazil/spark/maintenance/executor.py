@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from frazil.maintenance.executor import Work
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
-from frazil.spark.runtime.progress import Counter, ProgressCallback, create_counter, watched
+from frazil.spark.runtime.progress import Counter, ProgressCallback, create_counter, watch_progress
 
 # What was made of some rows. Pickled: only the driver reads it.
 FOUND = pa.schema([("first", pa.int64()), ("found", pa.binary())])
@@ -34,7 +34,7 @@ class SparkExecutor:
         counter = create_counter(self.spark)
         partitions = parallelism(self.spark) * TASKS_PER_CORE
         task = RunWork(self.files, work, counter)
-        with watched(counter, doing.capitalize(), count, self.tell):
+        with watch_progress(counter, doing.capitalize(), count, self.tell):
             table = collect(map_tasks(self.spark, count, partitions, task, FOUND)).to_pylist()
         for row in sorted(table, key=lambda row: row["first"]):
             yield pickle.loads(row["found"])  # noqa: S301 -- written by our executors

@@ -28,7 +28,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike
 
@@ -84,7 +84,7 @@ def migrate(
     with (
         progress_callback(progress) as tell,
         cancelled_on_interrupt(spark, note.job),
-        watched(counter, "Migrating", plan.bytes, tell),
+        watch_progress(counter, "Migrating", plan.bytes, tell),
     ):
         _execute(spark, plan, counter)
     ids = list(plan.snapshot_ids().items())

@@ -42,7 +42,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike
 
@@ -111,7 +111,7 @@ def pack(
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
         counter = create_counter(spark)
         if plan.packs:
-            with watched(counter, "Packing chunks", plan.bytes, tell):
+            with watch_progress(counter, "Packing chunks", plan.bytes, tell):
                 names = _write_packs(spark, repository, plan, counter)
                 moved = placed(plan, names)
                 written = write_moved(spark, repository, plan.manifests, moved)

@@ -43,7 +43,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike
 
@@ -107,7 +107,7 @@ def rewrite_manifests(
     rows: list[dict[str, Any]] = []
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
         if plan.jobs:
-            with watched(counter, "Rewriting manifests", plan.bytes, tell):
+            with watch_progress(counter, "Rewriting manifests", plan.bytes, tell):
                 write = WriteManifests(ExecutorFiles.of(repository), plan.jobs, counter)
                 partitions = parallelism(spark) * TASKS_PER_CORE
                 rows = collect(

@@ -35,7 +35,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike
 
@@ -96,7 +96,7 @@ def unpack(
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
         counter = create_counter(spark)
         if len(plan.chunks):
-            with watched(counter, "Unpacking chunks", plan.bytes, tell):
+            with watch_progress(counter, "Unpacking chunks", plan.bytes, tell):
                 _write_chunks(spark, repository, plan.chunks, names, counter)
                 written = write_moved(spark, repository, plan.manifests, alone(plan, names))
     done = commit_unpacked(repository, plan, names, message, metadata, written=written)

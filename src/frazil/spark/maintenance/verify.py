@@ -55,7 +55,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike, access_to
 from frazil.zarrstore.array_codecs import chunk_problem
@@ -126,14 +126,14 @@ def verify_store(
     counter = create_counter(spark)
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
         sizes = [plan.listing.sizes.get(SNAPSHOTS + task.name, 0) for task in plan.entry.tasks]
-        with watched(counter, "Checking snapshots", sum(sizes), tell):
+        with watch_progress(counter, "Checking snapshots", sum(sizes), tell):
             look = CheckSnapshots(store, version, plan.entry.tasks, tuple(sizes), decode, counter)
             looked: list[SnapshotsChecked] = _run(spark, len(plan.entry.tasks), look)
             for part in looked:
                 snapshots.extend(part)
         tasks = manifest_tasks(snapshots.uses, snapshots.listed)
         of_manifests = sizes_of(plan.listing, tasks)
-        with watched(counter, "Checking manifests", sum(sizes) + sum(of_manifests), tell):
+        with watch_progress(counter, "Checking manifests", sum(sizes) + sum(of_manifests), tell):
             check = CheckManifests(
                 store=store,
                 spec_version=version,

@@ -36,7 +36,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.opened import RepositoryLike
 
@@ -135,7 +135,7 @@ def _deep(
         require_no_strangers(target)
     settled = settled_snapshots(target)
     counter = create_counter(spark)
-    with watched(counter, "Cloning", 0, tell):
+    with watch_progress(counter, "Cloning", 0, tell):
         keys = object_keys(spark, source, origin, settled if found else None)
         rows = collect(copied(keys, CopyObjects(source, target, counter))).to_pylist()
         reused = sum(row["reused"] for row in rows)

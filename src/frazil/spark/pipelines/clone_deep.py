@@ -33,7 +33,7 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.pipelines.clone_origin import Origin
 from frazil.spark.runtime.jobs import TASKS_PER_CORE, map_arrow, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 KEYS = pa.schema([("key", pa.string()), ("settled", pa.bool_())])  # settled: referred to there
 COUNTS = pa.schema(
@@ -68,7 +68,7 @@ class ListChunks:
     store: ObjectStore
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             for batch in batches:
                 for key, settled in _rows(batch):
@@ -89,7 +89,7 @@ class CopyObjects:
     refresh: bool = True  # what is there and not settled
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         objects, copied, size_bytes, reused = 0, 0, 0, 0
         with carrying_errors():
             for batch in batches:

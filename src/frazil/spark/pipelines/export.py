@@ -47,7 +47,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.runtime.workers import errors_carried
 from frazil.spark.sources.errors import source_errors_as_ours
@@ -142,7 +142,7 @@ class CopyChunks:
 
 def plan_zarr(session: Session, group: NodePath, variables: Sequence[str] | None) -> ZarrPlan:
     """Everything below the group, or the variables named and their coordinates."""
-    nodes = [node for node in session.nodes(group) if _wanted(node, group, variables, session)]
+    nodes = [node for node in session.nodes(group) if _is_wanted(node, group, variables, session)]
     arrays = [
         ZarrArray(node.path, _prefix(node.path, group), node.array.shape, node.array.num_chunks)
         for node in nodes
@@ -178,7 +178,9 @@ def _remove_empty_folders(root: Path) -> None:
             folder.rmdir()
 
 
-def _wanted(node: Node, group: NodePath, variables: Sequence[str] | None, session: Session) -> bool:
+def _is_wanted(
+    node: Node, group: NodePath, variables: Sequence[str] | None, session: Session
+) -> bool:
     if variables is None or node.path == group:
         return True
     if node.path.parent != group or node.array is None:
@@ -436,7 +438,7 @@ def _export_zarr(job: _Export, store: ObjectStore, tell: ProgressCallback) -> tu
     counter = create_counter(job.spark)
     counts = (0, 0)
     total = sum(array.chunks for array in plan.arrays)
-    with watched(counter, f"Copying {total} chunks", 0, tell):
+    with watch_progress(counter, f"Copying {total} chunks", 0, tell):
         if plan.tasks:
             copy = CopyChunks(job.session, plan, store, counter)
             partitions = parallelism(job.spark) * TASKS_PER_CORE
@@ -460,7 +462,7 @@ def _export_netcdf(
     )
     counter = create_counter(job.spark)
     files = len(plan.cut)
-    with watched(counter, f"Writing {files} files", 0, tell):
+    with watch_progress(counter, f"Writing {files} files", 0, tell):
         write = WriteFiles(job.session, plan, counter)
         counts = _sum(collect(map_tasks(job.spark, files, files, write, COPIED)))
     remove_others(plan)

@@ -86,7 +86,7 @@ def plan_axis(block: slice, size: int, halo: tuple[int, int], boundary: Boundary
         return AxisRead((inside,), None, (0, 0), before, after)
     if not isinstance(boundary, str):
         return AxisRead((inside,), None, (inside.start - start, stop - inside.stop), *halo)
-    wanted = _mapped(np.arange(start, stop), size, boundary)
+    wanted = _map_positions(np.arange(start, stop), size, boundary)
     found = np.unique(wanted)
     edges = np.flatnonzero(np.diff(found) > 1) + 1
     segments = tuple(slice(int(run[0]), int(run[-1]) + 1) for run in np.split(found, edges))
@@ -108,7 +108,9 @@ def read_block(
     return values
 
 
-def _mapped(positions: npt.NDArray[np.int64], size: int, boundary: str) -> npt.NDArray[np.int64]:
+def _map_positions(
+    positions: npt.NDArray[np.int64], size: int, boundary: str
+) -> npt.NDArray[np.int64]:
     if boundary == "nearest" or size == 1:
         return np.clip(positions, 0, size - 1)
     if boundary == "wrap":

@@ -173,7 +173,7 @@ def plan_rechunk(
     limit = task_bytes(total, parallelism)
     rewrites, copies = [], []
     for node, document, differs in zip(nodes, documents, changed, strict=True):
-        target = _moved(node.path, path, into)
+        target = _move_path(node.path, path, into)
         if differs:
             rewrites.append(_rewrite(session, node, target, document, limit))
         elif into != path:
@@ -224,7 +224,7 @@ def _size_bytes(session: Session, node: Node) -> int:
     return prod(node.array.shape if node.array else ()) * _itemsize(session, node)
 
 
-def _moved(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
+def _move_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
     below = path.text.removeprefix(old.text).strip("/")
     return NodePath.from_key_prefix(f"{new.text}/{below}")
 

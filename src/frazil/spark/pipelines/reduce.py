@@ -57,7 +57,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
 from frazil.spark.table.cf import Values, decode, plan_decoding
 from frazil.spark.table.description import Grid, GroupDescription, choose_grid
@@ -431,7 +431,7 @@ def _run(job: _Job, store: StoreCells, note: CommitNote, progress: ProgressOptio
     with (
         progress_callback(progress) as tell,
         cancelled_on_interrupt(spark, note.job),
-        watched(counter, f"Reducing to the {plan.how}", plan.size_bytes, tell),
+        watch_progress(counter, f"Reducing to the {plan.how}", plan.size_bytes, tell),
     ):
         table = collect(map_arrow(_parts(spark, job.base, plan, counter), store, WRITTEN))
     return decode_written(table, [len(plan.shape)] * len(plan.variables))

@@ -33,7 +33,7 @@ from frazil.spark.pipelines.reduce_plan import (
 from frazil.spark.pipelines.relayout import read_bounded
 from frazil.spark.runtime.jobs import WRITTEN, Written, region_shape, store_region, written_rows
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, Grid
 from frazil.spark.table.opened import Opened
@@ -97,7 +97,7 @@ class StoreCells:
     writer: ChunkWriter
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         with carrying_errors():
             written = []
             for cell, values in cells(self.plan, batches):
@@ -217,7 +217,7 @@ class MakeRows:
     schema: StructType
 
     def __call__(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tame_gc()
+        limit_gc()
         opened = Opened(self.base)
         schema = arrow_schema(self.schema)
         with carrying_errors():

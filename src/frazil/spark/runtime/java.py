@@ -108,7 +108,7 @@ def _cache_folder(environ: Mapping[str, str]) -> Path:
 
 def _install_launcher(java: Path, cache: Path) -> Path:
     """JAVA_HOME of a launcher for `java`. Several processes may do this at once."""
-    script = _LAUNCHER.format(java=_quoted(str(java)))
+    script = _LAUNCHER.format(java=_quote(str(java)))
     digest = hashlib.sha256(script.encode()).hexdigest()[:12]
     try:
         return _write_launcher(script, cache / f"java-{digest}")
@@ -130,5 +130,5 @@ def _write_launcher(script: str, home: Path) -> Path:
     return home
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     return "'" + path.replace("'", "'\\''") + "'"

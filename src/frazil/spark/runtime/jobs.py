@@ -30,9 +30,9 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     create_counter,
     progress_callback,
-    watched,
+    watch_progress,
 )
-from frazil.spark.runtime.workers import carrying_errors, errors_carried, tame_gc
+from frazil.spark.runtime.workers import carrying_errors, errors_carried, limit_gc
 from frazil.zarrstore.array_codecs import encode_region
 
 # Arrays cut into boxes, one for each task: whole chunks of what is written, bounded in memory.
@@ -225,7 +225,7 @@ def carry_out(
     with (
         progress_callback(progress) as tell,
         cancelled_on_interrupt(spark, work.note.job),
-        watched(counter, work.doing, work.size_bytes, tell),
+        watch_progress(counter, work.doing, work.size_bytes, tell),
     ):
         write = partial(_write, job, counter)
         count = partitions_for(spark, work.size_bytes)
@@ -329,7 +329,7 @@ def _run(
     partitions: int,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    tame_gc()
+    limit_gc()
     with carrying_errors():
         for batch in batches:
             for number in batch.column(0).to_pylist():

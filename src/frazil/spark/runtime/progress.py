@@ -64,7 +64,7 @@ def create_counter(spark: SparkSession) -> AccumulatorCounter | NoCounter:
 
 
 @contextmanager
-def watched(
+def watch_progress(
     counter: AccumulatorCounter | NoCounter, doing: str, total_bytes: int, tell: ProgressCallback
 ) -> Iterator[None]:
     """While inside, `tell` is called as the count changes, from another thread; at the end from

@@ -23,7 +23,7 @@ _TASKS_TO_FREEZE = 4
 _frozen: list[None] = []  # one entry for each freeze done in this process
 
 
-def tame_gc() -> None:
+def limit_gc() -> None:
     """Sets up the garbage collector. Every task calls it first; later calls do nothing."""
     if len(_frozen) < _TASKS_TO_FREEZE:
         gc.collect()
@@ -69,7 +69,7 @@ def unpack_error(packed: str) -> IcechunkError | None:
     match told:
         case {"class": str(name), "args": list(args), "state": dict(state)}:
             kind = next((each for each in _tree(IcechunkError) if each.__name__ == name), None)
-            return None if kind is None else _revived(kind, args, state)
+            return None if kind is None else _revive_error(kind, args, state)
     return None
 
 
@@ -79,7 +79,7 @@ def _tree(root: type[IcechunkError]) -> Iterator[type[IcechunkError]]:
         yield from _tree(each)
 
 
-def _revived(
+def _revive_error(
     kind: type[IcechunkError], args: list[Any], state: dict[str, Any]
 ) -> IcechunkError | None:
     """Without calling an `__init__` whose signature a subclass changed."""

@@ -26,7 +26,7 @@ from frazil.repo.lookup import refs_in
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly, find_ref
-from frazil.zarrstore.virtual_listing import completed
+from frazil.zarrstore.virtual_listing import complete_locations
 
 # A repository as a metadata table sees it, on the driver and on executors.
 
@@ -152,11 +152,11 @@ def time_column(micros: npt.ArrayLike, null: npt.NDArray[np.bool_] | None = None
     return pa.array(counted, mask=null).view(pa.timestamp("us", tz="UTC"))
 
 
-def repeated(text: str, count: int) -> pa.Array:
+def repeat_column(text: str, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), count)
 
 
-def sliced(batch: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def slice_batches(batch: pa.RecordBatch, batch_rows: int) -> Iterator[pa.RecordBatch]:
     for start in range(0, batch.num_rows, batch_rows):
         yield batch.slice(start, batch_rows)
 
@@ -260,8 +260,8 @@ def read_diff(context: TableContext) -> Iterator[pa.RecordBatch]:
     }.items():
         yield _changes(change, sorted(map(str, paths)))
     for path, index in found.updated_chunks.items():
-        batch = _changes("updated_chunk", repeated(str(path), len(index)), index_column(index))
-        yield from sliced(batch, request.batch_rows)
+        batch = _changes("updated_chunk", repeat_column(str(path), len(index)), index_column(index))
+        yield from slice_batches(batch, request.batch_rows)
     moved = [(str(move.from_path), str(move.to_path)) for move in found.moved]
     yield _changes("moved", [old for old, _ in moved], moved_to=[new for _, new in moved])
 
@@ -275,7 +275,7 @@ def _changes(
     count = len(paths)
     return batch_of(
         {
-            "change": repeated(change, count),
+            "change": repeat_column(change, count),
             "path": pa.array(paths, pa.string()),
             "chunk": pa.nulls(count, _LONGS) if chunk is None else chunk,
             "moved_to": pa.nulls(count, pa.string())
@@ -336,7 +336,7 @@ def read_snapshots(context: TableContext) -> Iterator[pa.RecordBatch]:
     until = context.request.as_of_us
     if until is not None:
         batch = batch.filter(pa.array(written <= until))
-    yield from sliced(batch, context.request.batch_rows)
+    yield from slice_batches(batch, context.request.batch_rows)
 
 
 def read_refs(context: TableContext) -> Iterator[pa.RecordBatch]:
@@ -450,7 +450,9 @@ def read_chunk_refs(
             for refs in _refs(context, path, ManifestId.parse(one.manifest)):
                 for start in range(0, len(refs), size):
                     piece = refs.take(slice(start, start + size))
-                    locations = text_column(completed(piece.location, containers, strict=False))
+                    locations = text_column(
+                        complete_locations(piece.location, containers, strict=False)
+                    )
                     yield _batch(path, one.manifest, piece, locations)
 
 
@@ -458,7 +460,7 @@ def _batch(path: str, manifest: str, refs: ChunkRefs, locations: pa.Array) -> pa
     inline = refs.kind == RefKind.INLINE
     return batch_of(
         {
-            "path": repeated(path, len(refs)),
+            "path": repeat_column(path, len(refs)),
             "chunk": index_column(refs.index),
             "kind": kind_column(refs.kind),
             "chunk_id": id_column(refs.chunk_id, refs.kind == RefKind.NATIVE),
@@ -469,7 +471,7 @@ def _batch(path: str, manifest: str, refs: ChunkRefs, locations: pa.Array) -> pa
             "last_modified": time_column(
                 refs.last_modified.astype(np.int64) * 1_000_000, refs.last_modified == 0
             ),
-            "manifest_id": repeated(manifest, len(refs)),
+            "manifest_id": repeat_column(manifest, len(refs)),
         }
     )
 

@@ -238,3 +238,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def write_parquet(columns: Mapping[str, npt.NDArray[Any]], file: str | os.PathLike[str]) -> None:
     """Columns of equal length; NaT becomes NULL, NaN stays."""
     pq.write_table(pa.table({name: pa.array(each) for name, each in columns.items()}), file)
+
+
+def quote_name(name: str) -> str:
+    """Quotes a column's name for Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"

@@ -140,7 +140,7 @@ WANTED: Final = "frazil.write_together"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Wish:
+class _PendingWrite:
     batch: Batch
     coding: Coding
     value: NDBuffer
@@ -161,7 +161,7 @@ class _OfThisThread(threading.local):
     """A loop runs in one thread, so what waits in it needs no lock."""
 
     def __init__(self) -> None:
-        self.waiting = WeakKeyDictionary[asyncio.AbstractEventLoop, list[_Wish]]()
+        self.waiting = WeakKeyDictionary[asyncio.AbstractEventLoop, list[_PendingWrite]]()
         self.running = set[asyncio.Task[None]]()  # the loop itself would let go of them
 
 
@@ -171,70 +171,70 @@ _here = _OfThisThread()
 async def write_together(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     """Like `write_batch`; with all others that are written in this turn of the loop."""
     loop = asyncio.get_running_loop()
-    wish = _Wish(batch, coding, value, loop.create_future())
+    item = _PendingWrite(batch, coding, value, loop.create_future())
     waiting = _here.waiting.setdefault(loop, [])
-    waiting.append(wish)
+    waiting.append(item)
     if len(waiting) == 1:
         loop.call_soon(_start, loop)
-    await wish.done
+    await item.done
 
 
 def _start(loop: asyncio.AbstractEventLoop) -> None:
-    by_array: dict[tuple[int, str], list[_Wish]] = {}
-    for wish in _here.waiting.pop(loop):
-        by_array.setdefault((id(wish.batch.engine), wish.batch.path.text), []).append(wish)
-    for wishes in by_array.values():
-        task = loop.create_task(_fulfil_all(_rounds(wishes)))
+    by_array: dict[tuple[int, str], list[_PendingWrite]] = {}
+    for item in _here.waiting.pop(loop):
+        by_array.setdefault((id(item.batch.engine), item.batch.path.text), []).append(item)
+    for pending in by_array.values():
+        task = loop.create_task(_write_rounds(_rounds(pending)))
         _here.running.add(task)
         task.add_done_callback(_here.running.discard)
 
 
-def _rounds(wishes: list[_Wish]) -> list[list[_Wish]]:
+def _rounds(pending: list[_PendingWrite]) -> list[list[_PendingWrite]]:
     """Wishes for different chunks of one array together; for the same chunk one after another."""
-    rounds: list[list[_Wish]] = []
+    rounds: list[list[_PendingWrite]] = []
     turns: dict[tuple[int, ...], int] = {}  # in which each chunk may be written next
-    for wish in wishes:
-        places = [tuple(index) for index in wish.batch.index.tolist()]
+    for item in pending:
+        places = [tuple(index) for index in item.batch.index.tolist()]
         turn = max(turns.get(place, 0) for place in places)
         turns.update(dict.fromkeys(places, turn + 1))
         if turn == len(rounds):
             rounds.append([])
-        rounds[turn].append(wish)
+        rounds[turn].append(item)
     return rounds
 
 
-async def _fulfil_all(rounds: list[list[_Wish]]) -> None:
-    for wishes in rounds:
-        await _fulfil(wishes)
+async def _write_rounds(rounds: list[list[_PendingWrite]]) -> None:
+    for pending in rounds:
+        await _write_pending(pending)
 
 
-async def _fulfil(wishes: list[_Wish]) -> None:
+async def _write_pending(pending: list[_PendingWrite]) -> None:
     try:
-        failures = await asyncio.to_thread(_write, wishes)
+        failures = await asyncio.to_thread(_write, pending)
     except BaseException as error:
-        failures = [error] * len(wishes)
+        failures = [error] * len(pending)
         if not isinstance(error, Exception):
-            _tell(wishes, failures)
+            _tell(pending, failures)
             raise
-    _tell(wishes, failures)
+    _tell(pending, failures)
 
 
-def _tell(wishes: list[_Wish], failures: list[BaseException | None]) -> None:
-    for wish, failure in zip(wishes, failures, strict=True):
-        if wish.done.done():  # the caller was cancelled
+def _tell(pending: list[_PendingWrite], failures: list[BaseException | None]) -> None:
+    for item, failure in zip(pending, failures, strict=True):
+        if item.done.done():  # the caller was cancelled
             continue
         if failure is None:
-            wish.done.set_result(None)
+            item.done.set_result(None)
         else:
-            wish.done.set_exception(failure)
+            item.done.set_exception(failure)
 
 
-def _write(wishes: list[_Wish]) -> list[BaseException | None]:
+def _write(pending: list[_PendingWrite]) -> list[BaseException | None]:
     """Writes chunks and returns the error of each, if any."""
-    encoded = coders.map(_Wish.encode, wishes)
+    encoded = coders.map(_PendingWrite.encode, pending)
     good = [
-        (wish.batch, made)
-        for wish, made in zip(wishes, encoded, strict=True)
+        (item.batch, made)
+        for item, made in zip(pending, encoded, strict=True)
         if not isinstance(made, BaseException)
     ]
     if good:

@@ -7,7 +7,14 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.spark.io.stream_rows import cell_box, cells_touched, chunk_boxes, painted, slabs, within
+from frazil.spark.io.stream_rows import (
+    cell_box,
+    cells_touched,
+    chunk_boxes,
+    inside_boxes,
+    slabs,
+    within,
+)
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.plan import Axis
 from frazil.spark.table.selection import compact
@@ -53,7 +60,7 @@ def test_cells_cover_what_is_wanted_of_the_boxes_and_no_more(
             for axis, (lo, hi) in zip(along, box, strict=True)
         ]
         assert all(len(each) for each in places)
-        mask = painted(places, within(changed, cells, size))
+        mask = inside_boxes(places, within(changed, cells, size))
         for at in np.argwhere(mask).tolist():
             element = tuple(int(place[k]) for place, k in zip(places, at, strict=True))
             assert element not in covered
@@ -83,4 +90,4 @@ def test_neighbouring_positions_make_one_slab(positions: set[int]) -> None:
 def test_a_scalar_is_one_cell() -> None:
     found = cells_touched(np.zeros((3, 2, 0), dtype=np.int64), (), ())
     assert found.shape == (1, 0)
-    assert painted([], np.zeros((1, 2, 0), dtype=np.int64)).tolist() is True
+    assert inside_boxes([], np.zeros((1, 2, 0), dtype=np.int64)).tolist() is True
