@@ -12,8 +12,8 @@ from hypothesis import given, settings
 
 import frazil
 from frazil.errors import InvalidInputError, SessionStateError
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest
 from frazil.format.txlog import TransactionLog, decode_txlog
 from frazil.format.txlog_stream import encode_txlog_stream

@@ -458,7 +458,7 @@ SECURITY = (
     Mutant(
         "markup in HTML",
         f"{EXECUTION}test_names_and_messages_are_escaped_in_html_and_svg",
-        "frazil.format.display:escape",
+        "frazil.format.records:escape",
         lambda _: lambda text, *_a, **_k: text,
     ),
     Mutant(

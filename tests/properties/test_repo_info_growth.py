@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.format import repo_info_growth
-from frazil.format.growing_log import GrowingLog
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.repo_info_growth import encode_grown
 from frazil.format.repo_info_resumed import resumed
-from frazil.format.updates import (
+from frazil.format.update_log import (
     Availability,
     BranchReset,
     FeatureFlagChanged,
+    GrowingLog,
     NewCommit,
     RepoStatus,
     RepoStatusChanged,

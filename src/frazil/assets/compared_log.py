@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.nodes import id_column
-from frazil.format.payloads import RefKind
 from frazil.format.snapshot import Node, Snapshot
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId

@@ -22,7 +22,7 @@ from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
 from frazil.format.alpha.v2pre_log import decode_early_log
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
     LogPage,

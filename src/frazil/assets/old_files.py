@@ -34,8 +34,8 @@ from frazil.format.alpha.v2pre import (
     decode_early_snapshot,
 )
 from frazil.format.alpha.zarr_packing import as_stored
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes

@@ -1,7 +1,12 @@
-"""The chunk references of one array, as columns. Spec: "ChunkRef"."""
+"""Where the bytes of one chunk are.
+
+Spec: "ChunkRef". A chunk is written in the manifest itself (inline), in an object of the
+repository (native), or in a file outside of it (virtual).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Self
 
 import numpy as np
@@ -18,18 +23,60 @@ from frazil.flatbuf.ragged import (
 )
 from frazil.flatbuf.strings import Strings
 from frazil.format import texts
-from frazil.format.index_keys import Box, SortedKeys, order_last_wins
-from frazil.format.payloads import (
-    Checksum,
-    ETag,
-    Inline,
-    LastModified,
-    Native,
-    Payload,
-    RefKind,
-    Virtual,
-)
+from frazil.format.chunk_index import Box, SortedKeys, order_last_wins
 from frazil.ids import ChunkId
+
+
+class RefKind(IntEnum):
+    """Value of the `kind` column of ChunkRefs; ours, not stored."""
+
+    INLINE = 1
+    NATIVE = 2
+    VIRTUAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ETag:
+    """The virtual file must still have this etag."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastModified:
+    """The virtual file must not be newer than this."""
+
+    seconds: int  # since 1970, more than 0
+
+
+type Checksum = ETag | LastModified
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    chunk_id: ChunkId
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    location: str
+    offset: int
+    length: int
+    checksum: Checksum | None = None
+
+
+type Payload = Inline | Native | Virtual
+
+
+# -------------------------------------------------------------------------------------------------
+# The chunk references of one array, as columns. Spec: "ChunkRef".
 
 
 @dataclass(frozen=True, slots=True, eq=False)

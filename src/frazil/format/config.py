@@ -1,12 +1,8 @@
-"""The configuration of a repository: a value that users build, change and store.
-
-Names, parameters and their order are those of the `icechunk` package. A field that is None means
-"the default", which stands beside it unless it depends on the storage. Like there, these are plain
-mutable records. How they are stored is in config_codec.py.
-"""
+"""Numbers with names that show the name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum, IntEnum
 from typing import Any
 
 from frazil.errors import require_type
@@ -15,8 +11,6 @@ from frazil.format.conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
-from frazil.format.containers import require_container
-from frazil.format.enums import NamedIntEnum
 from frazil.format.records import I32, U8, U16, U32, U64, Record, unless_set
 from frazil.format.storage_config import (
     ChecksumAlgorithm,
@@ -27,6 +21,7 @@ from frazil.format.storage_config import (
     StorageSettings,
     StorageTimeoutSettings,
     VirtualChunkContainer,
+    require_container,
 )
 
 __all__ = [
@@ -42,6 +37,7 @@ __all__ = [
     "ManifestSplitValues",
     "ManifestSplittingConfig",
     "ManifestVirtualChunkLocationCompressionConfig",
+    "NamedIntEnum",
     "ObjectStoreConfig",
     "RepoUpdateRetryConfig",
     "RepositoryConfig",
@@ -53,6 +49,26 @@ __all__ = [
     "StorageTimeoutSettings",
     "VirtualChunkContainer",
 ]
+
+
+class NamedIntEnum(IntEnum):
+    """Equal to its number, and printed as `Class.member`, as the reference's are."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    __format__ = Enum.__format__  # that of an IntEnum would be the number's
+
+
+# -------------------------------------------------------------------------------------------------
+# The configuration of a repository: a value that users build, change and store.
+#
+# Names, parameters and their order are those of the `icechunk` package. None means the default,
+# which is given beside the field unless it depends on the storage. As there, these are plain mutable
+# records. How they are stored is in config_codec.py.
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]

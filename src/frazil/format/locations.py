@@ -18,7 +18,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import Ints, splits_of
 from frazil.flatbuf.strings import Strings
-from frazil.format.zstd import CONTENT_SIZE_SIZES, DICTIONARY_ID_SIZES, FRAME_MAGIC
+from frazil.format.envelope import CONTENT_SIZE_SIZES, DICTIONARY_ID_SIZES, FRAME_MAGIC
 
 MAX_COMPRESSIBLE_BYTES = 1024  # the reference cannot read back what was longer
 MAX_LOCATION_BYTES = 1 << 20

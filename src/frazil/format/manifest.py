@@ -16,7 +16,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, joined, splits_of
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.locations import (
     EncodedLocations,
@@ -24,7 +24,6 @@ from frazil.format.locations import (
     decode_locations,
     encode_locations,
 )
-from frazil.format.payloads import RefKind
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
 from frazil.format.small_files import manifest_payload
 from frazil.ids import ManifestId, NodeId

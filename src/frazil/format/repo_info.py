@@ -24,8 +24,15 @@ from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata
 from frazil.format.nodes import id_column
 from frazil.format.schemas import IDENTIFIER, REF, REPO, REPO_LOG, REPO_STATE, SNAPSHOT_INFO
-from frazil.format.update_log import UndecodedLog, UpdateLog, decode_status, encode_status
-from frazil.format.updates import Availability, RepoStatus, Update
+from frazil.format.update_log import (
+    Availability,
+    RepoStatus,
+    UndecodedLog,
+    Update,
+    UpdateLog,
+    decode_status,
+    encode_status,
+)
 from frazil.ids import SnapshotId
 
 __all__ = [

@@ -27,13 +27,19 @@ from frazil.flatbuf.flexbuffers import encode_flexbuffer
 from frazil.flatbuf.plain import PlainTarget, encode_plain, place_of
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, encode_envelope
-from frazil.format.growing_log import GrowingLog
 from frazil.format.growing_snapshots import Added, GrowingSnapshots
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info, repo_table
 from frazil.format.schemas import IDENTIFIER, REPO, SNAPSHOT_INFO, UPDATE
 from frazil.format.small_files import metadata_items
-from frazil.format.update_log import UpdateLog, number_of
-from frazil.format.updates import FeatureFlagChanged, RepoStatus, RepoStatusChanged, Update
+from frazil.format.update_log import (
+    FeatureFlagChanged,
+    GrowingLog,
+    RepoStatus,
+    RepoStatusChanged,
+    Update,
+    UpdateLog,
+    number_of,
+)
 
 type Ints = npt.NDArray[np.int64]
 

@@ -8,13 +8,11 @@ import numpy.typing as npt
 
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.plain import place_of
-from frazil.format.growing_log import GrowingLog
 from frazil.format.growing_snapshots import GrowingSnapshots
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.format.repo_info_growth import MARK, MARKED, PARENT, SNAPSHOTS, UPDATES, Tail
 from frazil.format.schemas import UPDATE
-from frazil.format.update_log import UndecodedLog, UpdateLog
-from frazil.format.updates import Update
+from frazil.format.update_log import GrowingLog, UndecodedLog, Update, UpdateLog
 
 type Ints = npt.NDArray[np.int64]
 

@@ -13,9 +13,8 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
 from frazil.flatbuf.plain import Alike, encode_plain, raw_cells
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.nodes import Node
-from frazil.format.payloads import (
+from frazil.format.chunk_refs import (
+    ChunkRefs,
     ETag,
     Inline,
     LastModified,
@@ -24,6 +23,7 @@ from frazil.format.payloads import (
     RefKind,
     Virtual,
 )
+from frazil.format.nodes import Node
 from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST,

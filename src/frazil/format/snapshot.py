@@ -24,10 +24,11 @@ from frazil.format.nodes import (
     ManifestRef,
     Node,
     Nodes,
+    StoredNodes,
     decode_nodes,
     id_column,
+    with_shapes_v1,
 )
-from frazil.format.nodes_v1 import with_shapes_v1
 from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST_FILE_INFO_V2,
@@ -38,7 +39,6 @@ from frazil.format.schemas import (
     SWAPPED_LIST,
 )
 from frazil.format.small_files import metadata_items, snapshot_payload
-from frazil.format.stored_nodes import StoredNodes
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [

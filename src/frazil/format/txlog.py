@@ -15,8 +15,8 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
+from frazil.format.chunk_index import distinct
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.index_keys import distinct
 from frazil.format.nodes import id_column
 from frazil.format.schemas import (
     ARRAY_UPDATED_CHUNKS,

@@ -24,9 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet, distinct
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope_stream
-from frazil.format.index_keys import distinct
 from frazil.format.txlog import TransactionLog, encode_txlog
 from frazil.ids import NodeId
 

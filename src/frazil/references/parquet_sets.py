@@ -27,7 +27,7 @@ from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, S
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format import texts
-from frazil.format.payloads import Virtual
+from frazil.format.chunk_refs import Virtual
 from frazil.format.urls import regular
 from frazil.paths import NodePath
 from frazil.ranges import Range

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.format.nodes import raw_ids
 from frazil.format.snapshot import Node, NodeNames
 from frazil.format.txlog import Move, TransactionLog

@@ -27,7 +27,7 @@ from frazil.errors import (
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import Availability, RepoInfo
-from frazil.format.updates import UpdateKind
+from frazil.format.update_log import UpdateKind
 from frazil.repo import ops_log
 from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
 from frazil.repo.own_update import RefusedUpdate, was_stored

@@ -33,7 +33,7 @@ from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
 from frazil.format.snapshot import Snapshot
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     BranchReset,
     NewCommit,

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import SortedKeys
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_index import SortedKeys
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
 from frazil.format.txlog import TransactionLog

@@ -16,7 +16,7 @@ from frazil.errors import ConflictError, InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.txlog import TransactionLog
-from frazil.format.updates import BranchReset, UpdateKind
+from frazil.format.update_log import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit_keys import keys_of, with_keys

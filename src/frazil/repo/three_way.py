@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from frazil.errors import ConflictType
-from frazil.format.index_keys import Box, distinct
+from frazil.format.chunk_index import Box, distinct
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
 from frazil.format.txlog import TransactionLog

@@ -21,11 +21,9 @@ from frazil.errors import InvalidInputError, require_type
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format import texts
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.containers import Containers
-from frazil.format.location_table import regular_column
-from frazil.format.payloads import Checksum, ETag, LastModified, Payload, Virtual
-from frazil.format.urls import regular
+from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Payload, Virtual
+from frazil.format.storage_config import Containers
+from frazil.format.urls import regular, regular_column
 
 # Columns of text of any library that speaks Arrow, read by way of its C data interface.
 #

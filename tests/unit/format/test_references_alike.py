@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format import manifest as manifests
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, Virtual
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.format.payloads import Inline, Native, Payload, Virtual
 from frazil.ids import ChunkId, ManifestId, NodeId
 
 payloads = st.one_of(

@@ -15,8 +15,7 @@ from frazil.format.repo_info import (
     decode_repo_info,
     encode_repo_info,
 )
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     BranchDeleted,
     BranchReset,
@@ -34,6 +33,7 @@ from frazil.format.updates import (
     TagCreated,
     TagDeleted,
     UpdateKind,
+    UpdateLog,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from tests.unit.format.samples import (

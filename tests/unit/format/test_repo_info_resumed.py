@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.growing_log import GrowingLog
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.repo_info_growth import MOST_STEPS, Tail, encode_grown
 from frazil.format.repo_info_resumed import resumed
-from frazil.format.updates import NewCommit, TagCreated
+from frazil.format.update_log import GrowingLog, NewCommit, TagCreated
 from frazil.ids import SnapshotId
 from frazil.repo.initial import initial_repo_info
 from frazil.repo.ops_log import record

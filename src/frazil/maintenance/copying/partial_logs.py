@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.repo_info import RepoInfo
 from frazil.format.txlog import NODE_LISTS, TransactionLog

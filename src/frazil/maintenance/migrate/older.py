@@ -26,8 +26,7 @@ from frazil.assets.layout import (
 from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_codec import encode_config
-from frazil.format.config_yaml import encode_config_yaml
+from frazil.format.config_codec import encode_config, encode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, RepoStatus, encode_repo_info

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.snapshot import Node
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ManifestId, NodeId
