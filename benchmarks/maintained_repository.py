@@ -32,7 +32,7 @@ from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId, format_ids
 from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository

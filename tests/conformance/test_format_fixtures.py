@@ -19,7 +19,7 @@ from frazil.format.manifest import decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import decode_txlog, encode_txlog
+from frazil.format.transaction_log import decode_txlog, encode_txlog
 from frazil.ids import SnapshotId
 
 FIXTURES = Path(__file__).parent / "fixtures"

@@ -53,8 +53,7 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     decode_snapshot_lazily,
 )
-from frazil.format.txlog import decode_txlog
-from frazil.format.txlog_batch import decode_txlogs
+from frazil.format.transaction_log import decode_txlog, decode_txlogs
 from frazil.format.urls import place_of, regular
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.inventory import FileKind

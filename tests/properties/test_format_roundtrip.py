@@ -13,7 +13,13 @@ from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import (
+    NODE_LISTS,
+    Move,
+    TransactionLog,
+    decode_txlog,
+    encode_txlog,
+)
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
 from tests.unit.format.samples import MANIFEST_ID, SECOND, initial_repo_info

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.nodes import id_column
 from frazil.format.snapshot import Node, Snapshot
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 
 type RefsOf = Callable[[Node], ChunkRefs]  # all of an array's references

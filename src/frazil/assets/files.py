@@ -42,9 +42,13 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     encode_snapshot,
 )
-from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
-from frazil.format.txlog_batch import decode_txlogs
-from frazil.format.txlog_stream import encode_txlog_stream
+from frazil.format.transaction_log import (
+    TransactionLog,
+    decode_txlog,
+    decode_txlogs,
+    encode_txlog,
+    encode_txlog_stream,
+)
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import Blob, Data, ObjectStore
 from frazil.objectstore.rereading import reread

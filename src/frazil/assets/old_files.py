@@ -41,7 +41,7 @@ from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes
 from frazil.format.repo_info import LogPage, RepoInfo, SnapshotInfos
 from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 

@@ -19,7 +19,7 @@ from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.repo_info import RepoInfo, RepoStatus, decode_repo_info
 from frazil.format.schemas import MANIFEST, UPDATE_KINDS
 from frazil.format.snapshot import ArrayData, Node, decode_snapshot
-from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog
+from frazil.format.transaction_log import NODE_LISTS, Move, TransactionLog, decode_txlog
 from frazil.format.update_log import FeatureFlagChanged, RepoMigrated, Update, UpdateKind, number_of
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore

@@ -67,8 +67,8 @@ class NamedIntEnum(IntEnum):
 # The configuration of a repository: a value that users build, change and store.
 #
 # Names, parameters and their order are those of the `icechunk` package. None means the default,
-# which is given beside the field unless it depends on the storage. As there, these are plain mutable
-# records. How they are stored is in config_codec.py.
+# which is given beside the field unless it depends on the storage. As there, records are plain and
+# mutable. How they are stored is in config_codec.py.
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]

@@ -30,7 +30,7 @@ from frazil.format.nodes import ArrayData, Node
 from frazil.format.repo_info import decode_repo_info
 from frazil.format.schemas import UPDATE_KINDS
 from frazil.format.snapshot import decode_snapshot
-from frazil.format.txlog import decode_txlog
+from frazil.format.transaction_log import decode_txlog
 from frazil.format.update_log import RepoStatus, Update, UpdateKind, number_of
 from frazil.ids import ObjectId, format_ids
 

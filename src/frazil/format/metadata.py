@@ -112,3 +112,13 @@ def _require_json(value: Any) -> Json:
             return {name: _require_json(item) for name, item in value.items()}
         case _:
             raise FormatError(f"metadata value is not JSON: it has a {type(value).__name__}")
+
+
+def metadata_records(metadata: Mapping[str, Json]) -> list[dict[str, Any]]:
+    """In files of version 2."""
+    return [
+        {"name": name, "value": encode_flexbuffer(value)}
+        for name, value in sorted(
+            ((name.encode(), value) for name, value in metadata.items()), key=lambda item: item[0]
+        )
+    ]

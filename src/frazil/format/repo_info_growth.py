@@ -24,13 +24,13 @@ import numpy.typing as npt
 
 from frazil.flatbuf.encode import encode_parts, encode_tables
 from frazil.flatbuf.flexbuffers import encode_flexbuffer
-from frazil.flatbuf.plain import PlainTarget, encode_plain, place_of
+from frazil.flatbuf.record_encoder import RecordTarget, encode_record, place_of
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, encode_envelope
 from frazil.format.growing_snapshots import Added, GrowingSnapshots
+from frazil.format.metadata import metadata_records
 from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info, repo_table
 from frazil.format.schemas import IDENTIFIER, REPO, SNAPSHOT_INFO, UPDATE
-from frazil.format.small_files import metadata_items
 from frazil.format.update_log import (
     FeatureFlagChanged,
     GrowingLog,
@@ -98,7 +98,7 @@ def _next_tail(info: RepoInfo) -> Tail | None:
     tail = snapshots.encoded_in
     if not isinstance(tail, Tail) or log.encoded_in is not tail or tail.steps >= MOST_STEPS:
         return None
-    target = PlainTarget()
+    target = RecordTarget()
     row = snapshots.new_row
     at = -1
     if row is not None:
@@ -155,7 +155,7 @@ def _front(info: RepoInfo, tail: Tail) -> tuple[bytes, bytes, bytes]:
 def _encode_head(info: RepoInfo) -> bytearray:
     """A repo info without snapshots and updates."""
     if len(info.tags) + len(info.branches) + len(info.deleted_tags) <= _FEW:
-        return encode_plain(REPO, _head(info), identifier=IDENTIFIER)
+        return encode_record(REPO, _head(info), identifier=IDENTIFIER)
     root = repo_table(info, Table.empty(SNAPSHOT_INFO), Table.empty(UPDATE))
     return bytearray(b"".join(encode_parts(root, identifier=IDENTIFIER)))
 
@@ -179,7 +179,7 @@ def _head(info: RepoInfo) -> dict[str, Any]:
         "deleted_tags": sorted(name.encode() for name in info.deleted_tags),
         "snapshots": [],
         "status": _status(info.status),
-        "metadata": metadata_items(info.metadata),
+        "metadata": metadata_records(info.metadata),
         "latest_updates": [],
         "repo_before_updates": info.before_updates,
         "config": None if info.config is None else encode_flexbuffer(info.config),
@@ -208,7 +208,7 @@ def _snapshot_record(added: Added, parent: int) -> dict[str, Any]:
         "parent_offset": parent,
         "flushed_at": added.flushed_at_us,
         "message": added.message,
-        "metadata": metadata_items(added.metadata),
+        "metadata": metadata_records(added.metadata),
         "pruned_ancestor_tx_logs": b"".join(added.pruned_logs) or None,
     }
 

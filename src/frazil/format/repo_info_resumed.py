@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.plain import place_of
+from frazil.flatbuf.record_encoder import place_of
 from frazil.format.growing_snapshots import GrowingSnapshots
 from frazil.format.repo_info import RepoInfo, SnapshotInfos
 from frazil.format.repo_info_growth import MARK, MARKED, PARENT, SNAPSHOTS, UPDATES, Tail

@@ -19,7 +19,7 @@ from frazil.format.chunk_index import SortedKeys, distinct
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet

@@ -12,7 +12,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_index import distinct
 from frazil.format.nodes import raw_ids
 from frazil.format.snapshot import Node, NodeNames
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 

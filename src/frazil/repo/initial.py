@@ -5,7 +5,7 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import Nodes
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
 from frazil.format.snapshot import Snapshot
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import RepoInitialized, Update
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.protocol import ObjectStore

@@ -18,7 +18,7 @@ from frazil.format.chunk_index import SortedKeys
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import ReadRefs, chunks_between

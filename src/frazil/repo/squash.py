@@ -15,7 +15,7 @@ from frazil.assets.files import Files
 from frazil.errors import ConflictError, InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history

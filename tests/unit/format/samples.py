@@ -28,7 +28,7 @@ from frazil.format.schemas import (
     TRANSACTION_LOG,
 )
 from frazil.format.snapshot import ManifestFile, Snapshot
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.format.update_log import NewCommit, RepoInitialized, Update
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath

@@ -33,7 +33,7 @@ from frazil.format.schemas import (
     UPDATE_KINDS,
 )
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId
 from frazil.paths import ROOT, NodePath
 from tests.unit.format.samples import (

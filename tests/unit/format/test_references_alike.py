@@ -27,7 +27,7 @@ def columns_of(few: int, refs: ChunkRefs, spec_version: int) -> bytes:
     """The payload of a manifest, with columns from so many references on."""
     made = Manifest(ManifestId(bytes(12)), {NodeId(bytes(8)): refs, NodeId(b"\1" * 8): refs})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifests, "_SMALL", few)
+        patch.setattr(manifests, "_FEW_ALIKE", few)
         return encode_manifest(made, spec_version=spec_version)
 
 

@@ -23,7 +23,7 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     encode_snapshot,
 )
-from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 

@@ -10,7 +10,7 @@ from frazil.assets.layout import TRANSACTIONS
 from frazil.errors import IcechunkError
 from frazil.format.chunk_index import distinct
 from frazil.format.snapshot import Snapshot
-from frazil.format.txlog import TransactionLog, encode_txlog
+from frazil.format.transaction_log import TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.maintenance.repair.steps import RepairStep, find_version
 from frazil.maintenance.verify.history import SnapshotTask
