@@ -29,9 +29,10 @@ from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import encode_metadata
 from frazil.format.ref_file import encode_ref
-from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
+from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId, format_ids
 from frazil.objectstore.local import LocalStore

@@ -43,9 +43,10 @@ from frazil.format.envelope import (
 from frazil.format.limits import Limits
 from frazil.format.metadata import encode_metadata_of
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import SnapshotInfos, decode_repo_info
+from frazil.format.repo_info import decode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote_http import HttpPlace

@@ -29,10 +29,10 @@ from frazil.format.repo_info import (
     RepoInfo,
     decode_log_page,
     decode_repo_info,
+    encode_grown,
     encode_repo_info,
+    resume_growth,
 )
-from frazil.format.repo_info_growth import encode_grown
-from frazil.format.repo_info_resumed import resumed
 from frazil.format.snapshot import (
     ManifestFile,
     NodeNames,
@@ -111,7 +111,7 @@ class Files:
     def fetch_to_replace(self) -> StoredRepoInfo:
         """The same, in a form that its successor is quickly encoded from."""
         stored = self.fetch_repo_info()
-        info = resumed(stored.info)
+        info = resume_growth(stored.info)
         if info is not stored.info:
             self._newest.stored = stored = StoredRepoInfo(info, stored.blob)
         return stored

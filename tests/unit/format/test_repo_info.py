@@ -7,15 +7,9 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StructColumn, VectorColumn
 from frazil.flatbuf.table import TableVectorColumn
 from frazil.format.envelope import FileType
-from frazil.format.repo_info import (
-    Availability,
-    RepoInfo,
-    RepoStatus,
-    Update,
-    decode_repo_info,
-    encode_repo_info,
-)
+from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.update_log import (
+    Availability,
     BranchCreated,
     BranchDeleted,
     BranchReset,
@@ -29,9 +23,11 @@ from frazil.format.update_log import (
     NewDetachedSnapshot,
     RepoInitialized,
     RepoMigrated,
+    RepoStatus,
     RepoStatusChanged,
     TagCreated,
     TagDeleted,
+    Update,
     UpdateKind,
     UpdateLog,
 )

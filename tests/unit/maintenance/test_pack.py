@@ -15,7 +15,7 @@ from frazil.errors import (
 )
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native
 from frazil.format.generation import Generation
-from frazil.format.repo_info import Availability, RepoStatus
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import ChunkId
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
 from frazil.maintenance.purge.message import plan_purge_messages
