@@ -21,7 +21,6 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import Bools, Ints, derived, readonly
 from frazil.flatbuf.schema import (
     Bytes,
@@ -40,7 +39,7 @@ from frazil.flatbuf.schema import (
 from frazil.flatbuf.schema import (
     Struct as StructKind,
 )
-from frazil.flatbuf.source import Source
+from frazil.flatbuf.source import Places, Source, VTable
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -50,7 +49,6 @@ from frazil.flatbuf.table import (
     UnionColumn,
     absent,
 )
-from frazil.flatbuf.vtable import VTable
 
 type DecodeRows = Callable[[Source, TableSchema, Places], Table]
 type DecodeStrings = Callable[[Source, str, Places], StringColumn]

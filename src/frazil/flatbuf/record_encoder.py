@@ -23,7 +23,6 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.layout import lay_out, pieces_of, vtable_of
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -37,6 +36,9 @@ from frazil.flatbuf.schema import (
     TableSchema,
     TableVector,
     Union,
+    lay_out,
+    pieces_of,
+    vtable_of,
 )
 
 type Record = Mapping[str, Any]

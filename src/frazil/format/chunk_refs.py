@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.columns import StringColumn, Texts, concat_texts, text_column
 from frazil.flatbuf.ragged import (
     Array,
     Packed,
@@ -22,7 +22,6 @@ from frazil.flatbuf.ragged import (
     without_repeats,
 )
 from frazil.flatbuf.strings import Strings
-from frazil.format import texts
 from frazil.format.chunk_index import Box, SortedKeys, order_last_wins
 from frazil.ids import ChunkId
 
@@ -158,11 +157,11 @@ class ChunkRefs:
     def virtual(
         cls,
         index: npt.ArrayLike,
-        locations: texts.Texts,
+        locations: Texts,
         offset: npt.ArrayLike,
         length: npt.ArrayLike,
         *,
-        etag: texts.Texts | None = None,
+        etag: Texts | None = None,
         last_modified: npt.ArrayLike = 0,
     ) -> Self:
         """Virtual references; `locations` one per row, or codes and distinct strings."""
@@ -171,8 +170,8 @@ class ChunkRefs:
             RefKind.VIRTUAL,
             offset=offset,
             length=length,
-            location=texts.coded(locations),
-            etag=None if etag is None else texts.coded(etag),
+            location=text_column(locations),
+            etag=None if etag is None else text_column(etag),
             last_modified=last_modified,
         )
 
@@ -222,10 +221,10 @@ class ChunkRefs:
             stacked([part.chunk_id for part in parts]),
             stacked([part.offset for part in parts]),
             stacked([part.length for part in parts]),
-            texts.concat([part.location for part in parts]),
-            texts.concat([part.etag for part in parts]),
+            concat_texts([part.location for part in parts]),
+            concat_texts([part.etag for part in parts]),
             stacked([part.last_modified for part in parts]),
-            texts.concat([part.inline for part in parts]),
+            concat_texts([part.inline for part in parts]),
         ).sorted()
 
     @classmethod

@@ -22,8 +22,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.decode import decode
-from frazil.flatbuf.lookup import SortedTables
+from frazil.flatbuf.decode import SortedTables, decode
 from frazil.flatbuf.ragged import splits_of
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
