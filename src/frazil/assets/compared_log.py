@@ -1,4 +1,4 @@
-"""What a commit touched, from the snapshots before and after it: for those that left no log."""
+"""Transaction logs derived from the snapshots before and after a commit that wrote none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -238,7 +238,7 @@ class StringColumn:
 
     @property
     def _is_plain(self) -> bool:
-        """Whether row i has string i, and there are no others."""
+        """True if row i has string i, and there are no other strings."""
         count = len(self.codes)
         return count == len(self.strings) and bool((self.codes == np.arange(count)).all())
 
@@ -453,7 +453,7 @@ def text_column(texts: Texts) -> StringColumn:
 
 
 def _seem_distinct(texts: Sequence[str]) -> bool:
-    """Whether looking for equal ones would cost more than it saves, going by a sample.
+    """True if a sample suggests that looking for equal texts costs more than it saves.
 
     Chosen at random, since files take turns in regular ways, and in runs, since neighbours are
     the likeliest to be equal.
@@ -469,7 +469,7 @@ def _seem_distinct(texts: Sequence[str]) -> bool:
 
 
 def _seem_to_run(texts: Sequence[str]) -> bool:
-    """Whether equal ones mostly follow each other, going by a sample: chunks file by file."""
+    """True if a sample suggests that equal texts mostly follow each other: chunks file by file."""
     if len(texts) < _MANY_TEXTS:
         return False
     random = np.random.default_rng(len(texts))
@@ -478,7 +478,7 @@ def _seem_to_run(texts: Sequence[str]) -> bool:
 
 
 def _column_of_runs(texts: Sequence[str]) -> StringColumn:
-    """To compare a text with its neighbour takes half as long as to look it up."""
+    """Compares each text with its neighbour, which takes half as long as looking it up."""
     changes = np.fromiter(map(ne, islice(texts, 1, None), texts), np.bool_, len(texts) - 1)
     starts = np.append(0, np.flatnonzero(changes) + 1)
     numbers: defaultdict[str, int] = defaultdict(count().__next__)

@@ -135,7 +135,7 @@ def _copied(values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Where one field is, in the rows that have it."""
+    """Positions of one field, in the rows that have it."""
 
     places: Places  # k
     rows: Ints | None  # (k,) the rows; None for all
@@ -210,7 +210,7 @@ class _Rows:
             self.places[has, slot] = units[words[has] + 2 + slot]
 
     def cells(self, field: Field, slot: int, size: int, align: int) -> _Cells | None:
-        """Where the rows keep the slot; None if none of them has it."""
+        """Positions of the slot in the rows; None if no row has it."""
         what = f"{self.schema.name}.{field.name}"
         if self.codes is None:
             place = self.vtable.place(slot, size, what)
@@ -233,7 +233,7 @@ class _Rows:
         return _Cells(Places.of(self.starts.array()[rows] + by_row[rows]), rows)
 
     def targets(self, field: Field, cells: _Cells) -> Places:
-        """Where the offsets in the cells point to; 4 bytes there can be read."""
+        """Targets of the offsets in the cells; 4 bytes at each can be read."""
         targets = cells.places.plus(self.source.at("u4", cells.places))
         what = f"{self.schema.name}.{field.name}"
         self.source.check(targets, 4, 4, what)
@@ -380,7 +380,7 @@ def _scaled(lengths: Ints, size: int) -> Ints:
 
 
 def _decode_offsets(rows: _Rows, field: Field, targets: Places, lengths: Ints) -> Places:
-    """Where the elements of vectors of offsets point to."""
+    """Targets of the elements of vectors of offsets."""
     offsets = rows.source.runs("u4", targets.shifted(4), lengths)
     if targets.count == 1:
         places = Places(len(offsets), targets.first + 4, 4).plus(offsets)
@@ -443,7 +443,7 @@ class SortedTables:
         self._first = place + 4
 
     def each_key(self) -> Iterator[bytes]:
-        """In the order in which the tables are listed."""
+        """Keys in the order in which the tables are listed."""
         return map(self._key, range(self.count))
 
     def find(self, key: bytes) -> Table | None:
@@ -473,7 +473,7 @@ class SortedTables:
 
 
 def _required(row: Row, slot: int, what: str) -> int:
-    """Where the offset in a slot points to."""
+    """Target of the offset in a slot."""
     cell = row.cell(slot, 4, 4, what)
     if not cell:
         raise FormatError(f"{what} is required, and missing")

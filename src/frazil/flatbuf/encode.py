@@ -5,7 +5,7 @@ handed out. All rows of one table type become one block of equal strides:
 
     vtables, one for each combination of fields that occurs
     block    row 0 | row 1 | ...    room in each row for every field that any row has,
-                                    and behind it for what encode.py finds
+                                    and behind it for its attachments
     for each other field that is an offset: what it points to, of all rows together
 
 The same columns always give the same bytes. Strings are written once for each code; vtables with
@@ -69,7 +69,7 @@ class Target:
         return self.append(part, align, ahead), part
 
     def append(self, part: Bytes1 | bytes | bytearray, align: int, ahead: int = 0) -> int:
-        """Where the part is placed: `ahead` bytes before a multiple of `align`."""
+        """Appends a part `ahead` bytes before a multiple of `align`; returns its position."""
         padding = -(self.size + ahead) % align
         position = self.size + padding
         self._require_room(padding + len(part))
@@ -102,7 +102,7 @@ def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
 
 
 def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffer]:
-    """What `encode` returns, in parts, for those who need it only once, from front to back."""
+    """The buffer that `encode` returns, in parts, to be consumed once from front to back."""
     if len(table) != 1:
         raise InvalidInputError(f"the root is one row of {table.schema.name}, found {len(table)}")
     if identifier is not None and len(identifier) != 4:
@@ -136,15 +136,15 @@ def encode_tables(tables: Sequence[Table]) -> tuple[bytes, list[Ints]]:
 
 # ---- attachments ---------------------------------------------------------------------------------
 #
-# What a row points to, kept right behind the row.
+# Vectors and strings that a row points to, placed right behind the row.
 #
 # A vector or string that is a row's own, and as long as that of every other row, fits between the
 # row and the next one:
 #
 #     row 0 | index 0 | location 0 | row 1 | index 1 | location 1 | ...
 #
-# The offset from the field to it is then the same in every row. Elsewhere it would differ from row
-# to row, and cost a compressor dear: a transaction log of a million chunks was twice as large.
+# The offset from the field to it is then the same in every row, which compresses well: with
+# varying offsets a transaction log of a million chunks was twice as large.
 
 MAX_ATTACHED_BYTES = 512  # of one vector: longer vectors compress well anywhere
 
@@ -211,7 +211,7 @@ def _attached_strings(column: StringColumn, *, is_terminated: bool) -> Attachmen
 
 @dataclass(frozen=True, slots=True)
 class _Presence:
-    """In which rows some slots are."""
+    """The rows that have some slots."""
 
     pieces: list[Piece]
     present: Bools  # (n,)
@@ -282,7 +282,7 @@ def _encode_rows(target: Target, table: Table) -> tuple[int, int]:
 
 
 def _attachments(table: Table, places: dict[int, int]) -> dict[int, Attachment]:
-    """By slot, what is kept behind the rows."""
+    """Attachments of the rows, by slot."""
     found = (
         (field.slot, attachment(field.kind, table[field.name]))
         for field in table.schema.fields
@@ -434,7 +434,7 @@ class _Vectors:
         return _Vectors(starts + base, lengths, size, base, heap)
 
     def clear_between(self) -> None:
-        """Writes lengths and zeros anew where something was copied over them: of bytes only."""
+        """Rewrites the lengths and zeros between byte vectors that were copied in one go."""
         starts = self.positions - self.base
         ends, stops = starts + 4 + self.lengths, np.append(starts[1:], len(self.heap))
         for byte in range(4):  # of a terminator, or to fill up

@@ -75,7 +75,7 @@ class UniformRows:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Of a row that has certain fields."""
+    """The layout of a row that has certain fields."""
 
     places: dict[int, int]  # by slot
     stride: int
@@ -91,7 +91,7 @@ class RecordTarget:
         self._vtables: dict[bytes, int] = {}
 
     def table(self, schema: TableSchema, record: Record) -> int:
-        """Where the table is; what it points to follows it."""
+        """Writes a table and what it points to; returns its position."""
         plans = _plans(schema)
         present = 0
         for bit, (name, *_) in enumerate(plans):
@@ -173,7 +173,7 @@ class RecordTarget:
         return position
 
     def _content(self, field: Field, position: int) -> int:
-        """Where the numbers of a field of the table at `position` begin, which it must have."""
+        """Start of the values of a field of the table at `position`, which must have it."""
         place = place_of(self.data, position, field.slot)
         if isinstance(field.kind, Scalar | Struct):
             return place
@@ -195,7 +195,7 @@ def encode_record(schema: TableSchema, record: Record, *, identifier: bytes) -> 
 
 
 def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
-    """Where the table at `position` keeps a slot, which it must have."""
+    """Position of a slot of the table at `position`, which must have it."""
     back = int.from_bytes(data[position : position + 4], "little", signed=True)
     at = position - back + 4 + 2 * slot
     return position + int.from_bytes(data[at : at + 2], "little")
@@ -203,7 +203,7 @@ def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
 
 @lru_cache(maxsize=256)
 def _plans(schema: TableSchema) -> tuple[tuple[str, int, str | None, Put | None], ...]:
-    """Of each field its name, its slot, and how it is packed or put; a union neither."""
+    """Name and slot of each field, and how it is packed or put; neither for a union."""
     return tuple((field.name, field.slot, *_plan(field)) for field in schema.fields)
 
 

@@ -1,4 +1,4 @@
-"""What a FlatBuffers table contains, described as data.
+"""FlatBuffers schemas as data: the fields of tables, and their layout in a row.
 
 A table's fields are numbered by slot; the slot is where the table's vtable keeps the field's
 place, so it is the identity of a field on disk. Names exist only here. Slots that a schema does

@@ -46,7 +46,7 @@ class Places:
         return self.part(0, self.count)
 
     def part(self, start: int, stop: int) -> Ints:
-        """Those from one number up to another; not to be changed."""
+        """The positions numbered `start` to `stop`; not to be changed."""
         if self.listed is not None:
             return self.listed[start:stop]
         positions = np.arange(start, min(stop, self.count), dtype=np.int64)
@@ -97,7 +97,7 @@ class Places:
         return self.first + self.step * (self.count - 1)
 
     def are_aligned(self, align: int) -> bool:
-        """Whether all are multiples of `align`, a power of two."""
+        """True if all are multiples of `align`, a power of two."""
         if self.listed is not None:
             return not int(np.bitwise_or.reduce(self.listed)) & (align - 1)
         step = self.step if self.count > 1 else 0
@@ -165,7 +165,7 @@ class Source:
         return units[places.listed // size] if size > 1 else units[places.listed]
 
     def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
-        """As many numbers from each place on, end to end."""
+        """`lengths` numbers from each place on, end to end."""
         size = SCALAR_SIZES[dtype]
         is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
         if not is_even or not lengths[0]:
@@ -175,7 +175,7 @@ class Source:
         return cells.reshape(-1)
 
     def run(self, dtype: str, place: int, length: int) -> Array:
-        """As many numbers from one place on, as a view."""
+        """`length` numbers from one place on, as a view."""
         return np.ndarray((length,), _STORED[dtype], self.heap, place)
 
     def u4(self, place: int) -> int:
@@ -225,7 +225,7 @@ _U2_U2, _U2 = Struct("<HH"), Struct("<H")
 
 
 class VTable:
-    """Of a table called `name` in messages. Read number by number: most files have few."""
+    """The vtable of a table called `name` in messages, read number by number."""
 
     def __init__(self, source: Source, position: int, name: str) -> None:
         source.check_one(position, 4, 2, f"vtable of {name}")
@@ -242,7 +242,7 @@ class VTable:
             raise FormatError(f"{name} is outside the buffer of {source.size} bytes")
 
     def place(self, slot: int, size: int, what: str) -> int:
-        """Where the slot is, from the start of the table; 0 if the table does not have it."""
+        """Offset of the slot inside the table; 0 if the table does not have it."""
         if slot >= self._slots:
             return 0
         place: int = _U2.unpack_from(self._data, self._position + 4 + 2 * slot)[0]

@@ -51,7 +51,7 @@ class Box:
         return prod(self.sides)
 
     def contains(self, index: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Whether each row of `index`, (m, ndim), lies inside."""
+        """True for each row of `index`, (m, ndim), that lies inside."""
         inside = np.ones(len(index), dtype=np.bool_)
         for axis, (lo, hi) in enumerate(zip(self.lo, self.hi, strict=True)):
             inside &= (index[:, axis] >= lo) & (index[:, axis] < hi)
@@ -99,7 +99,7 @@ class SortedKeys:
 
 
 def is_ascending(index: npt.NDArray[np.uint32]) -> bool:
-    """Whether the rows are in order and none is there twice."""
+    """True if the rows ascend strictly."""
     box = Box.around(index)
     for row in range(0, len(index) - 1, PIECE):  # in pieces, to bound memory
         keys = box.keys(index[row : row + PIECE + 1])
@@ -185,7 +185,7 @@ class ChunkSet:
     def within(
         self, unpacked: npt.NDArray[np.uint8], first: int, last: int
     ) -> npt.NDArray[np.uint32]:
-        """Those of the set whose first index is `first` or more, and less than `last`."""
+        """The chunks of the set whose first index is at least `first` and less than `last`."""
         inner = prod(self.shape[1:])
         start, stop = (min(max(each - self.lo[0], 0), self.shape[0]) for each in (first, last))
         return self._between(unpacked, start * inner, stop * inner)
@@ -205,7 +205,7 @@ class ChunkSet:
 def _places(
     index: npt.NDArray[np.uint32], lo: tuple[int, ...], shape: tuple[int, ...]
 ) -> npt.NDArray[np.int64]:
-    """Where each chunk is in the box, counted in row-major order."""
+    """Position of each chunk in the box, in row-major order."""
     places = np.zeros(len(index), dtype=np.int64)
     for axis, (low, length) in enumerate(zip(lo, shape, strict=True)):
         places *= length

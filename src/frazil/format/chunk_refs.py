@@ -1,4 +1,4 @@
-"""Where the bytes of one chunk are.
+"""Chunk references: the place of one chunk's bytes, and those of an array as columns.
 
 Spec: "ChunkRef". A chunk is written in the manifest itself (inline), in an object of the
 repository (native), or in a file outside of it (virtual).
@@ -328,7 +328,7 @@ class ChunkRefs:
         return LastModified(seconds) if seconds else None
 
     def equals(self, other: "ChunkRefs") -> bool:
-        """Whether both say the same about the same chunks."""
+        """True if both have the same chunks with the same references."""
         return (
             self.index.shape == other.index.shape
             and all(

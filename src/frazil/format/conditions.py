@@ -1,11 +1,11 @@
-"""Regular expressions that a repository brings, matched in time that grows with the text alone.
+"""Conditions of configuration rules, and the matching of their regular expressions.
 
 Rules about manifests name arrays by expression, and both the expression and the names come from
-whoever wrote the repository. Python's own engine goes back and tries again: `(a+)+$` takes longer
-than anybody waits for thirty letters. So it is only asked where that cannot be: short texts, and
-few choices, none of them repeated. All else is matched here, by keeping every
-state that an automaton could be in. The reference's engine works so, and has no references to
-groups and no looking around either; an expression with these never fits, here as there.
+the writer of the repository, who is not trusted. Python's engine backtracks: `(a+)+$` takes hours
+for thirty letters. So it is used only where that cannot happen: short texts, and few choices, none
+of them repeated. Everything else is matched here, by tracking every state that an automaton could
+be in, in linear time. The reference's engine works the same way, and has neither backreferences nor
+lookaround; an expression with these never matches, here as there.
 """
 
 import itertools
@@ -35,7 +35,7 @@ class _UnknownError(Exception):
 
 
 def found(regex: str, text: str) -> bool:
-    """Whether `regex` matches somewhere in `text`; what is no expression matches nothing."""
+    """True if `regex` matches anywhere in `text`; an invalid expression matches nothing."""
     if len(regex) > _MAX_PATTERN or len(text) > _MAX_TEXT:
         return False
     prepared = _prepared(regex)
@@ -270,7 +270,7 @@ def _exact_test(operation: Any, content: Any, any_line: bool) -> Test:  # noqa: 
 
 
 class ManifestSplitCondition:
-    """Which arrays a rule for splitting manifests is about; regular expressions are unanchored."""
+    """The arrays that a split rule selects; regular expressions are unanchored."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
@@ -349,7 +349,7 @@ ManifestSplitCondition.AnyArray = SplitAnyArray
 
 
 class ManifestSplitDimCondition:
-    """Which axes of an array a split size is for."""
+    """The axes of an array that a split size applies to."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
@@ -388,7 +388,7 @@ ManifestSplitDimCondition.Any = SplitAnyDimension
 
 
 class ManifestPreloadCondition:
-    """Which manifests are loaded when a session is opened."""
+    """The manifests that are loaded when a session is opened."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made

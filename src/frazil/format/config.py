@@ -86,7 +86,7 @@ class CompressionAlgorithm(NamedIntEnum):
 
 @dataclass(slots=True)
 class CompressionConfig(Record):
-    """Of metadata files; chunks are compressed by Zarr's codecs."""
+    """Compression of metadata files; chunks are compressed by Zarr's codecs."""
 
     algorithm: CompressionAlgorithm | None = field(
         default=None, metadata=unless_set(CompressionAlgorithm.Zstd)
@@ -100,7 +100,7 @@ class CompressionConfig(Record):
 
 @dataclass(slots=True)
 class CachingConfig(Record):
-    """How much of what has been read is kept."""
+    """Sizes of the caches of what has been read."""
 
     num_snapshot_nodes: int | None = field(default=None, metadata=unless_set(500_000, U64))
     num_chunk_refs: int | None = field(default=None, metadata=unless_set(15_000_000, U64))
@@ -122,7 +122,7 @@ class ManifestPreloadConfig(Record):
 
 @dataclass(slots=True)
 class ManifestSplittingConfig(Record):
-    """How many chunks along each axis one manifest covers; the first rule that fits an axis wins.
+    """Chunks that one manifest covers along each axis; the first rule that fits an axis wins.
 
     None means one manifest for each array.
     """
@@ -236,7 +236,7 @@ _REPLACED_WHOLE = (ManifestPreloadConfig, ManifestSplittingConfig, dict)
 
 
 def _merged[T](old: T, new: T) -> T:
-    """`new` where it says something, else `old`."""
+    """`new` where it is set, else `old`."""
     if new is None:
         return old
     if old is None or isinstance(new, _REPLACED_WHOLE) or not is_dataclass(new):

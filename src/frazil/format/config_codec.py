@@ -410,7 +410,7 @@ _RECORDS: dict[type[Any], dict[str, Decoder]] = {
 #
 # An alternative with content is a YAML tag there (`!s3 {region: us-east-1}`) and a map of one name
 # here ({"s3": {"region": "us-east-1"}}). Scalars follow YAML 1.2, as the reference reads them:
-# `on` is text. Anchors and aliases are refused; nobody writes them, and a few lines of them can
+# `on` is text. Anchors and aliases are refused: no writer uses them, and a few lines of them can
 # stand for a document of any size. So are more than `max_size` bytes and deep nesting: the library
 # takes a second for each megabyte.
 

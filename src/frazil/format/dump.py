@@ -39,7 +39,7 @@ _SHOWN_BYTES = 64
 
 
 def dump(data: Buffer, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> dict[str, Json]:
-    """What the file says, its kind found out from its header.
+    """The content of a file of any kind; the kind is read from its header.
 
     Of each list of references, snapshots or nodes at most `max_rows` are shown, None for all;
     counts are always complete. Files of generations before version 1 are shown as they are stored.

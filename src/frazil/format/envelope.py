@@ -51,7 +51,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What a file says about itself, and its payload, decompressed."""
+    """The header of a file, and its payload, decompressed."""
 
     spec_version: int
     writer: str
@@ -69,7 +69,7 @@ WRITER = _writer_name()
 
 
 def decode_header(data: Buffer) -> Header:
-    """The first 39 bytes, of whatever kind of file."""
+    """The first 39 bytes of a file of any kind."""
     view = memoryview(data).cast("B")
     if len(view) < HEADER.size:
         raise FormatError(
@@ -153,7 +153,7 @@ def encode_envelope(
 
 
 class _Compressors(threading.local):
-    """By level; each thread has its own, as none can do two things at a time."""
+    """Compressors by level; each thread has its own, since they are not thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[int, zstandard.ZstdCompressor] = {}
@@ -236,9 +236,9 @@ def decompress_frames(body: Buffer, *, max_size: int) -> bytes:
 
 
 def measure_frames(body: Buffer, limit: int) -> int:
-    """How much the frames hold, or a number above `limit`; nothing of it is kept.
+    """Size of the content of the frames, or a number above `limit`; the content is not kept.
 
-    0 for what is no row of frames: whoever decompresses it will be told.
+    0 for anything but a sequence of frames: decompressing it raises the error.
     """
     view = memoryview(body).cast("B")
     try:
@@ -297,7 +297,7 @@ def _content_bound(view: memoryview) -> tuple[int, bool]:
 
 
 def _walk_blocks(view: memoryview, start: int) -> tuple[int, int]:
-    """Where the frame at `start` ends, and an upper bound of its content."""
+    """End of the frame at `start`, and an upper bound of the size of its content."""
     descriptor = _take(view, start + 4, 1)[0]
     single_segment = descriptor >> 5 & 1
     content_size_size = CONTENT_SIZE_SIZES[descriptor >> 6] or single_segment

@@ -1,4 +1,4 @@
-"""Where the chunks of arrays are. Spec: "Chunk Manifest Files".
+"""Manifests: the chunk references of arrays. Spec: "Chunk Manifest Files".
 
 A manifest may hold several arrays, and an array may have several manifests. What a reference is
 follows from the fields it has; if there are several, the reference implementation looks for a

@@ -30,7 +30,7 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
 
 
 def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> list[dict[str, Json]]:
-    """Of many snapshots in a file, or in files, of that version, together."""
+    """Decodes the metadata of many snapshots from files of that version, together."""
     names = [name or "" for name in rows.rows.string("name").to_texts()]
     decode = decode_flexbuffer if spec_version >= 2 else decode_msgpack
     values = _decode_values(rows.rows.string("value").to_list(), decode)
@@ -43,9 +43,9 @@ def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> lis
 
 
 def _decode_values(items: Sequence[bytes | None], decode: Callable[[bytes], Json]) -> list[Json]:
-    """Of equal ones only the first is decoded: many commits have the same author.
+    """Decodes each distinct value once: many commits have the same author.
 
-    Lists and objects are made anew each time, for whoever gets one may change it.
+    Lists and objects are copied each time, since the caller may change them.
     """
     known = {item: decode(item or b"") for item in set(items)}
     values = [known[item] for item in items]
@@ -69,7 +69,7 @@ def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> T
 
 
 def encode_metadata_of(many: Sequence[Mapping[str, Json]]) -> TableVectorColumn:
-    """Of many snapshots for a file of version 2, together."""
+    """Encodes the metadata of many snapshots for a file of version 2, together."""
     items = [
         (name.encode(), value)
         for metadata in many
@@ -115,7 +115,7 @@ def _require_json(value: Any) -> Json:
 
 
 def metadata_records(metadata: Mapping[str, Json]) -> list[dict[str, Any]]:
-    """In files of version 2."""
+    """The same as records, for files of version 2."""
     return [
         {"name": name, "value": encode_flexbuffer(value)}
         for name, value in sorted(

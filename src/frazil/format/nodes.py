@@ -41,7 +41,7 @@ from frazil.format.schemas import (
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 
-_FEW = 16  # nodes that are sooner looked at one by one
+_FEW = 16  # nodes up to which a list is faster than columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Node:
 class Nodes:
     """All nodes of a snapshot, in ascending order of raw path. Not to be changed.
 
-    A few are kept as they are; their table is made when somebody asks for it.
+    A few are kept as a list; their table is built on demand.
     """
 
     __slots__ = ("_listed", "_paths", "_table")
@@ -115,7 +115,7 @@ class Nodes:
 
     @property
     def listed(self) -> Sequence[Node] | None:
-        """The nodes themselves, if they are few and at hand."""
+        """The nodes as a list, if they are few and kept as one."""
         return self._listed
 
     def __len__(self) -> int:
@@ -139,7 +139,7 @@ class Nodes:
         return self.table.string("path").text(row) or ""
 
     def path_texts(self) -> Iterator[str]:
-        """Of all nodes, in the order of the rows."""
+        """Paths of all nodes, in the order of the rows."""
         return map(self.path_text, range(len(self)))
 
     def find(self, path: NodePath) -> int:
@@ -197,7 +197,7 @@ class Nodes:
         """Row of the first node that is not before `raw`."""
         if self._paths is not None:
             return bisect_left(self._paths, raw)
-        return bisect_left(range(len(self)), raw, key=self._raw)  # sooner than to list them all
+        return bisect_left(range(len(self)), raw, key=self._raw)  # faster than listing them all
 
     def _raw(self, row: int) -> bytes:
         if self._paths is not None:
@@ -429,7 +429,7 @@ def with_shapes_v1(table: Table) -> Table:
 
 @lru_cache(maxsize=10_000)  # the same arrays are written with every commit
 def _chunk_shape(user_data: bytes) -> tuple[int, ...] | None:
-    """Of a regular chunk grid; None if there is none."""
+    """The chunk shape of a regular chunk grid; None if there is none."""
     try:
         document = json.loads(user_data)
     except (ValueError, RecursionError):
@@ -452,7 +452,7 @@ _FEW_LOOKUPS, _LOOKUPS_OF_MANY, _MANY_NODES = 2, 4, 1000
 
 
 class StoredNodes(Nodes):
-    """As decoded from `payload`, that of a file of either version.
+    """The nodes of the file with this payload, of either version.
 
     Damage is found when what is damaged is first asked for; the error then names the snapshot.
     """
@@ -483,7 +483,7 @@ class StoredNodes(Nodes):
         return self._tables.count
 
     def path_texts(self) -> Iterator[str]:
-        """In the order of the file, before all are decoded; what is no text is made one."""
+        """Paths in the order of the file until all nodes are decoded; invalid UTF-8 is replaced."""
         if self._table is not None:
             return super().path_texts()
         return (key.decode(errors="replace") for key in self._tables.each_key())
@@ -501,5 +501,5 @@ class StoredNodes(Nodes):
 
 
 def _name_of(payload: bytes) -> str:
-    """Which snapshot it is, for messages."""
+    """Name of the snapshot, for messages."""
     return f"snapshot {SnapshotId(decode(payload, SNAPSHOT_HEAD).struct('id').values[0].tobytes())}"

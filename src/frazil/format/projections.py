@@ -1,4 +1,4 @@
-"""What collecting garbage needs of snapshots and manifests, without the rest of them."""
+"""Partial decoders of snapshots and manifests, for garbage collection and statistics."""
 
 from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class ManifestFiles:
 def decode_manifest_files(
     files: Sequence[Buffer], *, max_size: int | None = None
 ) -> list[ManifestFiles]:
-    """Of snapshot files of either version; their nodes are not looked at.
+    """Decodes the lists of manifests of snapshot files of either version, without their nodes.
 
     Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
     """
@@ -158,7 +158,7 @@ class StorageRefs:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "StorageRefs":
-        """For manifests that are decoded already."""
+        """The references of a manifest that is decoded already."""
         parts = list(manifest.arrays.values())
         return cls(
             np.zeros(len(parts), np.int64),
@@ -174,7 +174,7 @@ class StorageRefs:
 
 
 def decode_storage_refs(files: Sequence[Buffer], *, max_size: int | None = None) -> StorageRefs:
-    """Of some manifests together.
+    """Decodes several manifests together.
 
     Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
     """

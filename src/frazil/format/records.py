@@ -26,7 +26,7 @@ _STYLE = (
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of a value: a title, and fields that may be shown values in turn."""
+    """The displayed form of a value: a title and fields, which may be displayed values too."""
 
     title: str
     fields: Sequence[tuple[str, object]]
@@ -142,7 +142,7 @@ NONZERO_U64: Mapping[str, Limit] = {"limit": Limit(0, 2**64 - 1, nonzero=True)}
 
 
 def unless_set(default: object, limit: Mapping[str, Limit] | None = None) -> dict[str, object]:
-    """For `metadata` of a field: what None means."""
+    """`metadata` of a field that says what None means."""
     return {**(limit or {}), "default": default}
 
 

@@ -122,7 +122,7 @@ class RepoInfo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogPage:
-    """What one file holds of the ops log, newest first, and the file that goes on with it."""
+    """The entries of the ops log in one file, newest first, and the file that continues it."""
 
     updates: UpdateLog
     before_updates: str | None
@@ -165,7 +165,7 @@ def tag_name(text: str) -> str:
 
 
 def decode_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:
-    """As much of a repo info as a walk through the ops log needs."""
+    """Decodes the part of a repo info that a walk through the ops log needs."""
     envelope = decode_envelope(data, FileType.REPO_INFO, max_size=max_size)
     root = decode(envelope.data, REPO_LOG)
     return LogPage(
@@ -250,7 +250,7 @@ MOST_STEPS: Final = 200  # on one tail
 SNAPSHOTS, PARENT, UPDATES = 4, 1, 7  # slots
 MARK: Final = Struct("<4sI")
 MARKED: Final = b"grew"
-_FEW = 64  # branches and tags that are sooner written one by one
+_FEW = 64  # branches and tags up to which records are faster to encode than columns
 _MAX_BYTES = 2**31 - 1
 
 
@@ -279,7 +279,7 @@ def encode_grown(info: RepoInfo, *, level: int) -> tuple[bytes, RepoInfo]:
 
 
 def _whole_tail(info: RepoInfo) -> Tail | None:
-    """Everything encoded anew; None where that is not worth while."""
+    """Everything encoded again; None if the layout does not apply or the result is too large."""
     table, log = info.snapshots.table, UpdateLog.of(info.updates).table
     if not len(table) or not len(log) or not table.scalar("parent_offset").present.all():
         return None
@@ -293,7 +293,7 @@ def _whole_tail(info: RepoInfo) -> Tail | None:
 
 
 def _next_tail(info: RepoInfo) -> Tail | None:
-    """What was encoded, with what is new in front of it; None unless that is all there is to do."""
+    """The encoded tail with the new rows in front of it; None if more than that has changed."""
     snapshots, log = info.snapshots, info.updates
     if not (isinstance(snapshots, GrowingSnapshots) and isinstance(log, GrowingLog)):
         return None
@@ -471,7 +471,7 @@ def _newest(payload: bytes, tail: Tail) -> Update:
 
 
 def _tail_of(payload: bytes) -> Tail | None:
-    """What is behind the vectors, if it says that all that its rows need is there."""
+    """The bytes behind the vectors, if the mark says that the rows refer to nothing else."""
     root = int.from_bytes(payload[:4], "little")
     snapshots, updates = (_find_vector(payload, root, slot) for slot in (SNAPSHOTS, UPDATES))
     if snapshots is None or updates is None or updates[0] != _end(snapshots):
@@ -491,7 +491,7 @@ def _tail_of(payload: bytes) -> Tail | None:
 
 
 def _find_vector(payload: bytes, root: int, slot: int) -> tuple[int, int] | None:
-    """Where a vector of the root is, and how many offsets it has; None if it is not all there."""
+    """Position and length of a vector of the root; None if it is not inside the payload."""
     place = place_of(payload, root, slot)
     at = place + int.from_bytes(payload[place : place + 4], "little")
     count = int.from_bytes(payload[at : at + 4], "little")
@@ -505,13 +505,13 @@ def _end(vector: tuple[int, int]) -> int:
 
 
 def _targets(payload: bytes, at: int, count: int) -> Ints:
-    """What the offsets of a vector point to."""
+    """Targets of the offsets of a vector."""
     offsets = np.frombuffer(payload, "<u4", count, at + 4).astype(np.int64)
     return offsets + np.arange(at + 4, at + 4 + 4 * count, 4)
 
 
 def _places(payload: bytes, rows: Ints, slot: int, start: int) -> Ints | None:
-    """Where each table, all of which are in bounds, keeps a slot; None unless all have it."""
+    """Position of a slot in each table, all of which are in bounds; None unless all have it."""
     if (rows % 4).any():
         return None
     vtables = rows - np.frombuffer(payload, "<i4")[rows // 4]

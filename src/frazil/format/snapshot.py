@@ -111,7 +111,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHead:
-    """What a file of version 1 says of the snapshot's place in history."""
+    """The head of a snapshot: its place in history, as files of version 1 have it."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
@@ -161,13 +161,13 @@ def snapshot_of(root: Table, spec_version: int, nodes: Nodes, payload: bytes) ->
 
 
 def decode_snapshot_head(data: Buffer, *, max_size: int | None = None) -> SnapshotHead:
-    """As much as a walk through history needs; nodes are not looked at."""
+    """Decodes the part that a walk through history needs; nodes are not looked at."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     return decode_head_of(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
 
 
 def decode_node_names(data: Buffer, *, max_size: int | None = None) -> NodeNames:
-    """As much as a diff needs."""
+    """Decodes the part that a diff needs."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     rows = decode(envelope.data, SNAPSHOT_NAMES).tables("nodes").rows
     return NodeNames(rows.struct("id").values, rows.string("path"))

@@ -136,19 +136,19 @@ class SnapshotInfos:
 
 
 def _encode_logs(ids: Sequence[bytes]) -> VectorColumn:
-    """Of one snapshot; absent if there are none."""
+    """The pruned logs of one snapshot; absent if there are none."""
     values = id_column(ids, SnapshotId.size)
     return VectorColumn(values, np.array([0, len(ids)]), np.array([len(ids) > 0]))
 
 
 def sorted_snapshots(table: Table) -> tuple[SnapshotInfos, npt.NDArray[np.int64]]:
-    """Snapshots in order of id, whatever the file's order, and the new row of each old one."""
+    """Snapshots sorted by id, and the new row of each row of the table."""
     parents = table.scalar("parent_offset").values
     if len(parents) and not (int(parents.min()) >= -1 and int(parents.max()) < len(parents)):
         raise FormatError("a snapshot's parent is not listed")
     every = np.arange(len(table), dtype=np.int64)
     high, low = _numbers_of_ids(table.struct("id").values)
-    if bool((high[1:] > high[:-1]).all()):  # as everybody writes them
+    if bool((high[1:] > high[:-1]).all()):  # as all known writers sort them
         return SnapshotInfos(table), every
     order = np.lexsort((low, high)).astype(np.int64)
     if np.array_equal(order, every):

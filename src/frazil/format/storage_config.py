@@ -1,4 +1,4 @@
-"""How object stores are reached, as a configuration says it. Names as in the `icechunk` package.
+"""Configuration of object stores and virtual chunk containers. Names as in `icechunk`.
 
 Fields left at None mean "the default", which the layer that acts on them knows.
 """
@@ -218,7 +218,7 @@ def _invalid(message: str) -> InvalidInputError:
 
 
 def repaired(container: VirtualChunkContainer) -> VirtualChunkContainer:
-    """As somebody stored it, with the slash that older versions did not ask for."""
+    """A stored container, with the final slash that older versions did not require."""
     prefix = container.url_prefix
     return container if prefix.endswith("/") else replace(container, url_prefix=prefix + "/")
 
@@ -290,7 +290,7 @@ class Containers:
         return answer
 
     def _suspicious(self, texts: Strings, containers: Ints) -> Bools:
-        """Whether a key might have odd segments; the slashes after the scheme do not count."""
+        """True where a key may have odd segments; the slashes after the scheme do not count."""
         schemes = [_comparable(each).index("://") + 3 for each in self.listed]
         relative = starts_with(texts, VCC.encode())
         data = decoded_table(texts)
@@ -328,5 +328,5 @@ def _comparable(container: VirtualChunkContainer) -> str:
 
 @lru_cache(maxsize=1024)  # asked for every location
 def _comparable_prefix(prefix: str) -> str:
-    """Of a default container the prefix is but a scheme."""
+    """The prefix as locations are compared with it; that of a default container is a scheme."""
     return prefix if prefix.endswith("://") else decoded(regular(prefix))

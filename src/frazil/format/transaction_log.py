@@ -1,4 +1,4 @@
-"""Which nodes and chunks a commit touched. Spec: "Transaction Log Files".
+"""Transaction logs: the nodes and chunks that a commit changed. Spec: "Transaction Log Files".
 
 Reading data does not need it; rebase and diff do.
 """
@@ -77,7 +77,7 @@ class TransactionLog:
 
     @property
     def num_changes(self) -> int:
-        """How much there is to remember: nodes, chunks and moves."""
+        """Number of nodes, chunks and moves."""
         nodes = sum(len(ids) for _, ids in self.node_lists())
         return nodes + sum(map(len, self.updated_chunks.values())) + len(self.moved)
 
@@ -168,7 +168,7 @@ def _encode_ids(ids: npt.NDArray[np.uint8]) -> VectorColumn:
 
 
 def decode_chunks(arrays: Table, rows: range) -> dict[NodeId, npt.NDArray[np.uint32]]:
-    """Of those rows of ARRAY_UPDATED_CHUNKS that are of one log."""
+    """Decodes the chunks of one log, which are these rows of ARRAY_UPDATED_CHUNKS."""
     chunks = arrays.tables("chunks")
     coords = chunks.rows.vector("coords")
     node_ids = arrays.struct("node_id").values
@@ -278,7 +278,7 @@ def _split(logs: Table) -> list[TransactionLog]:
 # The log without its chunks is encoded as usual. What `updated_chunks` points to follows it, made
 # some rows at a time and compressed at once; all offsets point forward, and are known beforehand.
 #
-#     log       root | lists of nodes | moves          its slot of `updated_chunks` is set anew
+#     log       root | lists of nodes | moves          its slot of `updated_chunks` is rewritten
 #     arrays    count, an offset for each
 #     vtable    of ArrayUpdatedChunks
 #     table     vtable, node id, offset of its chunks  for each array, by id
@@ -351,7 +351,7 @@ class _Listed:
 
     @classmethod
     def of_index(cls, node: NodeId, index: npt.NDArray[np.uint32]) -> "_Listed":
-        """Of these chunks, (n, ndim), in any order."""
+        """Lists these chunks, (n, ndim), given in any order."""
         ordered = distinct(index)
 
         def blocks() -> Iterator[npt.NDArray[np.uint32]]:
@@ -370,7 +370,7 @@ def _point_to_end(payload: bytearray) -> None:
 
 
 def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
-    """Where the chunks of each array begin, and where the last ones end."""
+    """Start of the chunks of each array, and the end of the last ones."""
     places = [base + _tables_size(len(arrays))]
     for each in arrays:
         places.append(places[-1] + 4 + each.count * (4 + _row_size(each.ndim)))
@@ -435,7 +435,7 @@ def _ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
 
 
 def _precedes(one: ChunkSet, other: ChunkSet) -> bool:
-    """Whether the last chunk of one box comes before the first of the other."""
+    """True if the last chunk of one box comes before the first of the other."""
     last = tuple(low + length - 1 for low, length in zip(one.lo, one.shape, strict=True))
     return last < other.lo
 

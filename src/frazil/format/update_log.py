@@ -209,7 +209,7 @@ class UpdateLog(Sequence[Update]):
 
     @property
     def newest_us(self) -> int:
-        """When the latest entry was made; 0 if there is none."""
+        """Time of the latest entry; 0 if there is none."""
         return int(self.table.scalar("updated_at").values[0]) if len(self) else 0
 
     def recorded(self, update: Update, *, backup: str) -> "UpdateLog":
@@ -224,7 +224,7 @@ class UpdateLog(Sequence[Update]):
         return UpdateLog(self.table.replace(backup_path=cited))
 
     def first_page(self, size: int) -> tuple["UpdateLog", str | None]:
-        """At most `size` entries, and the backup that holds those left out, None if none are.
+        """The first `size` entries, and the backup that holds the others; None if there are none.
 
         Entries that no backup holds (a migration made them) are never left out.
         """
@@ -248,9 +248,9 @@ class UpdateLog(Sequence[Update]):
         return self.table.string("backup_path").to_texts()
 
     def kinds[K](self, makers: Mapping[int, Callable[..., K]], ids: Ids) -> Iterator[K]:
-        """Of each entry, with snapshot ids of the caller's making.
+        """The kind of each entry, made by `makers`, with snapshot ids made by `ids`.
 
-        `makers` are called with the fields of the kinds in KINDS. Entries of one are read together.
+        `makers` are called with the fields of the kinds in KINDS, all entries of a kind together.
         """
         column = self.table.union("update_type")
         read: dict[int, list[K]] = {}
@@ -321,7 +321,7 @@ def encode_updates(updates: Sequence[Update]) -> Table:
 
 
 def decode_status(table: Table, row: int) -> RepoStatus:
-    """What is not read-only or offline counts as online, numbers from the future included."""
+    """Decodes a status; unknown availabilities, of future versions, count as online."""
     number = int(table.scalar("availability").values[row])
     return RepoStatus(
         availability=Availability(number) if number in {1, 2} else Availability.ONLINE,
@@ -344,7 +344,7 @@ def encode_status(statuses: Sequence[RepoStatus]) -> Table:
 
 
 def _fields(number: int, table: Table, ids: Ids) -> Iterator[Sequence[object]]:
-    """What the kind of this number is made of, field by field."""
+    """The fields of updates of the kind with this number."""
     for field in UPDATE_KINDS[number].fields:
         match table[field.name]:
             case StringColumn() as texts:

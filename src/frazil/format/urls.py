@@ -43,7 +43,7 @@ _SAFE_IN_FRAGMENT = _all_but('"<>`')
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a location names: an object of one store. The key is decoded, without first slash."""
+    """The object of a store that a location names. The key is decoded, without first slash."""
 
     scheme: str
     authority: str
@@ -63,7 +63,7 @@ def regular(text: str) -> str:
 
 
 def place_of(location: str) -> Place:
-    """Of a regular location that is not relative to a container. Raises InvalidInputError."""
+    """Parses a regular location that is not relative to a container. Raises InvalidInputError."""
     scheme, _, rest = location.partition("://")
     if not _SCHEME.fullmatch(scheme + ":"):
         raise _without_base(location)
@@ -76,9 +76,9 @@ def place_of(location: str) -> Place:
 
 
 def decoded(location: str) -> str:
-    """What prefixes are compared with: the path is decoded, what stands before it is not.
+    """The location with its path decoded, as prefixes are compared with it.
 
-    Were it, `http://good%2F@evil/` would begin with `http://good/`, and be somewhere else.
+    The authority is not decoded: `http://good%2F@evil/` must not begin with `http://good/`.
     """
     scheme, separator, rest = location.partition("://")
     start = len(scheme) + len(separator) + len(_authority(rest))
@@ -93,7 +93,7 @@ def container_name(location: str) -> str | None:
 
 
 def has_odd_segments(key: str) -> bool:
-    """Whether a key has empty, `.` or `..` segments; that it ends in a slash is fine."""
+    """True if a key has empty, `.` or `..` segments; a final slash is fine."""
     segments = key.split("/")
     return bool({".", ".."}.intersection(segments) or "" in segments[:-1])
 
@@ -119,7 +119,7 @@ def _authority(rest: str) -> str:
 
 
 def _standard(text: str) -> str:
-    """Of a file, or of something that hardly is a location."""
+    """Normalizes the location of a file, or a text that may not be a location at all."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -275,7 +275,7 @@ def with_changed(texts: Strings, chosen: Bools, change: Callable[[bytes], bytes]
 
 
 def _places(heap: Bytes1, mark: bytes) -> Ints:
-    """Where `mark` begins."""
+    """Positions at which `mark` begins."""
     size = len(heap) - len(mark) + 1
     if size <= 0:
         return np.zeros(0, np.int64)
@@ -303,7 +303,7 @@ _DOTS = (b"/.", b"%2")  # perhaps `.` or `..`
 
 
 def regular_column(locations: StringColumn) -> StringColumn:
-    """As `regular`, for a column; raises the error of the first location that has one."""
+    """Applies `regular` to a column; raises the error of the first invalid location."""
     return StringColumn(locations.codes, regular_table(locations.strings))
 
 
@@ -328,7 +328,7 @@ def _is_regular(texts: Strings) -> Bools:
 
 
 def _alike(texts: Strings) -> Bools:
-    """Which strings are in the store of the first one; if it is not regular, not even that one."""
+    """True for strings in the same store as the first; for none if the first is not regular."""
     first = texts.item(0)
     head = _HEAD.match(first)
     if head is not None:
@@ -337,7 +337,7 @@ def _alike(texts: Strings) -> Bools:
 
 
 def decoded_table(texts: Strings) -> Strings:
-    """As `decoded`, for a table."""
+    """Applies `decoded` to a table."""
     return with_changed(
         texts,
         contain(texts, [b"%"]),
