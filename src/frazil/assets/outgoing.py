@@ -9,7 +9,7 @@ from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outgoing:
     """Puts of files that nothing refers to before `settle` was called, in any order.
 

@@ -423,7 +423,7 @@ class StringVectorColumn:
 
 
 # -------------------------------------------------------------------------------------------------
-# Columns of text from Python strings, at the speed of C, and put together without repeats.
+# String columns from Python strings, at the speed of C, with equal ones stored once.
 
 _SAMPLED = 100  # one text of so many is looked at, and a hundred neighbours here and there
 _MANY_TEXTS = 100_000

@@ -418,7 +418,7 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
 
 
 # -------------------------------------------------------------------------------------------------
-# One table of a sorted vector, found without decoding the others; decode.py draws the bytes.
+# One table of a sorted vector, found without decoding the others.
 
 
 class SortedTables:

@@ -202,7 +202,7 @@ def _require_struct(size: int, align: int) -> None:
 
 
 # -------------------------------------------------------------------------------------------------
-# Where the fields of a row are, inside the row.
+# Layout of the fields inside a row.
 
 
 @dataclass(frozen=True, slots=True)

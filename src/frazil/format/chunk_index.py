@@ -127,7 +127,7 @@ def distinct(index: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 # -------------------------------------------------------------------------------------------------
-# Sets of chunks that take a bit a chunk, or less: what was changed, when that is millions.
+# Sets of millions of chunks, in a bit per chunk or less: what a commit changed.
 #
 # A box of the grid, and a bit for each of its chunks in row-major order. The bits
 # are compressed: where all chunks of the box are in it, as is usual, next to nothing is left.

@@ -78,6 +78,20 @@ type Payload = Inline | Native | Virtual
 # The chunk references of one array, as columns. Spec: "ChunkRef".
 
 
+class _KeyCache:
+    """The sorted keys of one index, built on first use."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: SortedKeys | None = None
+
+    def of(self, index: npt.NDArray[np.uint32]) -> SortedKeys:
+        if self._keys is None:
+            self._keys = SortedKeys.of(index)
+        return self._keys
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkRefs:
     """Row i of each column is one chunk; rows ascend lexicographically by `index`, none twice.
@@ -94,7 +108,7 @@ class ChunkRefs:
     etag: StringColumn  # (n,) virtual, optional
     last_modified: npt.NDArray[np.uint32]  # (n,) virtual, seconds, 0 for none
     inline: StringColumn  # (n,) inline
-    _sorted_keys: list[SortedKeys] = field(default_factory=list, repr=False)  # made once, at need
+    _key_cache: _KeyCache = field(default_factory=_KeyCache, repr=False)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -290,9 +304,7 @@ class ChunkRefs:
 
     @property
     def _keys(self) -> SortedKeys:
-        if not self._sorted_keys:
-            self._sorted_keys.append(SortedKeys.of(self.index))
-        return self._sorted_keys[0]
+        return self._key_cache.of(self.index)
 
     def lookup(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Row of each wanted index, (m, ndim), -1 where absent. O(m log n), in any order."""

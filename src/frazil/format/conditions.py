@@ -263,7 +263,7 @@ def _exact_test(operation: Any, content: Any, any_line: bool) -> Test:  # noqa: 
 
 
 # -------------------------------------------------------------------------------------------------
-# Which arrays and axes a configuration rule is about. Names as in the `icechunk` package.
+# Conditions on arrays and axes. Names as in the `icechunk` package.
 #
 # Alternatives are subclasses that hang on their base, as in `ManifestSplitCondition.AnyArray()`;
 # `|` and `&` combine conditions. All are values: hashable, so that they can be keys of a dict.

@@ -1,4 +1,9 @@
-"""Numbers with names that show the name."""
+"""The configuration of a repository: a value that users build, change and store.
+
+Names, parameters and their order are those of the `icechunk` package. None means the default,
+which is given beside the field unless it depends on the storage. As there, records are plain and
+mutable. How they are stored is in config_codec.py.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -62,13 +67,6 @@ class NamedIntEnum(IntEnum):
 
     __format__ = Enum.__format__  # that of an IntEnum would be the number's
 
-
-# -------------------------------------------------------------------------------------------------
-# The configuration of a repository: a value that users build, change and store.
-#
-# Names, parameters and their order are those of the `icechunk` package. None means the default,
-# which is given beside the field unless it depends on the storage. As there, records are plain and
-# mutable. How they are stored is in config_codec.py.
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]

@@ -190,7 +190,7 @@ def encode_envelope_stream(
 
 
 # -------------------------------------------------------------------------------------------------
-# Reading zstd frames from strangers: complete, bounded, or refused. RFC 8878.
+# Reading untrusted zstd frames: complete, bounded, or refused. RFC 8878.
 #
 #     frame   magic 4, descriptor 1, window 0-1, dictionary id 0-4, content size 0-8,
 #             blocks, checksum 0-4

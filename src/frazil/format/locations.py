@@ -124,7 +124,7 @@ class CompressedLocations(StringColumn):
 
     @property
     def num_bytes(self) -> int:
-        """The column of all locations, without decompressing them."""
+        """Memory that the column takes when decompressed, without decompressing it."""
         return self._codes.nbytes + 144 * len(self._frames.stored)
 
     def __len__(self) -> int:

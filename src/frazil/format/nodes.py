@@ -444,8 +444,8 @@ def _chunk_shape(user_data: bytes) -> tuple[int, ...] | None:
 # -------------------------------------------------------------------------------------------------
 # The nodes of a snapshot file, of which a few are looked up before all are decoded.
 #
-# Who opens one array then waits for none of the others. Files may hold their nodes in another order
-# (nodes.py), so what is not found where it should be is looked for among all.
+# Opening one array then does not wait for the others. Files may hold their nodes in another order,
+# so a node that bisection does not find is looked for among all.
 
 # Each costs about a tenth of decoding thousands of nodes all at once, and half of decoding a few.
 _FEW_LOOKUPS, _LOOKUPS_OF_MANY, _MANY_NODES = 2, 4, 1000

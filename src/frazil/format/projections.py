@@ -118,7 +118,7 @@ def decode_chunk_ids(
 
 
 # -------------------------------------------------------------------------------------------------
-# What counting bytes needs of a manifest: where each reference leads, not which chunk it is.
+# Storage of the references of a manifest, for statistics: their places without their indices.
 
 _STORED_REF = only(
     CHUNK_REF,

@@ -1,6 +1,7 @@
-"""Values that are worth looking at: as text when printed, as HTML in a notebook.
+"""Base classes of values: displayed as text and HTML, and records that check their fields.
 
-`repr` stays what it is for a dataclass, a form that can be typed in again.
+Values are displayed as text when printed, as HTML in a notebook; `repr` stays that of a dataclass,
+a form that can be typed in again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

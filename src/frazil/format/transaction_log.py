@@ -230,7 +230,7 @@ def _encode_moves(moved: Sequence[Move]) -> Table:
 # -------------------------------------------------------------------------------------------------
 # Many transaction logs decoded together: most are small, and rebase looks at hundreds.
 
-_SMALL = 2**16  # bytes; a larger file gains nothing by company
+_BATCHED_BYTES = 2**16  # larger files gain nothing by being decoded together
 
 
 def decode_txlogs(files: Sequence[Buffer]) -> list[TransactionLog]:
@@ -239,11 +239,11 @@ def decode_txlogs(files: Sequence[Buffer]) -> list[TransactionLog]:
     Raises FormatError if one of them is damaged; which one, only `decode_txlog` of each can tell.
     """
     sizes = [memoryview(data).nbytes for data in files]
-    small = [data for data, size in zip(files, sizes, strict=True) if size <= _SMALL]
+    small = [data for data, size in zip(files, sizes, strict=True) if size <= _BATCHED_BYTES]
     payloads = [decode_envelope(data, FileType.TRANSACTION_LOG).data for data in small]
     together = iter(_split(decode_batch(payloads, TRANSACTION_LOG)) if payloads else [])
     return [
-        next(together) if size <= _SMALL else decode_txlog(data)
+        next(together) if size <= _BATCHED_BYTES else decode_txlog(data)
         for data, size in zip(files, sizes, strict=True)
     ]
 
@@ -273,7 +273,7 @@ def _split(logs: Table) -> list[TransactionLog]:
 
 
 # -------------------------------------------------------------------------------------------------
-# Transaction logs of millions of chunks, written without having them all in memory.
+# Transaction logs of millions of chunks, encoded without holding them all in memory.
 #
 # The log without its chunks is encoded as usual. What `updated_chunks` points to follows it, made
 # some rows at a time and compressed at once; all offsets point forward, and are known beforehand.
@@ -288,7 +288,7 @@ def _split(logs: Table) -> list[TransactionLog]:
 #
 # Each row has a vtable of its own: so all rows begin with the same bytes, and compress well.
 
-_SLOT = 7  # of `updated_chunks` in the root table
+_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 _ROWS_AT_ONCE = 1 << 16
 _MAX_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
@@ -365,7 +365,7 @@ def _point_to_end(payload: bytearray) -> None:
     """Lets the root's slot of `updated_chunks` point to what follows the payload."""
     (root,) = struct.unpack_from("<I", payload, 0)
     (back,) = struct.unpack_from("<i", payload, root)
-    (place,) = struct.unpack_from("<H", payload, root - back + 4 + 2 * _SLOT)
+    (place,) = struct.unpack_from("<H", payload, root - back + 4 + 2 * _CHUNKS_SLOT)
     struct.pack_into("<I", payload, root + place, len(payload) - root - place)
 
 

@@ -193,7 +193,7 @@ def _resolved(segments: list[str]) -> list[str]:
 
 
 # -------------------------------------------------------------------------------------------------
-# Which of many texts begin how: a few prefixes against a table of a million strings.
+# Prefix tests on many strings: a few prefixes against a table of a million.
 
 type Bools = npt.NDArray[np.bool_]
 _WORD = 8
@@ -288,8 +288,8 @@ def _places(heap: Bytes1, mark: bytes) -> Ints:
 # -------------------------------------------------------------------------------------------------
 # Locations of virtual chunks, a million at a time: the table of distinct ones, not the rows.
 #
-# What the rules for one location say (urls.py) is found out for whole groups that begin alike; only
-# locations that are not written as they would be stored are looked at one by one.
+# The rules for one location are applied to whole groups that begin alike; only locations that are
+# not in their stored form are looked at one by one.
 
 _HEAD = re.compile(rb"(?!file:)[a-z][a-z0-9+.-]*://[^/?#]+/")
 _FILE = b"file:///"

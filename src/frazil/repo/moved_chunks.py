@@ -160,7 +160,7 @@ def canonical_places(pairs: Sequence[tuple[Places, Places]]) -> Canonical:
         chunk_id, offset = refs.chunk_id.copy(), refs.offset.copy()
         chunk_id[moved] = chosen[:, :12]
         offset[moved] = np.ascontiguousarray(chosen[:, 12:20]).view("<u8").reshape(-1)
-        return replace(refs, chunk_id=chunk_id, offset=offset, _sorted_keys=[])
+        return replace(refs, chunk_id=chunk_id, offset=offset)
 
     return canonical
 
