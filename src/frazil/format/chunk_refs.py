@@ -108,7 +108,7 @@ class ChunkRefs:
     etag: StringColumn  # (n,) virtual, optional
     last_modified: npt.NDArray[np.uint32]  # (n,) virtual, seconds, 0 for none
     inline: StringColumn  # (n,) inline
-    _key_cache: _KeyCache = field(default_factory=_KeyCache, repr=False)
+    _key_cache: _KeyCache = field(default_factory=_KeyCache, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.kind)
