@@ -16,9 +16,10 @@ from frazil.assets.layout import OVERWRITTEN, REPO_INFO
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.metadata import encode_metadata
-from frazil.format.repo_info import RepoInfo, SnapshotInfos, decode_repo_info, encode_repo_info
+from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
-from frazil.format.updates import NewCommit, Update
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.update_log import NewCommit, Update
 from frazil.ids import SnapshotId
 
 PAGE = 1000  # entries of the ops log in one file, the default

@@ -25,15 +25,15 @@ from frazil.assets.files import Files
 from frazil.assets.layout import CHUNKS, REPO_INFO, V1_MAIN_BRANCH
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import encode_metadata
-from frazil.format.payloads import Inline
 from frazil.format.ref_file import encode_ref
-from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
+from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
-from frazil.format.txlog import TransactionLog
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId, format_ids
 from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository

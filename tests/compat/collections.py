@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zarr.abc.store import Store
 
 import frazil
-from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
+from frazil.format.projections import decode_chunk_ids, decode_manifest_files
 from frazil.ids import SnapshotId, format_ids
 
 INITIAL = "1CECHNKREP0F1RSTCMT0"

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
-from frazil.format.txlog import NODE_LISTS
+from frazil.format.transaction_log import NODE_LISTS
 from frazil.ids import NodeId, SnapshotId
 from tests.compat.driver import OURS, REFERENCE
 from tests.examples_count import scaled

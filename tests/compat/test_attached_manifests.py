@@ -12,11 +12,10 @@ from hypothesis import given, settings
 
 import frazil
 from frazil.errors import InvalidInputError, SessionStateError
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
 from frazil.format.manifest import Manifest
-from frazil.format.txlog import TransactionLog, decode_txlog
-from frazil.format.txlog_stream import encode_txlog_stream
+from frazil.format.transaction_log import TransactionLog, decode_txlog, encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import zarr
 
-from frazil.format.txlog import NODE_LISTS
+from frazil.format.transaction_log import NODE_LISTS
 from tests.compat.driver import (
     INITIAL_SNAPSHOT,
     OURS,

@@ -12,14 +12,13 @@ import pytest
 import zarr
 
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, LastModified, Virtual
 from frazil.format.dump import dump
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.format.payloads import LastModified, Virtual
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, encode_snapshot
-from frazil.format.txlog import decode_txlog, encode_txlog
+from frazil.format.transaction_log import decode_txlog, encode_txlog
 
 pytestmark = pytest.mark.skipif(
     not icechunk.__version__.startswith("2."), reason="needs a reference that writes version 2"

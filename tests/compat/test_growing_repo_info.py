@@ -7,13 +7,13 @@ import pytest
 import zarr
 
 import frazil
-from frazil.format import repo_info_growth
+from frazil.format import repo_info
 
 
 def test_the_reference_reads_a_repo_info_that_grew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repo_info_growth, "MOST_STEPS", 20)
+    monkeypatch.setattr(repo_info, "MOST_STEPS", 20)
     config = frazil.RepositoryConfig.default()
     config.num_updates_per_repo_info_file = 10
     place = frazil.local_filesystem_storage(str(tmp_path))

@@ -46,8 +46,7 @@ from frazil.format.schemas import (
     SNAPSHOT_INFO,
 )
 from frazil.format.snapshot import decode_snapshot, encode_snapshot
-from frazil.format.update_log import number_of
-from frazil.format.updates import MetadataChanged, Update
+from frazil.format.update_log import MetadataChanged, Update, number_of
 from frazil.objectstore.protocol import ObjectStore
 
 _ID = Struct(12, 1)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 import zstandard
 
+from frazil.format.chunk_refs import Inline, Native
 from frazil.format.dump import dump
 from frazil.format.envelope import MAGIC, FileType, decode_header
 from frazil.format.manifest import decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, Node
-from frazil.format.payloads import Inline, Native
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import decode_txlog, encode_txlog
+from frazil.format.transaction_log import decode_txlog, encode_txlog
 from frazil.ids import SnapshotId
 
 FIXTURES = Path(__file__).parent / "fixtures"

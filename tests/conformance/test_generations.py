@@ -15,8 +15,8 @@ from frazil.api import Repository, local_filesystem_storage
 from frazil.assets.compared_log import compared_log
 from frazil.assets.old_files import OldFiles
 from frazil.errors import FormatError, RefNotFoundError, SnapshotNotFoundError
+from frazil.format.chunk_refs import RefKind
 from frazil.format.generation import Generation
-from frazil.format.payloads import RefKind
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from tests.conformance.generations import (

@@ -380,13 +380,7 @@ FUNCTIONS = (
         "frazil.format.manifest:sorted",
         unsorted,
     ),
-    Mutant(
-        "MAN-2 (small files)",
-        f"{MAN}test_arrays_of_a_manifest_ascend_by_node_id",
-        "frazil.format.small_files:sorted",
-        unsorted,
-    ),
-    Mutant("LOG-11", MOVES_ASCEND, "frazil.format.txlog:sorted", unsorted),
+    Mutant("LOG-11", MOVES_ASCEND, "frazil.format.transaction_log:sorted", unsorted),
     Mutant(
         "LOG-13", MOVED, "frazil.assets.files:encode_txlog", moves(lambda moved: moved + moved[-1:])
     ),
@@ -458,7 +452,7 @@ SECURITY = (
     Mutant(
         "markup in HTML",
         f"{EXECUTION}test_names_and_messages_are_escaped_in_html_and_svg",
-        "frazil.format.display:escape",
+        "frazil.format.records:escape",
         lambda _: lambda text, *_a, **_k: text,
     ),
     Mutant(

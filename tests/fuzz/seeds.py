@@ -13,15 +13,14 @@ from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
 from frazil.format.alpha.unpacking import payload
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
-from frazil.format.config_codec import encode_config
-from frazil.format.config_yaml import encode_config_yaml
+from frazil.format.config_codec import encode_config, encode_config_yaml
 from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.repo_info import encode_repo_info
 from frazil.format.snapshot import encode_snapshot
 from frazil.format.storage_config import S3Options, S3StoreConfig, VirtualChunkContainer
-from frazil.format.txlog import encode_txlog
+from frazil.format.transaction_log import encode_txlog
 from tests.unit.format.samples import (
     ARRAY_ID,
     MANIFEST_ID,

@@ -32,9 +32,7 @@ from frazil.format.alpha.v2pre import (
     has_early_values,
     is_early_repo_info,
 )
-from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
-from frazil.format.config_codec import decode_config
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config, decode_config_yaml
 from frazil.format.dump import dump
 from frazil.format.envelope import (
     COMPRESSION_NONE,
@@ -46,6 +44,7 @@ from frazil.format.envelope import (
 from frazil.format.locations import EncodedLocations, decode_locations
 from frazil.format.manifest import decode_manifest
 from frazil.format.nodes import Nodes
+from frazil.format.projections import decode_chunk_ids, decode_manifest_files, decode_storage_refs
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import decode_log_page, decode_repo_info
 from frazil.format.snapshot import (
@@ -54,9 +53,7 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     decode_snapshot_lazily,
 )
-from frazil.format.storage_refs import decode_storage_refs
-from frazil.format.txlog import decode_txlog
-from frazil.format.txlog_batch import decode_txlogs
+from frazil.format.transaction_log import decode_txlog, decode_txlogs
 from frazil.format.urls import place_of, regular
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.inventory import FileKind

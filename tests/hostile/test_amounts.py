@@ -20,6 +20,8 @@ from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import MAX_DEPTH, decode_flexbuffer
 from frazil.flatbuf.table import Table
 from frazil.format.alpha.unpacking import unpack
+from frazil.format.chunk_refs import Inline, Native, Virtual
+from frazil.format.conditions import found
 from frazil.format.config import (
     CachingConfig,
     ManifestConfig,
@@ -30,7 +32,7 @@ from frazil.format.config import (
     StorageRetriesSettings,
     StorageSettings,
 )
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.envelope import (
     COMPRESSION_ZSTD,
     FileType,
@@ -40,12 +42,11 @@ from frazil.format.envelope import (
 )
 from frazil.format.limits import Limits
 from frazil.format.metadata import encode_metadata_of
-from frazil.format.patterns import found
-from frazil.format.payloads import Inline, Native, Virtual
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import SnapshotInfos, decode_repo_info
+from frazil.format.repo_info import decode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote_http import HttpPlace

@@ -16,8 +16,8 @@ import zarr
 import frazil
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.alpha.unpacking import unpack
-from frazil.format.config_yaml import decode_config_yaml
-from frazil.format.payloads import Inline
+from frazil.format.chunk_refs import Inline
+from frazil.format.config_codec import decode_config_yaml
 from frazil.objectstore.archive import ABOUT, ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.objectstore.keys import require_key
@@ -44,7 +44,7 @@ ALLOWED = {
     ("spark/maintenance/stats.py", "pickle.loads"): "results of our executors",
     ("spark/maintenance/executor.py", "pickle.loads"): "results of our executors",
     ("spark/ingestion/jobs.py", "pickle.loads"): "results of our executors",
-    ("format/config_yaml.py", "yaml.load"): "with a loader of plain values",
+    ("format/config_codec.py", "yaml.load"): "with a loader of plain values",
     ("cli/views/values_view.py", "np.load"): "with allow_pickle=False, of the user's file",
     ("spark/runtime/java.py", "subprocess.run"): "java -version",
     ("cli/pipelines.py", "importlib.import_module"): "the module that the user names",

@@ -10,7 +10,7 @@ import pytest
 
 import frazil
 from frazil.errors import IcechunkError, InvalidInputError, ObjectNotFoundError, StorageError
-from frazil.format.payloads import Inline, Native, Virtual
+from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.ids import ChunkId
 from frazil.objectstore.redirect import find_target
 from frazil.objectstore.web_addresses import may_lead

@@ -5,9 +5,8 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Virtual
 from frazil.format.generation import Generation
-from frazil.format.payloads import Inline, Virtual
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository

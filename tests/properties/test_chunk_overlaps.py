@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.payloads import Inline, Native, Payload, Virtual
+from frazil.format.chunk_refs import Inline, Native, Payload, Virtual
 from frazil.ids import ChunkId
 from frazil.repo.chunk_overlaps import changed_since, find_overlaps, only
 from frazil.repo.pending import ChunkChanges, PendingChunks

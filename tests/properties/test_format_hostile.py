@@ -9,17 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config_codec import decode_config
 from frazil.format.dump import dump
 from frazil.format.envelope import FileType, decode_envelope, decode_header, encode_envelope
 from frazil.format.locations import CompressedLocations, LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.format.projections import decode_chunk_ids, decode_manifest_files, decode_storage_refs
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, decode_snapshot_lazily, encode_snapshot
-from frazil.format.storage_refs import decode_storage_refs
-from frazil.format.txlog import decode_txlog, encode_txlog
+from frazil.format.transaction_log import decode_txlog, encode_txlog
 from frazil.maintenance.storage_keys import pieces_of
 from tests.unit.format.samples import (
     ARRAY_ID,

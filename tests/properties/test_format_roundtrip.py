@@ -7,14 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, ETag, Inline, LastModified, Native, Payload, Virtual
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
-from frazil.format.payloads import ETag, Inline, LastModified, Native, Payload, Virtual
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import (
+    NODE_LISTS,
+    Move,
+    TransactionLog,
+    decode_txlog,
+    encode_txlog,
+)
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
 from tests.unit.format.samples import MANIFEST_ID, SECOND, initial_repo_info

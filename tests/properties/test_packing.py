@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.payloads import Inline, Native
+from frazil.format.chunk_refs import Inline, Native
 from frazil.objectstore.memory import MemoryStore
 from frazil.repo import packing
 from frazil.repo.packing import arrange, store_chunks

@@ -6,15 +6,19 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.format import repo_info_growth
-from frazil.format.growing_log import GrowingLog
-from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.format.repo_info_growth import encode_grown
-from frazil.format.repo_info_resumed import resumed
-from frazil.format.updates import (
+from frazil.format import repo_info
+from frazil.format.repo_info import (
+    RepoInfo,
+    decode_repo_info,
+    encode_grown,
+    encode_repo_info,
+    resume_growth,
+)
+from frazil.format.update_log import (
     Availability,
     BranchReset,
     FeatureFlagChanged,
+    GrowingLog,
     NewCommit,
     RepoStatus,
     RepoStatusChanged,
@@ -93,7 +97,7 @@ def test_growing_is_the_same_as_writing_at_once(
     chosen: list[tuple[str, int, str]], page: int, most: int
 ) -> None:
     info = plain = initial_repo_info(1, config={"a": [1, "b"]})
-    limit, repo_info_growth.MOST_STEPS = repo_info_growth.MOST_STEPS, most  # type: ignore[misc]  # for now
+    limit, repo_info.MOST_STEPS = repo_info.MOST_STEPS, most  # type: ignore[misc]  # for now
     try:
         for at, (kind, number, text) in enumerate(chosen):
             if kind == "read":
@@ -111,7 +115,7 @@ def test_growing_is_the_same_as_writing_at_once(
             if kind == "forget":
                 info = decode_repo_info(data)
             if kind == "resume":
-                info = resumed(decode_repo_info(data))
+                info = resume_growth(decode_repo_info(data))
                 assert isinstance(info.updates, GrowingLog)
     finally:
-        repo_info_growth.MOST_STEPS = limit  # type: ignore[misc]  # as it was
+        repo_info.MOST_STEPS = limit  # type: ignore[misc]  # as it was

@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline
+from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.snapshot import ManifestRef
 from frazil.ids import ManifestId
 from frazil.repo.splitting import plan_manifests, split

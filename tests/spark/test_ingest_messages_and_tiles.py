@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from frazil.api import Repository
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.paths import NodePath
 from frazil.spark.ingestion import layout as storage
 from frazil.spark.ingestion.ingest import ingest

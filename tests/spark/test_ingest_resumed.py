@@ -19,8 +19,7 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.assets.layout import CHUNKS, chunk_key
 from frazil.errors import FormatError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, Native, Payload
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore import LocalStore
 from frazil.spark.ingestion import run

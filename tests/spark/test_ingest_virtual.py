@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import frazil
 from frazil.errors import InvalidInputError
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest import ingest

@@ -6,7 +6,7 @@ import pytest
 import zarr
 
 from frazil.api import Repository
-from frazil.format.payloads import Native
+from frazil.format.chunk_refs import Native
 from frazil.paths import NodePath
 from frazil.spark import plan_read, plan_sql
 from frazil.spark.table.options import ReadOptions

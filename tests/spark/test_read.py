@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
-from frazil.format.payloads import Native
+from frazil.format.chunk_refs import Native
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath

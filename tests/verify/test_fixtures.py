@@ -13,7 +13,7 @@ from frazil.api import Storage
 from frazil.api.versions import AlphaVersion
 from frazil.format.alpha.packing import pack_snapshot
 from frazil.format.alpha.unpacking import unpack
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.maintenance.repair.run import repair
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.local import LocalStore

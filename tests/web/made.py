@@ -13,8 +13,7 @@ import numpy.typing as npt
 import zarr
 
 import frazil
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, Native, Payload, Virtual
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, Virtual
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore

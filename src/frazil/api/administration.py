@@ -10,7 +10,7 @@ from frazil.api.storage import Storage
 from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
 from frazil.errors import require_type
 from frazil.format.config import RepositoryConfig
-from frazil.format.display import Displayed, View
+from frazil.format.records import Displayed, View
 from frazil.repo import flags
 from frazil.repo import repository as engine
 from frazil.repo.commit_metadata import require_json

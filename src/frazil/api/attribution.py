@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from frazil.format.display import Displayed
+from frazil.format.records import Displayed
 
 _MAX_BYTES = 128
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # of HTTP: RFC 9110, 5.6.2

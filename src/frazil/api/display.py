@@ -1,8 +1,8 @@
 """What a repository, a session and a store look like in a notebook. Nothing is read for it."""
 
 from frazil.format.config import RepositoryConfig
-from frazil.format.display import View, fields_of
 from frazil.format.generation import CURRENT, Generation
+from frazil.format.records import View, fields_of
 
 
 def repository_view(*, storage: object, config: RepositoryConfig, generation: Generation) -> View:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.containers import Containers
+from frazil.format.storage_config import Containers
 from frazil.paths import NodePath
 from frazil.zarrstore.keys import ChunkKey, require_key
 from frazil.zarrstore.store import SessionStore

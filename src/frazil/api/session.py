@@ -12,7 +12,7 @@ from frazil.api.transactions import Transactions
 from frazil.api.values import Diff, SessionMode
 from frazil.errors import SessionStateError
 from frazil.format.config import RepositoryConfig
-from frazil.format.display import Displayed, View, html_of
+from frazil.format.records import Displayed, View, html_of
 from frazil.paths import NodePath
 from frazil.repo import fork
 from frazil.repo import session as engine

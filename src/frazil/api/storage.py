@@ -17,7 +17,7 @@ from frazil.errors import (
     StorageError,
     require_type,
 )
-from frazil.format.display import Displayed, View
+from frazil.format.records import Displayed, View
 from frazil.format.storage_config import (
     S3Options,
     StorageConcurrencySettings,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import from_datetime, to_datetime
-from frazil.format.display import Displayed
+from frazil.format.records import Displayed
 from frazil.format.update_log import UpdateLog
 from frazil.ids import format_ids
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.errors import require_type
-from frazil.format import updates
-from frazil.format.display import Displayed, View, fields_of
-from frazil.format.enums import NamedIntEnum
+from frazil.format import update_log
+from frazil.format.config import NamedIntEnum
+from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.repo import diff, session
 from frazil.repo.ancestry import SnapshotBlock, SnapshotList
@@ -60,15 +60,15 @@ class RepoStatus(Displayed):
             object.__setattr__(self, "set_at", datetime.now(UTC))
         from_datetime(self.set_at)  # a time without a zone could be any
 
-    def stored(self) -> updates.RepoStatus:
-        return updates.RepoStatus(
-            updates.Availability(int(self.availability)),
+    def stored(self) -> update_log.RepoStatus:
+        return update_log.RepoStatus(
+            update_log.Availability(int(self.availability)),
             from_datetime(self.set_at),
             self.limited_availability_reason,
         )
 
     @classmethod
-    def of(cls, status: updates.RepoStatus) -> "RepoStatus":
+    def of(cls, status: update_log.RepoStatus) -> "RepoStatus":
         return cls(
             RepoAvailability(int(status.availability)),
             to_datetime(status.set_at_us),

@@ -21,7 +21,7 @@ from frazil.assets.settings import Settings
 from frazil.assets.stored_info import Newest
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, SnapshotId
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs

@@ -1,4 +1,4 @@
-"""What a commit touched, from the snapshots before and after it: for those that left no log."""
+"""Transaction logs derived from the snapshots before and after a commit that wrote none."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.nodes import id_column
-from frazil.format.payloads import RefKind
 from frazil.format.snapshot import Node, Snapshot
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 
 type RefsOf = Callable[[Node], ChunkRefs]  # all of an array's references

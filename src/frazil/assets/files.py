@@ -22,17 +22,17 @@ from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
 from frazil.format.alpha.v2pre_log import decode_early_log
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
     decode_log_page,
     decode_repo_info,
+    encode_grown,
     encode_repo_info,
+    resume_growth,
 )
-from frazil.format.repo_info_growth import encode_grown
-from frazil.format.repo_info_resumed import resumed
 from frazil.format.snapshot import (
     ManifestFile,
     NodeNames,
@@ -42,9 +42,13 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     encode_snapshot,
 )
-from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
-from frazil.format.txlog_batch import decode_txlogs
-from frazil.format.txlog_stream import encode_txlog_stream
+from frazil.format.transaction_log import (
+    TransactionLog,
+    decode_txlog,
+    decode_txlogs,
+    encode_txlog,
+    encode_txlog_stream,
+)
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import Blob, Data, ObjectStore
 from frazil.objectstore.rereading import reread
@@ -107,7 +111,7 @@ class Files:
     def fetch_to_replace(self) -> StoredRepoInfo:
         """The same, in a form that its successor is quickly encoded from."""
         stored = self.fetch_repo_info()
-        info = resumed(stored.info)
+        info = resume_growth(stored.info)
         if info is not stored.info:
             self._newest.stored = stored = StoredRepoInfo(info, stored.blob)
         return stored

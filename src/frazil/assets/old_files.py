@@ -34,14 +34,15 @@ from frazil.format.alpha.v2pre import (
     decode_early_snapshot,
 )
 from frazil.format.alpha.zarr_packing import as_stored
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes
-from frazil.format.repo_info import LogPage, RepoInfo, SnapshotInfos
+from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
-from frazil.format.txlog import TransactionLog
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 

@@ -1,4 +1,4 @@
-"""Files on their way to a store while the next ones are made."""
+"""Writes of files that are under way while the next files are encoded."""
 
 from collections.abc import Buffer, Callable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from frazil.assets.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outgoing:
     """Puts of files that nothing refers to before `settle` was called, in any order.
 
@@ -22,7 +22,7 @@ class Outgoing:
     _under_way: list[Callable[[], object]] = field(default_factory=list)
 
     def do(self, work: Callable[[], object], *, long: bool = False) -> None:
-        """`work`, now or meanwhile; what is `long` is worth a thread anywhere."""
+        """Does `work` now or in a thread; `long` work gets a thread for any store."""
         if long or self.store.far:
             self._under_way.append(self.pool.start(work))
         else:
@@ -32,7 +32,7 @@ class Outgoing:
         self.do(lambda: self.store.put(key, data))
 
     def settle(self) -> None:
-        """Once everything has arrived. Raises the first failure, when all have stopped."""
+        """Waits until everything has arrived. Raises the first failure, after all have ended."""
         failures = []
         while self._under_way:
             try:

@@ -20,10 +20,10 @@ from frazil.format.conditions import (
     PreloadOr,
     PreloadPathMatches,
     PreloadTrue,
+    found,
 )
 from frazil.format.config import ManifestPreloadConfig
 from frazil.format.nodes import Node, Nodes
-from frazil.format.patterns import found
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId

@@ -20,8 +20,7 @@ import numpy as np
 from frazil.assets.layout import chunk_key
 from frazil.assets.pool import Pool
 from frazil.errors import ObjectNotFoundError, StorageError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
 from frazil.objectstore.keeping import KeepingStore
 from frazil.objectstore.protocol import ObjectStore

@@ -14,14 +14,20 @@ from frazil.clock import to_datetime
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_index import distinct
 from frazil.format.envelope import FileType, decode_envelope, decode_header
-from frazil.format.index_keys import distinct
-from frazil.format.repo_info import RepoInfo, RepoStatus, decode_repo_info
+from frazil.format.repo_info import RepoInfo, decode_repo_info
 from frazil.format.schemas import MANIFEST, UPDATE_KINDS
 from frazil.format.snapshot import ArrayData, Node, decode_snapshot
-from frazil.format.txlog import NODE_LISTS, Move, TransactionLog, decode_txlog
-from frazil.format.update_log import number_of
-from frazil.format.updates import FeatureFlagChanged, RepoMigrated, Update, UpdateKind
+from frazil.format.transaction_log import NODE_LISTS, Move, TransactionLog, decode_txlog
+from frazil.format.update_log import (
+    FeatureFlagChanged,
+    RepoMigrated,
+    RepoStatus,
+    Update,
+    UpdateKind,
+    number_of,
+)
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
 

@@ -5,7 +5,7 @@ import numpy as np
 from frazil.assets.layout import manifest_key
 from frazil.assets.old_files import OldFiles
 from frazil.describe.inspect import Record, log_record, node_record, time_text
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.ids import ManifestId, SnapshotId
 
 

@@ -13,14 +13,14 @@ place of a field is looked up once for each vtable, and the field of all rows is
 A single row is read number by number instead (decode_row.py).
 
 The bytes are not trusted. Positions are checked for bounds and alignment in bulk before they are
-used; evenly spaced ones, as our own encoder makes them, are not even listed (places.py).
+used; evenly spaced ones, as our own encoder makes them, are not even listed (source.py).
 Nothing is recursive but the schema. Since several parents may share a child, small files
 could describe endless tables: what is gathered in all is limited to a multiple of the file.
 
 https://flatbuffers.dev/internals/
 """
 
-from collections.abc import Buffer, Sequence
+from collections.abc import Buffer, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -34,8 +34,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.decode_row import decode_row
-from frazil.flatbuf.places import Places
+from frazil.flatbuf.decode_row import Row, decode_row
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
@@ -61,7 +60,7 @@ from frazil.flatbuf.schema import (
     element_size,
     inline_size,
 )
-from frazil.flatbuf.source import Source
+from frazil.flatbuf.source import Places, Source, VTable
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -72,7 +71,6 @@ from frazil.flatbuf.table import (
     absent,
     defaults,
 )
-from frazil.flatbuf.vtable import VTable
 
 MAX_SIZE = 2**31 - 1
 
@@ -137,7 +135,7 @@ def _copied(values: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Where one field is, in the rows that have it."""
+    """Positions of one field, in the rows that have it."""
 
     places: Places  # k
     rows: Ints | None  # (k,) the rows; None for all
@@ -212,7 +210,7 @@ class _Rows:
             self.places[has, slot] = units[words[has] + 2 + slot]
 
     def cells(self, field: Field, slot: int, size: int, align: int) -> _Cells | None:
-        """Where the rows keep the slot; None if none of them has it."""
+        """Positions of the slot in the rows; None if no row has it."""
         what = f"{self.schema.name}.{field.name}"
         if self.codes is None:
             place = self.vtable.place(slot, size, what)
@@ -235,7 +233,7 @@ class _Rows:
         return _Cells(Places.of(self.starts.array()[rows] + by_row[rows]), rows)
 
     def targets(self, field: Field, cells: _Cells) -> Places:
-        """Where the offsets in the cells point to; 4 bytes there can be read."""
+        """Targets of the offsets in the cells; 4 bytes at each can be read."""
         targets = cells.places.plus(self.source.at("u4", cells.places))
         what = f"{self.schema.name}.{field.name}"
         self.source.check(targets, 4, 4, what)
@@ -382,7 +380,7 @@ def _scaled(lengths: Ints, size: int) -> Ints:
 
 
 def _decode_offsets(rows: _Rows, field: Field, targets: Places, lengths: Ints) -> Places:
-    """Where the elements of vectors of offsets point to."""
+    """Targets of the elements of vectors of offsets."""
     offsets = rows.source.runs("u4", targets.shifted(4), lengths)
     if targets.count == 1:
         places = Places(len(offsets), targets.first + 4, 4).plus(offsets)
@@ -417,3 +415,66 @@ def _decode_union(rows: _Rows, field: Field, kind: Union) -> UnionColumn:
         places = Places.of(targets[mine])
         variants[code] = _decode_rows(rows.source, kind.variants[code], places)
     return UnionColumn(types, index, variants)
+
+
+# -------------------------------------------------------------------------------------------------
+# One table of a sorted vector, found without decoding the others.
+
+
+class SortedTables:
+    """The tables of a vector of the root, which should ascend by a string that each has.
+
+    Whether they do is not checked, nor is any table that is not looked at.
+    """
+
+    def __init__(self, data: Buffer, root: TableSchema, vector: str, key: str) -> None:
+        """`vector` and `key` are names of fields, of the root and of the tables."""
+        field = root.field(vector)
+        if not isinstance(field.kind, TableVector):
+            raise TypeError(f"{root.name}.{vector} is no vector of tables")
+        self._source = source_of(data)
+        self._schema = field.kind.schema
+        self._slot = self._schema.field(key).slot
+        self._what = f"{self._schema.name}.{key}"
+        what = f"{root.name}.{vector}"
+        row = Row(self._source, root, self._source.u4(0))
+        place = _required(row, field.slot, what)
+        self.count = row.length(place, 4, 4, what)
+        self._first = place + 4
+
+    def each_key(self) -> Iterator[bytes]:
+        """Keys in the order in which the tables are listed."""
+        return map(self._key, range(self.count))
+
+    def find(self, key: bytes) -> Table | None:
+        """A table of one row; None if there is none where it should be."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self._key(middle) < key:
+                low = middle + 1
+            else:
+                high = middle
+        if low == self.count or self._key(low) != key:
+            return None
+        # What may be gathered is limited for each table, not for all that are ever asked for.
+        source = Source(self._source.heap, self._source.budget)
+        return decode_at(source, self._schema, self._place(low))
+
+    def _place(self, index: int) -> int:
+        cell = self._first + 4 * index
+        return cell + self._source.u4(cell)
+
+    def _key(self, index: int) -> bytes:
+        row = Row(self._source, self._schema, self._place(index))
+        place = _required(row, self._slot, self._what)
+        start = place + 4
+        return bytes(self._source.data[start : start + row.length(place, 1, 1, self._what)])
+
+
+def _required(row: Row, slot: int, what: str) -> int:
+    """Target of the offset in a slot."""
+    cell = row.cell(slot, 4, 4, what)
+    if not cell:
+        raise FormatError(f"{what} is required, and missing")
+    return row.target(cell, what)

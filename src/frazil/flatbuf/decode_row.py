@@ -21,7 +21,6 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import Bools, Ints, derived, readonly
 from frazil.flatbuf.schema import (
     Bytes,
@@ -40,7 +39,7 @@ from frazil.flatbuf.schema import (
 from frazil.flatbuf.schema import (
     Struct as StructKind,
 )
-from frazil.flatbuf.source import Source
+from frazil.flatbuf.source import Places, Source, VTable
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -50,7 +49,6 @@ from frazil.flatbuf.table import (
     UnionColumn,
     absent,
 )
-from frazil.flatbuf.vtable import VTable
 
 type DecodeRows = Callable[[Source, TableSchema, Places], Table]
 type DecodeStrings = Callable[[Source, str, Places], StringColumn]
@@ -62,7 +60,7 @@ _I4 = Struct("<i")
 
 @dataclass(frozen=True)  # without slots, for the cached property
 class _Slot:
-    """What the decoder needs to know of a field, looked up once for each schema."""
+    """A field as the decoder needs it, looked up once for each schema."""
 
     name: str
     what: str  # in messages
@@ -120,7 +118,7 @@ class Row:
         self.position = position
 
     def cell(self, slot: int, size: int, align: int, what: str) -> int:
-        """Where the slot is; 0 if the table does not have it."""
+        """Position of the slot; 0 if the table does not have it."""
         place = self.vtable.place(slot, size, what)
         if not place:
             return 0
@@ -129,7 +127,7 @@ class Row:
         return cell
 
     def target(self, cell: int, what: str) -> int:
-        """Where the offset in the cell points to; 4 bytes there can be read."""
+        """Target of the offset in the cell; 4 bytes at it can be read."""
         target = cell + self.source.u4(cell)
         self.source.check_one(target, 4, 4, what)
         return target
@@ -230,7 +228,7 @@ def _decode_vector(
 
 
 def _elements(source: Source, first: int, count: int, what: str) -> Places:
-    """Where the offsets of a vector point to."""
+    """Targets of the offsets of a vector."""
     if count == 1:
         places = Places(1, first + source.u4(first))
     else:

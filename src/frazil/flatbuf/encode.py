@@ -5,12 +5,12 @@ handed out. All rows of one table type become one block of equal strides:
 
     vtables, one for each combination of fields that occurs
     block    row 0 | row 1 | ...    room in each row for every field that any row has,
-                                    and behind it for what attached.py finds
+                                    and behind it for its attachments
     for each other field that is an offset: what it points to, of all rows together
 
 The same columns always give the same bytes. Strings are written once for each code; vtables with
 equal content once in the buffer; sub-tables once for each row of their column.
-A single row is put together number by number (encode_row.py), to the bytes described here.
+Small files are encoded from records instead (record_encoder.py).
 """
 
 from collections.abc import Buffer, Sequence
@@ -19,8 +19,7 @@ from typing import assert_never
 
 import numpy as np
 
-from frazil.errors import InvalidInputError
-from frazil.flatbuf.attached import Attachment, attachment
+from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import (
     ScalarColumn,
     StringColumn,
@@ -28,26 +27,69 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.encode_row import encode_row
-from frazil.flatbuf.layout import Piece, lay_out, pieces_of, vtable_of
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
     Bytes1,
     Ints,
     are_long,
+    even_length,
     even_step,
     run_index,
     run_mask,
 )
 from frazil.flatbuf.schema import (
     Field,
+    Kind,
+    Piece,
     String,
     element_size,
+    lay_out,
+    pieces_of,
+    vtable_of,
 )
 from frazil.flatbuf.strings import Strings
-from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
-from frazil.flatbuf.target import Target
+from frazil.flatbuf.table import Column, SubTableColumn, Table, TableVectorColumn, UnionColumn
+
+MAX_SIZE = 2**31 - 1
+
+
+class Target:
+    """The bytes so far: arrays in the order of their positions, filled in after they are placed."""
+
+    def __init__(self) -> None:
+        self.parts: list[Buffer] = []
+        self.size = 0
+        self.vtables: dict[bytes, int] = {}
+
+    def reserve(self, size: int, align: int, ahead: int = 0) -> tuple[int, Bytes1]:
+        """A place for `size` zero bytes that is `ahead` bytes before a multiple of `align`."""
+        self._require_room(size + align)
+        part = np.zeros(size, np.uint8)
+        return self.append(part, align, ahead), part
+
+    def append(self, part: Bytes1 | bytes | bytearray, align: int, ahead: int = 0) -> int:
+        """Appends a part `ahead` bytes before a multiple of `align`; returns its position."""
+        padding = -(self.size + ahead) % align
+        position = self.size + padding
+        self._require_room(padding + len(part))
+        if padding:
+            self.parts.append(bytes(padding))
+        self.parts.append(part)
+        self.size = position + len(part)
+        return position
+
+    def vtable(self, content: bytes) -> int:
+        if content not in self.vtables:
+            self.vtables[content] = self.append(content, 2)
+        return self.vtables[content]
+
+    def _require_room(self, size: int) -> None:
+        if self.size + size > MAX_SIZE:
+            raise FormatError(
+                f"table is too large: more than the {MAX_SIZE} bytes of a FlatBuffer",
+                kind="serialization",
+            )
 
 
 def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
@@ -60,7 +102,7 @@ def encode(table: Table, *, identifier: bytes | None = None) -> bytes:
 
 
 def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffer]:
-    """What `encode` returns, in parts, for those who need it only once, from front to back."""
+    """The buffer that `encode` returns, in parts, to be consumed once from front to back."""
     if len(table) != 1:
         raise InvalidInputError(f"the root is one row of {table.schema.name}, found {len(table)}")
     if identifier is not None and len(identifier) != 4:
@@ -92,9 +134,84 @@ def encode_tables(tables: Sequence[Table]) -> tuple[bytes, list[Ints]]:
     return b"".join(target.parts), places
 
 
+# ---- attachments ---------------------------------------------------------------------------------
+#
+# Vectors and strings that a row points to, placed right behind the row.
+#
+# A vector or string that is a row's own, and as long as that of every other row, fits between the
+# row and the next one:
+#
+#     row 0 | index 0 | location 0 | row 1 | index 1 | location 1 | ...
+#
+# The offset from the field to it is then the same in every row, which compresses well: with
+# varying offsets a transaction log of a million chunks was twice as large.
+
+MAX_ATTACHED_BYTES = 512  # of one vector: longer vectors compress well anywhere
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One vector for each row, all of the same length."""
+
+    length: int  # elements of a vector
+    values: Array  # (n, k) the elements, as numbers or bytes
+    align: int  # of the elements
+    is_terminated: bool
+
+    @property
+    def size(self) -> int:
+        width: int = self.values.shape[1]
+        return 4 + width * self.values.itemsize + int(self.is_terminated)
+
+    def place(self, cursor: int) -> int:
+        """The first place from `cursor` on at which the vector is aligned."""
+        return cursor + -(cursor + 4) % max(4, self.align)
+
+    def write(self, heap: Bytes1, place: int, stride: int) -> None:
+        """Fills in the vectors `place` bytes from the start of rows that are `stride` apart."""
+        count, width = self.values.shape
+        kind = self.values.dtype.newbyteorder("<")
+        np.ndarray((count,), "<u4", heap, place, (stride,))[:] = self.length
+        cells = np.ndarray((count, width), kind, heap, place + 4, (stride, kind.itemsize))
+        cells[:] = self.values
+
+
+def attachment(kind: Kind, column: Column) -> Attachment | None:
+    """The column's vectors, if they can be kept behind their rows."""
+    if len(column) < 2:
+        return None
+    match column:
+        case VectorColumn(values, splits):
+            length = even_length(splits)
+            size, align = element_size(kind)
+            if not length or length * size > MAX_ATTACHED_BYTES:
+                return None
+            return Attachment(length, values.reshape(len(column), -1), align, is_terminated=False)
+        case StringColumn():
+            return _attached_strings(column, is_terminated=isinstance(kind, String))
+        case _:
+            return None
+
+
+def _attached_strings(column: StringColumn, *, is_terminated: bool) -> Attachment | None:
+    codes, strings = column.codes, column.strings
+    if int(codes[0]) < 0 or len(strings) < len(codes):  # some rows share one, or have none
+        return None
+    length = int(strings.length[codes[0]])
+    if length > MAX_ATTACHED_BYTES or not bool((strings.length[codes] == length).all()):
+        return None
+    if not bool((codes[1:] > codes[:-1]).all()):
+        return None
+    items = strings.take(codes).joined().reshape(len(codes), length)
+    return Attachment(length, items, 1, is_terminated)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class _Presence:
-    """In which rows some slots are."""
+    """The rows that have some slots."""
 
     pieces: list[Piece]
     present: Bools  # (n,)
@@ -138,12 +255,6 @@ class _Block:
 
 def _encode_rows(target: Target, table: Table) -> tuple[int, int]:
     """Writes all rows; returns where the first one is, and the distance between rows."""
-    if len(table) == 1:
-        return encode_row(target, table, _encode_rows, _encode_texts)
-    return _encode_many(target, table)
-
-
-def _encode_many(target: Target, table: Table) -> tuple[int, int]:
     found = [_presence(table, field) for field in table.schema.fields]
     presences = [each for each in found if each is not None]
     pieces = [piece for each in presences for piece in each.pieces]
@@ -171,7 +282,7 @@ def _encode_many(target: Target, table: Table) -> tuple[int, int]:
 
 
 def _attachments(table: Table, places: dict[int, int]) -> dict[int, Attachment]:
-    """By slot, what is kept behind the rows."""
+    """Attachments of the rows, by slot."""
     found = (
         (field.slot, attachment(field.kind, table[field.name]))
         for field in table.schema.fields
@@ -262,10 +373,6 @@ def _encode_union(target: Target, block: _Block, field: Field, column: UnionColu
     block.point(field.slot + 1, targets, column.present)
 
 
-def _encode_texts(target: Target, column: StringColumn) -> Ints:
-    return _encode_strings(target, column, terminated=True)
-
-
 def _encode_strings(target: Target, column: StringColumn, *, terminated: bool) -> Ints:
     """Position of each row's string; of rows without one, any."""
     column = column.pruned()
@@ -327,7 +434,7 @@ class _Vectors:
         return _Vectors(starts + base, lengths, size, base, heap)
 
     def clear_between(self) -> None:
-        """Writes lengths and zeros anew where something was copied over them: of bytes only."""
+        """Rewrites the lengths and zeros between byte vectors that were copied in one go."""
         starts = self.positions - self.base
         ends, stops = starts + 4 + self.lengths, np.append(starts[1:], len(self.heap))
         for byte in range(4):  # of a terminator, or to fill up

@@ -18,9 +18,9 @@ type Packed = Array | tuple[Array, int]
 
 # Index arrays of a gather are made in pieces of about this many elements, to bound memory.
 PIECE = 1 << 16
-# So many numbers are sooner compared one by one than by a call of numpy.
+# Up to so many numbers are faster to compare one by one than by a call of numpy.
 FEW = 8
-# Bytes of a run from which on it is sooner copied by itself than marked in a mask.
+# Bytes of a run from which it is faster to copy it alone than to mark it in a mask.
 LONG = 128
 
 
@@ -48,13 +48,13 @@ def derived[C](kind: type[C], *parts: object) -> C:
 
 
 def constant(value: float, dtype: npt.DTypeLike, count: int) -> Array:
-    """As many times the same number, in the room of one."""
+    """An array of `count` equal numbers that stores one."""
     kind = np.dtype(dtype)  # not by np.broadcast_to, which takes ten times as long
     return np.ndarray((count,), kind, np.array(value, kind).tobytes(), 0, (0,))
 
 
 def is_constant(array: Array) -> bool:
-    """Whether all rows are one, in the room of one."""
+    """True if all rows are one row, stored once."""
     return len(array) > 0 and not array.strides[0]
 
 
@@ -75,7 +75,7 @@ def stacked(arrays: Sequence[Array]) -> Array:
 
 
 def without_repeats(array: Array) -> Packed:
-    """For a pickle: the one row of an array that has no other, and how often; or all of it."""
+    """Packs an array for a pickle: its only distinct row and a count, or else the whole array."""
     if len(array) > 1 and (is_constant(array) or bool((array == array[0]).all())):
         return np.ascontiguousarray(array[:1]), len(array)
     return array
@@ -92,7 +92,7 @@ def splits_of(lengths: Array) -> Ints:
 
 
 def all_within(numbers: Array, low: int, high: int) -> bool:
-    """Whether every one of the whole numbers is from `low` up to, but not, `high`."""
+    """True if every integer is at least `low` and less than `high`."""
     if len(numbers) <= FEW:
         return all(low <= number < high for number in numbers.tolist())
     return int(numbers.min()) >= low and int(numbers.max()) < high
@@ -162,7 +162,7 @@ def gather(source: Array, start: Ints, length: Ints) -> Array:
 
 
 def are_long(length: Ints) -> bool:
-    """Whether a loop over the runs costs less than a mask over their bytes."""
+    """True if a loop over the runs costs less than a mask over their bytes."""
     return int(length.sum()) >= LONG * len(length)
 
 

@@ -1,15 +1,18 @@
-"""What a FlatBuffers table contains, described as data.
+"""FlatBuffers schemas as data: the fields of tables, and their layout in a row.
 
 A table's fields are numbered by slot; the slot is where the table's vtable keeps the field's
 place, so it is the identity of a field on disk. Names exist only here. Slots that a schema does
 not mention are skipped by the decoder.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from struct import pack
 from types import MappingProxyType
 from typing import Final
+
+from frazil.errors import InvalidInputError
 
 SCALAR_SIZES: Final = MappingProxyType(
     {
@@ -196,3 +199,45 @@ def _require_dtype(dtype: str) -> None:
 def _require_struct(size: int, align: int) -> None:
     if align not in {1, 2, 4, 8} or size <= 0 or size % align:
         raise ValueError(f"not a struct: {size} bytes aligned to {align}")
+
+
+# -------------------------------------------------------------------------------------------------
+# Layout of the fields inside a row.
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A slot that some row has."""
+
+    slot: int
+    size: int
+    align: int
+
+
+def pieces_of(field: Field) -> list[Piece]:
+    if isinstance(field.kind, Union):
+        return [Piece(field.slot, 1, 1), Piece(field.slot + 1, 4, 4)]
+    return [Piece(field.slot, *inline_size(field.kind))]
+
+
+def lay_out(pieces: Sequence[Piece]) -> tuple[dict[int, int], int]:
+    """Offset of each slot inside the row, and the row's size. Wide fields first, gaps filled."""
+    places: dict[int, int] = {}
+    waiting = sorted(pieces, key=lambda piece: -piece.align)
+    cursor = 4  # the distance to the vtable comes first
+    while waiting:
+        fits = next((piece for piece in waiting if cursor % piece.align == 0), None)
+        if fits is None:
+            cursor += 1
+            continue
+        waiting.remove(fits)
+        places[fits.slot] = cursor
+        cursor += fits.size
+    if cursor > 0xFFFF:
+        raise InvalidInputError(f"a row of {cursor} bytes is larger than FlatBuffers allow")
+    return places, cursor
+
+
+def vtable_of(places: dict[int, int], size: int, slots: int) -> bytes:
+    """The vtable of rows that have the slots of `places`, out of so many."""
+    return pack(f"<{2 + slots}H", 4 + 2 * slots, size, *(places.get(i, 0) for i in range(slots)))

@@ -1,14 +1,108 @@
 """The bytes of a buffer that is being decoded, read at places that are checked first."""
 
+from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
 import numpy as np
 
 from frazil.errors import FormatError
-from frazil.flatbuf.places import Places
-from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather, splits_of
+from frazil.flatbuf.ragged import (
+    PIECE,
+    Array,
+    Bytes1,
+    Ints,
+    constant,
+    distinct,
+    even_step,
+    gather,
+    splits_of,
+)
 from frazil.flatbuf.schema import SCALAR_SIZES
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """`count` positions, `step` apart from `first` on, or else as they are listed."""
+
+    count: int
+    first: int
+    step: int = 0  # 0 where all are the same, or listed
+    listed: Ints | None = None  # (count,)
+
+    @classmethod
+    def of(cls, positions: Ints) -> "Places":
+        count = len(positions)
+        first = int(positions[0]) if count else 0
+        step = even_step(positions)
+        if step is None or step < 0:
+            return cls(count, first, 0, positions)
+        return cls(count, first, step)
+
+    def array(self) -> Ints:
+        """All of them, (count,); not to be changed."""
+        if self.listed is not None:
+            return self.listed
+        return self.part(0, self.count)
+
+    def part(self, start: int, stop: int) -> Ints:
+        """The positions numbered `start` to `stop`; not to be changed."""
+        if self.listed is not None:
+            return self.listed[start:stop]
+        positions = np.arange(start, min(stop, self.count), dtype=np.int64)
+        positions *= self.step
+        positions += self.first
+        return positions
+
+    def shifted(self, by: int) -> "Places":
+        listed = None if self.listed is None else self.listed + by
+        return Places(self.count, self.first + by, self.step, listed)
+
+    def plus(self, offsets: Array) -> "Places":
+        """Each of them so much further on."""
+        return self._moved(np.add, offsets)
+
+    def minus(self, offsets: Array) -> "Places":
+        return self._moved(np.subtract, offsets)
+
+    def _moved(self, operation: np.ufunc, offsets: Array) -> "Places":
+        if self.count <= PIECE:
+            return Places.of(operation(self.array(), offsets))
+        first, second = operation(self.part(0, 2), offsets[:2]).tolist()
+        even = Places(self.count, first, second - first)
+        for start in range(0, self.count, PIECE):  # in pieces, to bound memory
+            stop = start + PIECE
+            found = operation(self.part(start, stop), offsets[start:stop])
+            if even.step < 0 or not np.array_equal(found, even.part(start, stop)):
+                return Places(self.count, first, 0, operation(self.array(), offsets))
+        return even
+
+    def distinct(self, unit: int) -> tuple[Ints, "Places"]:
+        """Codes and the places they number, each once; all are multiples of `unit`."""
+        if self.listed is not None:
+            codes, found = distinct(self.listed, unit)
+            return codes, Places.of(found)
+        if self.step or not self.count:
+            return np.arange(self.count, dtype=np.int64), self
+        return constant(0, np.int64, self.count), Places(1, self.first)
+
+    @property
+    def lowest(self) -> int:
+        return self.first if self.listed is None else int(self.listed.min())
+
+    @property
+    def highest(self) -> int:
+        if self.listed is not None:
+            return int(self.listed.max())
+        return self.first + self.step * (self.count - 1)
+
+    def are_aligned(self, align: int) -> bool:
+        """True if all are multiples of `align`, a power of two."""
+        if self.listed is not None:
+            return not int(np.bitwise_or.reduce(self.listed)) & (align - 1)
+        step = self.step if self.count > 1 else 0
+        return not (self.first | step) & (align - 1)
+
 
 _U4 = Struct("<I")
 _STORED = {name: np.dtype(name).newbyteorder("<") for name in SCALAR_SIZES}
@@ -71,7 +165,7 @@ class Source:
         return units[places.listed // size] if size > 1 else units[places.listed]
 
     def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
-        """As many numbers from each place on, end to end."""
+        """`lengths` numbers from each place on, end to end."""
         size = SCALAR_SIZES[dtype]
         is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
         if not is_even or not lengths[0]:
@@ -81,7 +175,7 @@ class Source:
         return cells.reshape(-1)
 
     def run(self, dtype: str, place: int, length: int) -> Array:
-        """As many numbers from one place on, as a view."""
+        """`length` numbers from one place on, as a view."""
         return np.ndarray((length,), _STORED[dtype], self.heap, place)
 
     def u4(self, place: int) -> int:
@@ -125,3 +219,33 @@ class Source:
             raise FormatError(f"{what} is outside the buffer of {self.size} bytes")
         if place & (align - 1):
             raise FormatError(f"{what} is not aligned to {align} bytes")
+
+
+_U2_U2, _U2 = Struct("<HH"), Struct("<H")
+
+
+class VTable:
+    """The vtable of a table called `name` in messages, read number by number."""
+
+    def __init__(self, source: Source, position: int, name: str) -> None:
+        source.check_one(position, 4, 2, f"vtable of {name}")
+        length, self.size = _U2_U2.unpack_from(source.data, position)  # `size`: of the table
+        if length < 4 or length % 2 or position + length > source.size:
+            raise FormatError(f"vtable of {name} has an impossible size")
+        self._data = source.data
+        self._position = position
+        self._slots = (length - 4) // 2
+
+    def require_inside(self, source: Source, last: int, name: str) -> None:
+        """Raises unless a table at `last` ends inside the buffer."""
+        if self.size < 4 or last + self.size > source.size:
+            raise FormatError(f"{name} is outside the buffer of {source.size} bytes")
+
+    def place(self, slot: int, size: int, what: str) -> int:
+        """Offset of the slot inside the table; 0 if the table does not have it."""
+        if slot >= self._slots:
+            return 0
+        place: int = _U2.unpack_from(self._data, self._position + 4 + 2 * slot)[0]
+        if place and (place < 4 or place + size > self.size):
+            raise FormatError(f"{what} is outside its table")
+        return place

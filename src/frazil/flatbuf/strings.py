@@ -53,9 +53,9 @@ class Strings:
             raise ValueError(f"strings reach outside their heap of {len(self.heap)} bytes")
 
     def _are_inside(self) -> bool:
-        """Whether the heap has all of every string."""
+        """True if every string lies inside the heap."""
         size = len(self.heap)
-        if len(self.start) <= FEW:  # sooner done without numpy
+        if len(self.start) <= FEW:  # faster without numpy
             pairs = zip(self.start.tolist(), self.length.tolist(), strict=True)
             return all(start >= 0 and 0 <= length <= size - start for start, length in pairs)
         if int(self.start.min()) < 0 or int(self.length.min()) < 0:
@@ -140,7 +140,7 @@ class Strings:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the heap is at most twice as large as the strings, seen apart, are."""
+        """True if the heap is at most twice as large as its strings in total."""
         return len(self.heap) <= 2 * int(self.length.sum())
 
     def unique(self) -> tuple[Ints, Self]:
@@ -166,7 +166,7 @@ class Strings:
         return np.array(codes, np.int64), type(self).from_list(seen)
 
     def are_ascending(self) -> bool:
-        """Whether none is less than the one before it, by their bytes."""
+        """True if no string is less than its predecessor, by bytes."""
         if len(self) < 2:
             return True
         longest = int(self.length.max())
@@ -200,7 +200,7 @@ class Strings:
 
 
 def _first_equal(items: Bytes1) -> Ints | None:
-    """For each row of a matrix the first row that equals it; None if two others look alike."""
+    """Index of the first equal row for each row of a matrix; None if hashes collide."""
     count, length = items.shape
     if length == 0:
         return np.zeros(count, np.int64)

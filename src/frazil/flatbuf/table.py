@@ -213,7 +213,7 @@ class TableVectorColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubTableColumn:
-    """At most one table for each row: row `index[i]` of `rows`, or none for -1."""
+    """A table, or none, for each row: row `index[i]` of `rows`, none for -1."""
 
     rows: Table
     index: Ints  # (n,)
@@ -234,7 +234,7 @@ class SubTableColumn:
         return len(self.index)
 
     def take(self, rows: Rows) -> Self:
-        """Rows that nobody uses any more are left behind; shared ones are doubled."""
+        """Takes rows; inner rows without a user are dropped, shared ones are duplicated."""
         index = self.index[rows]
         return derived(type(self), self.rows.take(index[index >= 0]), _numbered(index >= 0))
 
@@ -334,7 +334,7 @@ type Column = (
 
 def absent(kind: Kind, count: int) -> Column:
     """A column in which no row has the field."""
-    nowhere = constant(False, np.bool_, count)  # columns that nobody wrote need no room
+    nowhere = constant(False, np.bool_, count)  # a column without values takes no memory
     match kind:
         case Scalar(dtype, default):
             return ScalarColumn(constant(default, dtype, count), nowhere)
@@ -388,7 +388,7 @@ _COLUMN_TYPES: Mapping[type[Kind], type[Column]] = {
 
 
 def mismatch(kind: Kind, column: Column) -> str | None:
-    """What is wrong with using `column` for a field of this kind, if anything."""
+    """The reason why `column` does not fit a field of this kind; None if it does."""
     expected = _COLUMN_TYPES[type(kind)]
     if not isinstance(column, expected):
         return f"a {type(column).__name__}, expected a {expected.__name__}"

@@ -1,13 +1,18 @@
-"""The chunk references of one array, as columns. Spec: "ChunkRef"."""
+"""Chunk references: the place of one chunk's bytes, and those of an array as columns.
+
+Spec: "ChunkRef". A chunk is written in the manifest itself (inline), in an object of the
+repository (native), or in a file outside of it (virtual).
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.columns import StringColumn, Texts, concat_texts, text_column
 from frazil.flatbuf.ragged import (
     Array,
     Packed,
@@ -17,19 +22,74 @@ from frazil.flatbuf.ragged import (
     without_repeats,
 )
 from frazil.flatbuf.strings import Strings
-from frazil.format import texts
-from frazil.format.index_keys import Box, SortedKeys, order_last_wins
-from frazil.format.payloads import (
-    Checksum,
-    ETag,
-    Inline,
-    LastModified,
-    Native,
-    Payload,
-    RefKind,
-    Virtual,
-)
+from frazil.format.chunk_index import Box, SortedKeys, order_last_wins
 from frazil.ids import ChunkId
+
+
+class RefKind(IntEnum):
+    """Value of the `kind` column of ChunkRefs; ours, not stored."""
+
+    INLINE = 1
+    NATIVE = 2
+    VIRTUAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ETag:
+    """The virtual file must still have this etag."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastModified:
+    """The virtual file must not be newer than this."""
+
+    seconds: int  # since 1970, more than 0
+
+
+type Checksum = ETag | LastModified
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    chunk_id: ChunkId
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    location: str
+    offset: int
+    length: int
+    checksum: Checksum | None = None
+
+
+type Payload = Inline | Native | Virtual
+
+
+# -------------------------------------------------------------------------------------------------
+# The chunk references of one array, as columns. Spec: "ChunkRef".
+
+
+class _KeyCache:
+    """The sorted keys of one index, built on first use."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self) -> None:
+        self._keys: SortedKeys | None = None
+
+    def of(self, index: npt.NDArray[np.uint32]) -> SortedKeys:
+        if self._keys is None:
+            self._keys = SortedKeys.of(index)
+        return self._keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +108,7 @@ class ChunkRefs:
     etag: StringColumn  # (n,) virtual, optional
     last_modified: npt.NDArray[np.uint32]  # (n,) virtual, seconds, 0 for none
     inline: StringColumn  # (n,) inline
-    _sorted_keys: list[SortedKeys] = field(default_factory=list, repr=False)  # made once, at need
+    _key_cache: _KeyCache = field(default_factory=_KeyCache, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -111,11 +171,11 @@ class ChunkRefs:
     def virtual(
         cls,
         index: npt.ArrayLike,
-        locations: texts.Texts,
+        locations: Texts,
         offset: npt.ArrayLike,
         length: npt.ArrayLike,
         *,
-        etag: texts.Texts | None = None,
+        etag: Texts | None = None,
         last_modified: npt.ArrayLike = 0,
     ) -> Self:
         """Virtual references; `locations` one per row, or codes and distinct strings."""
@@ -124,8 +184,8 @@ class ChunkRefs:
             RefKind.VIRTUAL,
             offset=offset,
             length=length,
-            location=texts.coded(locations),
-            etag=None if etag is None else texts.coded(etag),
+            location=text_column(locations),
+            etag=None if etag is None else text_column(etag),
             last_modified=last_modified,
         )
 
@@ -175,10 +235,10 @@ class ChunkRefs:
             stacked([part.chunk_id for part in parts]),
             stacked([part.offset for part in parts]),
             stacked([part.length for part in parts]),
-            texts.concat([part.location for part in parts]),
-            texts.concat([part.etag for part in parts]),
+            concat_texts([part.location for part in parts]),
+            concat_texts([part.etag for part in parts]),
             stacked([part.last_modified for part in parts]),
-            texts.concat([part.inline for part in parts]),
+            concat_texts([part.inline for part in parts]),
         ).sorted()
 
     @classmethod
@@ -244,9 +304,7 @@ class ChunkRefs:
 
     @property
     def _keys(self) -> SortedKeys:
-        if not self._sorted_keys:
-            self._sorted_keys.append(SortedKeys.of(self.index))
-        return self._sorted_keys[0]
+        return self._key_cache.of(self.index)
 
     def lookup(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Row of each wanted index, (m, ndim), -1 where absent. O(m log n), in any order."""
@@ -282,7 +340,7 @@ class ChunkRefs:
         return LastModified(seconds) if seconds else None
 
     def equals(self, other: "ChunkRefs") -> bool:
-        """Whether both say the same about the same chunks."""
+        """True if both have the same chunks with the same references."""
         return (
             self.index.shape == other.index.shape
             and all(

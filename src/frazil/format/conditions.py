@@ -1,19 +1,276 @@
-"""Which arrays and axes a configuration rule is about. Names as in the `icechunk` package.
+"""Conditions of configuration rules, and the matching of their regular expressions.
 
-Alternatives are subclasses that hang on their base, as in `ManifestSplitCondition.AnyArray()`;
-`|` and `&` combine conditions. All are values: hashable, so that they can be keys of a dict.
+Rules about manifests name arrays by expression, and both the expression and the names come from
+the writer of the repository, who is not trusted. Python's engine backtracks: `(a+)+$` takes hours
+for thirty letters. So it is used only where that cannot happen: short texts, and few choices, none
+of them repeated. Everything else is matched here, by tracking every state that an automaton could
+be in, in linear time. The reference's engine works the same way, and has neither backreferences nor
+lookaround; an expression with these never matches, here as there.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from re import _constants as codes  # type: ignore[attr-defined]  # no public parser since 3.11
+from re import _parser as parser  # type: ignore[attr-defined]  # see above
 from typing import Any, ClassVar
 
 from frazil.errors import require_type
 from frazil.format.records import U32, U64
 
+_MAX_QUICK_TEXT = 64  # characters; with that many choices these are ten million steps at worst
+_MAX_CHOICES = 4  # as in the rules that are used by default
+_TOO_MANY = _MAX_CHOICES + 1
+_MAX_TEXT = 1 << 14
+_MAX_PATTERN = 1 << 12
+_MAX_STATES = 1 << 12
+
+type Test = Callable[[str], bool]
+
+
+class _UnknownError(Exception):
+    """An expression that has no automaton, or too large a one."""
+
+
+def found(regex: str, text: str) -> bool:
+    """True if `regex` matches anywhere in `text`; an invalid expression matches nothing."""
+    if len(regex) > _MAX_PATTERN or len(text) > _MAX_TEXT:
+        return False
+    prepared = _prepared(regex)
+    match prepared:
+        case re.Pattern() if len(text) <= _MAX_QUICK_TEXT:
+            return prepared.search(text) is not None
+        case re.Pattern():
+            automaton = _automaton_of(regex)
+            return automaton is not None and automaton.finds(text)
+        case _Automaton():
+            return prepared.finds(text)
+        case _:
+            return False
+
+
+@lru_cache(maxsize=512)
+def _prepared(regex: str) -> "re.Pattern[str] | _Automaton | None":
+    try:
+        if _choices(parser.parse(regex)) <= _MAX_CHOICES:
+            return re.compile(regex)
+    except (re.error, OverflowError, RecursionError):
+        return None
+    return _automaton_of(regex)
+
+
+@lru_cache(maxsize=512)
+def _automaton_of(regex: str) -> "_Automaton | None":
+    try:
+        return _Builder().automaton(parser.parse(regex))
+    except (re.error, OverflowError, RecursionError, _UnknownError):
+        return None
+
+
+def _choices(parsed: Any) -> int:
+    """Places where the engine may have to try again; repeated ones are more than are accepted."""
+    return sum(itertools.starmap(_choices_of, parsed))
+
+
+def _choices_of(operation: Any, content: Any) -> int:
+    match operation:
+        case codes.MAX_REPEAT | codes.MIN_REPEAT:
+            least, most, inner = content
+            inside = _choices(inner)
+            return _TOO_MANY if inside and most > 1 else inside + (least != most)
+        case codes.SUBPATTERN:
+            return _choices(content[-1])
+        case codes.BRANCH:
+            alternatives = content[1]
+            return 1 + max(map(_choices, alternatives)) if len(alternatives) < 20 else _TOO_MANY
+        case codes.LITERAL | codes.NOT_LITERAL | codes.ANY | codes.IN | codes.AT:
+            return 0
+        case _:
+            return _TOO_MANY  # looks around, or back
+
+
+# ---- an automaton --------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _State:
+    """Goes on by a character that `test` takes, or by none, where `at` holds if there is one."""
+
+    test: Test | None = None
+    at: Any = None
+    following: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Automaton:
+    states: list[_State]
+    start: int
+    end: int
+    many_lines: bool
+
+    def finds(self, text: str) -> bool:
+        current: set[int] = set()
+        for place in range(len(text) + 1):
+            current = self._closed({*current, self.start}, text, place)
+            if self.end in current:
+                return True
+            if place < len(text):
+                current = set(self._stepped(current, text[place]))
+        return False
+
+    def _stepped(self, current: set[int], character: str) -> Iterator[int]:
+        for number in current:
+            state = self.states[number]
+            if state.test is not None and state.test(character):
+                yield from state.following
+
+    def _closed(self, begun: set[int], text: str, place: int) -> set[int]:
+        """All states that are reached without taking a character."""
+        known, left = set(begun), list(begun)
+        while left:
+            state = self.states[left.pop()]
+            if state.test is None and (state.at is None or self._holds(state.at, text, place)):
+                new = [number for number in state.following if number not in known]
+                known.update(new)
+                left += new
+        return known
+
+    def _holds(self, at: Any, text: str, place: int) -> bool:
+        match at:
+            case codes.AT_BEGINNING if self.many_lines:
+                return place == 0 or text[place - 1] == "\n"
+            case codes.AT_BEGINNING | codes.AT_BEGINNING_STRING:
+                return place == 0
+            case codes.AT_END if self.many_lines:
+                return place == len(text) or text[place] == "\n"
+            case codes.AT_END:
+                return place == len(text) or (place == len(text) - 1 and text[place] == "\n")
+            case codes.AT_END_STRING:
+                return place == len(text)
+        before = place > 0 and _is_word(text[place - 1])
+        after = place < len(text) and _is_word(text[place])
+        return (before != after) == bool(at == codes.AT_BOUNDARY)
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.states: list[_State] = []
+        self.flags = 0
+
+    def automaton(self, parsed: Any) -> _Automaton:
+        self.flags = parsed.state.flags
+        start = self.state()
+        end = self.sequence(parsed, start)
+        many_lines = bool(self.flags & re.MULTILINE)
+        return _Automaton(self.states, start, end, many_lines)
+
+    def state(self, test: Test | None = None, at: Any = None) -> int:
+        if len(self.states) >= _MAX_STATES:
+            raise _UnknownError
+        self.states.append(_State(test, at))
+        return len(self.states) - 1
+
+    def joined(self, before: int, new: int) -> int:
+        self.states[before].following.append(new)
+        return new
+
+    def sequence(self, parsed: Any, before: int) -> int:
+        """The state after which all of it has matched."""
+        for operation, content in parsed:
+            before = self.one(operation, content, before)
+        return before
+
+    def one(self, operation: Any, content: Any, before: int) -> int:
+        match operation:
+            case codes.AT:
+                return self.joined(self.joined(before, self.state(at=content)), self.state())
+            case codes.SUBPATTERN:
+                _, added, removed, inner = content
+                if added or removed:
+                    raise _UnknownError
+                return self.sequence(inner, before)
+            case codes.BRANCH:
+                end = self.state()
+                for each in content[1]:
+                    self.joined(self.sequence(each, self.joined(before, self.state())), end)
+                return end
+            case codes.MAX_REPEAT | codes.MIN_REPEAT:
+                least, most, inner = content
+                return self.repeated(least, most, inner, before)
+            case _:
+                test = _test_of(operation, content, self.flags)
+                return self.joined(self.joined(before, self.state(test)), self.state())
+
+    def repeated(self, least: int, most: Any, inner: Any, before: int) -> int:
+        for _ in range(least):
+            before = self.sequence(inner, before)
+        end = self.state()
+        if most == codes.MAXREPEAT:
+            again = self.joined(before, self.state())
+            self.joined(self.sequence(inner, again), again)
+            return self.joined(again, end)
+        self.joined(before, end)
+        for _ in range(most - least):
+            before = self.sequence(inner, self.joined(before, self.state()))
+            self.joined(before, end)
+        return end
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+_CATEGORIES: dict[Any, Test] = {
+    codes.CATEGORY_DIGIT: str.isdecimal,
+    codes.CATEGORY_NOT_DIGIT: lambda character: not character.isdecimal(),
+    codes.CATEGORY_SPACE: str.isspace,
+    codes.CATEGORY_NOT_SPACE: lambda character: not character.isspace(),
+    codes.CATEGORY_WORD: _is_word,
+    codes.CATEGORY_NOT_WORD: lambda character: not _is_word(character),
+}
+
+
+def _test_of(operation: Any, content: Any, flags: int) -> Test:
+    test = _exact_test(operation, content, bool(flags & re.DOTALL))
+    if flags & re.IGNORECASE:
+        is_not = operation == codes.IN and content[0][0] == codes.NEGATE
+        if operation == codes.NOT_LITERAL or is_not:
+            return lambda character: all(map(test, {character.lower(), character.upper()}))
+        return lambda character: any(map(test, {character, character.lower(), character.upper()}))
+    return test
+
+
+def _exact_test(operation: Any, content: Any, any_line: bool) -> Test:  # noqa: FBT001 - a flag
+    match operation:
+        case codes.LITERAL:
+            return chr(content).__eq__
+        case codes.NOT_LITERAL:
+            return chr(content).__ne__
+        case codes.ANY:
+            return (lambda _: True) if any_line else "\n".__ne__
+        case codes.RANGE:
+            low, high = map(chr, content)
+            return lambda character: low <= character <= high
+        case codes.CATEGORY:
+            return _CATEGORIES[content]
+        case codes.IN:
+            is_not = content[0][0] == codes.NEGATE
+            tests = [_exact_test(kind, each, any_line) for kind, each in content[is_not:]]
+            return lambda character: any(test(character) for test in tests) != is_not
+    raise _UnknownError
+
+
+# -------------------------------------------------------------------------------------------------
+# Conditions on arrays and axes. Names as in the `icechunk` package.
+#
+# Alternatives are subclasses that hang on their base, as in `ManifestSplitCondition.AnyArray()`;
+# `|` and `&` combine conditions. All are values: hashable, so that they can be keys of a dict.
+
 
 class ManifestSplitCondition:
-    """Which arrays a rule for splitting manifests is about; regular expressions are unanchored."""
+    """The arrays that a split rule selects; regular expressions are unanchored."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
@@ -92,7 +349,7 @@ ManifestSplitCondition.AnyArray = SplitAnyArray
 
 
 class ManifestSplitDimCondition:
-    """Which axes of an array a split size is for."""
+    """The axes of an array that a split size applies to."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made
@@ -131,7 +388,7 @@ ManifestSplitDimCondition.Any = SplitAnyDimension
 
 
 class ManifestPreloadCondition:
-    """Which manifests are loaded when a session is opened."""
+    """The manifests that are loaded when a session is opened."""
 
     __slots__ = ()
     calls: ClassVar[dict[type, str]] = {}  # how each alternative is made

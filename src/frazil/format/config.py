@@ -1,12 +1,13 @@
 """The configuration of a repository: a value that users build, change and store.
 
-Names, parameters and their order are those of the `icechunk` package. A field that is None means
-"the default", which stands beside it unless it depends on the storage. Like there, these are plain
-mutable records. How they are stored is in config_codec.py.
+Names, parameters and their order are those of the `icechunk` package. None means the default,
+which is given beside the field unless it depends on the storage. As there, records are plain and
+mutable. How they are stored is in config_codec.py.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum, IntEnum
 from typing import Any
 
 from frazil.errors import require_type
@@ -15,8 +16,6 @@ from frazil.format.conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
 )
-from frazil.format.containers import require_container
-from frazil.format.enums import NamedIntEnum
 from frazil.format.records import I32, U8, U16, U32, U64, Record, unless_set
 from frazil.format.storage_config import (
     ChecksumAlgorithm,
@@ -27,6 +26,7 @@ from frazil.format.storage_config import (
     StorageSettings,
     StorageTimeoutSettings,
     VirtualChunkContainer,
+    require_container,
 )
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "ManifestSplitValues",
     "ManifestSplittingConfig",
     "ManifestVirtualChunkLocationCompressionConfig",
+    "NamedIntEnum",
     "ObjectStoreConfig",
     "RepoUpdateRetryConfig",
     "RepositoryConfig",
@@ -53,6 +54,19 @@ __all__ = [
     "StorageTimeoutSettings",
     "VirtualChunkContainer",
 ]
+
+
+class NamedIntEnum(IntEnum):
+    """Equal to its number, and printed as `Class.member`, as the reference's are."""
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    __format__ = Enum.__format__  # that of an IntEnum would be the number's
+
 
 type DimSizes = Sequence[tuple[ManifestSplitDimCondition, int]]
 type SplitSizes = Sequence[tuple[ManifestSplitCondition, DimSizes]]
@@ -70,7 +84,7 @@ class CompressionAlgorithm(NamedIntEnum):
 
 @dataclass(slots=True)
 class CompressionConfig(Record):
-    """Of metadata files; chunks are compressed by Zarr's codecs."""
+    """Compression of metadata files; chunks are compressed by Zarr's codecs."""
 
     algorithm: CompressionAlgorithm | None = field(
         default=None, metadata=unless_set(CompressionAlgorithm.Zstd)
@@ -84,7 +98,7 @@ class CompressionConfig(Record):
 
 @dataclass(slots=True)
 class CachingConfig(Record):
-    """How much of what has been read is kept."""
+    """Sizes of the caches of what has been read."""
 
     num_snapshot_nodes: int | None = field(default=None, metadata=unless_set(500_000, U64))
     num_chunk_refs: int | None = field(default=None, metadata=unless_set(15_000_000, U64))
@@ -106,7 +120,7 @@ class ManifestPreloadConfig(Record):
 
 @dataclass(slots=True)
 class ManifestSplittingConfig(Record):
-    """How many chunks along each axis one manifest covers; the first rule that fits an axis wins.
+    """Chunks that one manifest covers along each axis; the first rule that fits an axis wins.
 
     None means one manifest for each array.
     """
@@ -220,7 +234,7 @@ _REPLACED_WHOLE = (ManifestPreloadConfig, ManifestSplittingConfig, dict)
 
 
 def _merged[T](old: T, new: T) -> T:
-    """`new` where it says something, else `old`."""
+    """`new` where it is set, else `old`."""
     if new is None:
         return old
     if old is None or isinstance(new, _REPLACED_WHOLE) or not is_dataclass(new):

@@ -14,17 +14,24 @@ from frazil.clock import to_datetime
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.alpha.dump import dump_old
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import (
+    ChunkRefs,
+    ETag,
+    Inline,
+    LastModified,
+    Native,
+    Payload,
+    RefKind,
+    Virtual,
+)
 from frazil.format.envelope import FileType, decode_header
 from frazil.format.manifest import decode_manifest
 from frazil.format.nodes import ArrayData, Node
-from frazil.format.payloads import ETag, Inline, LastModified, Native, Payload, RefKind, Virtual
 from frazil.format.repo_info import decode_repo_info
 from frazil.format.schemas import UPDATE_KINDS
 from frazil.format.snapshot import decode_snapshot
-from frazil.format.txlog import decode_txlog
-from frazil.format.update_log import number_of
-from frazil.format.updates import RepoStatus, Update, UpdateKind
+from frazil.format.transaction_log import decode_txlog
+from frazil.format.update_log import RepoStatus, Update, UpdateKind, number_of
 from frazil.ids import ObjectId, format_ids
 
 DEFAULT_MAX_ROWS = 100
@@ -32,7 +39,7 @@ _SHOWN_BYTES = 64
 
 
 def dump(data: Buffer, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> dict[str, Json]:
-    """What the file says, its kind found out from its header.
+    """The content of a file of any kind; the kind is read from its header.
 
     Of each list of references, snapshots or nodes at most `max_rows` are shown, None for all;
     counts are always complete. Files of generations before version 1 are shown as they are stored.

@@ -1,6 +1,6 @@
-"""How much a repository may make whoever reads it use.
+"""Resource limits applied when reading an untrusted repository.
 
-Whoever wrote a repository chose every number in it. None of these limits is ever taken from there:
+The writer of a repository chose every number in it. None of these limits is ever taken from there:
 they are given when it is opened, and the defaults are far above what any honest one needs.
 """
 
@@ -15,7 +15,9 @@ _FREE_BYTES: Final = 256 * _MIB  # a file may be as large as that, however small
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is more is refused with FormatError or StorageError; a stored configuration that asks
+    """Limits on what a reader allocates and requests.
+
+    What exceeds them is refused with FormatError or StorageError; a stored configuration that asks
     for more gets as much as this.
 
     Metadata files: `metadata_bytes` decompressed, and not more than `expansion` times as much as
@@ -43,7 +45,7 @@ class Limits:
                 raise InvalidInputError(f"{each.name} is {value!r}, expected a number above 0")
 
     def payload_bytes(self, stored_bytes: int) -> int:
-        """How much a metadata file of that size may hold."""
+        """Maximum size of the payload of a metadata file that is stored in so many bytes."""
         return min(self.metadata_bytes, max(_FREE_BYTES, self.expansion * stored_bytes))
 
 

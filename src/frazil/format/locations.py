@@ -18,7 +18,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import Ints, splits_of
 from frazil.flatbuf.strings import Strings
-from frazil.format.zstd import CONTENT_SIZE_SIZES, DICTIONARY_ID_SIZES, FRAME_MAGIC
+from frazil.format.envelope import CONTENT_SIZE_SIZES, DICTIONARY_ID_SIZES, FRAME_MAGIC
 
 MAX_COMPRESSIBLE_BYTES = 1024  # the reference cannot read back what was longer
 MAX_LOCATION_BYTES = 1 << 20
@@ -29,7 +29,7 @@ _WORTHWHILE = 0.5  # each location costs time whenever it is read: no less a gai
 
 @dataclass(frozen=True, slots=True)
 class LocationCompression:
-    """When and how locations are compressed in a manifest."""
+    """Settings for the compression of locations in a manifest."""
 
     min_num_chunks: int = 1000
     max_samples: int = 100
@@ -124,7 +124,7 @@ class CompressedLocations(StringColumn):
 
     @property
     def num_bytes(self) -> int:
-        """As if all were decompressed, which this does not do."""
+        """Memory that the column takes when decompressed, without decompressing it."""
         return self._codes.nbytes + 144 * len(self._frames.stored)
 
     def __len__(self) -> int:
@@ -246,7 +246,7 @@ def _decompress_all(frames: Strings, dictionary: zstandard.ZstdCompressionDict) 
 
 
 def _decompress_singly(frames: Strings, decompressor: zstandard.ZstdDecompressor) -> Strings:
-    """For frames that do not tell their size."""
+    """Decompresses frames that do not state their content size."""
     texts: list[bytes] = []
     total = 0
     for frame in frames.to_list():
@@ -258,7 +258,7 @@ def _decompress_singly(frames: Strings, decompressor: zstandard.ZstdDecompressor
 
 
 def _content_sizes(frames: Strings) -> Ints:
-    """What each frame says it holds; 0 where it says nothing or nothing true."""
+    """Content size that each frame states; 0 where it states none or an impossible one."""
     heap = np.append(frames.heap, np.zeros(18, dtype=np.uint8))  # room to look at any header
 
     def number(at: Ints, size: int) -> Ints:

@@ -1,4 +1,4 @@
-"""Where the chunks of arrays are. Spec: "Chunk Manifest Files".
+"""Manifests: the chunk references of arrays. Spec: "Chunk Manifest Files".
 
 A manifest may hold several arrays, and an array may have several manifests. What a reference is
 follows from the fields it has; if there are several, the reference implementation looks for a
@@ -7,6 +7,7 @@ chunk id first, then for a compressed location, a location, and inline data.
 
 from collections.abc import Buffer
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +16,18 @@ from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, Vec
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, joined, splits_of
+from frazil.flatbuf.record_encoder import UniformRows, encode_record, raw_cells
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import (
+    ChunkRefs,
+    ETag,
+    Inline,
+    LastModified,
+    Native,
+    Payload,
+    RefKind,
+    Virtual,
+)
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.locations import (
     EncodedLocations,
@@ -24,14 +35,16 @@ from frazil.format.locations import (
     decode_locations,
     encode_locations,
 )
-from frazil.format.payloads import RefKind
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
-from frazil.format.small_files import manifest_payload
 from frazil.ids import ManifestId, NodeId
 
 __all__ = ["LocationCompression", "Manifest", "decode_manifest", "encode_manifest"]
 
-_SMALL = 4000  # references up to which it may pay to go without columns
+type Arrays = list[tuple[NodeId, ChunkRefs]]  # in ascending order
+
+_FEW_ALIKE = 4000  # references up to which records may be faster to encode than columns,
+_FEW = 16  # and those of them that are encoded one by one, because they differ in their fields
+_FEW_OF_ONE_ARRAY = 4  # references up to which that is faster even if they do not
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,16 +95,32 @@ def encode_manifest(
     location_compression: LocationCompression | None = None,
     spec_version: int = 2,
 ) -> bytes:
-    """Version 1 has no compressed locations, and does not say so."""
+    """Encodes a manifest; version 1 has no compressed locations."""
     if spec_version == 1:
         location_compression = None
-    if manifest.num_refs <= _SMALL and not _is_compressed(manifest, location_compression):
-        plain = manifest_payload(manifest.id, manifest.arrays, spec_version=spec_version)
-        if plain is not None:
-            return encode_envelope(plain, FileType.MANIFEST, level=level, spec_version=spec_version)
     arrays = sorted(manifest.arrays.items())
+    payload: bytearray | list[Buffer]
+    record = None
+    if manifest.num_refs <= _FEW_ALIKE and not _is_compressed(manifest, location_compression):
+        record = _record(manifest.id, arrays, spec_version)
+    if record is None:
+        table = _table(manifest.id, arrays, location_compression, spec_version)
+        payload = encode_parts(table, identifier=IDENTIFIER)
+    else:
+        payload = encode_record(MANIFEST, record, identifier=IDENTIFIER)
+    return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
+
+
+def _is_compressed(manifest: Manifest, compression: LocationCompression | None) -> bool:
+    return compression is not None and compression.min_num_chunks <= manifest.num_refs
+
+
+def _table(
+    name: ManifestId, arrays: Arrays, compression: LocationCompression | None, spec_version: int
+) -> Table:
+    """The root of a manifest, as columns."""
     node_ids = np.frombuffer(b"".join(node.raw for node, _ in arrays), dtype=np.uint8)
-    rows, dictionary = _encode_columns([refs for _, refs in arrays], location_compression)
+    rows, dictionary = _encode_columns([refs for _, refs in arrays], compression)
     splits = splits_of(np.array([len(refs) for _, refs in arrays], dtype=np.int64))
     table = Table.build(
         ARRAY_MANIFEST,
@@ -99,10 +128,10 @@ def encode_manifest(
         node_id=StructColumn.of(node_ids.reshape(-1, NodeId.size)),
         refs=TableVectorColumn.of(rows, splits),
     )
-    root = Table.build(
+    return Table.build(
         MANIFEST,
         1,
-        id=StructColumn.of(np.frombuffer(manifest.id.raw, dtype=np.uint8).reshape(1, -1)),
+        id=StructColumn.of(np.frombuffer(name.raw, dtype=np.uint8).reshape(1, -1)),
         arrays=TableVectorColumn.of(table),
         location_dictionary=StringColumn.from_list([dictionary]),
         # Absent would mean 1, so that 0 is written out.
@@ -111,12 +140,69 @@ def encode_manifest(
             np.array([spec_version >= 2]),
         ),
     )
-    payload = encode_parts(root, identifier=IDENTIFIER)
-    return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
 
 
-def _is_compressed(manifest: Manifest, compression: LocationCompression | None) -> bool:
-    return compression is not None and compression.min_num_chunks <= manifest.num_refs
+def _record(name: ManifestId, arrays: Arrays, spec_version: int) -> dict[str, Any] | None:
+    """The root of a manifest, as a record; None if too many references differ in their fields."""
+    listed: list[dict[str, Any]] = []
+    one_by_one = 0
+    for node, refs in arrays:
+        rows = _uniform_rows(refs) if len(refs) > _FEW_OF_ONE_ARRAY else None
+        one_by_one += len(refs) if rows is None else 0
+        if one_by_one > _FEW:
+            return None
+        listed.append({"node_id": node.raw, "refs": _references(refs) if rows is None else rows})
+    return {
+        "id": name.raw,
+        "arrays": listed,
+        # Absent would mean 1, so that 0 is written out.
+        "compression_algorithm": 0 if spec_version >= 2 else None,
+    }
+
+
+def _uniform_rows(refs: ChunkRefs) -> UniformRows | None:
+    """The references of an array if all are native, or all inline and of one length."""
+    kind, count = refs.kind[0], len(refs)
+    if kind == RefKind.VIRTUAL or not (refs.kind == kind).all():
+        return None
+    sample: dict[str, Any] = {"index": [0] * refs.ndim}
+    fields = {"index": raw_cells(refs.index, "<u4")}
+    if kind == RefKind.NATIVE:
+        sample |= {"chunk_id": bytes(12), "length": 0}
+        fields |= {"chunk_id": refs.chunk_id, "length": raw_cells(refs.length, "<u8")}
+        if refs.offset.any():
+            sample["offset"], fields["offset"] = 0, raw_cells(refs.offset, "<u8")
+        return UniformRows(sample, fields, count)
+    length, codes = int(refs.length[0]), refs.inline.codes
+    if not ((refs.length == length) & (codes >= 0)).all():
+        return None
+    sample["inline"] = bytes(length)
+    content = refs.inline.strings.take(codes).joined()
+    return UniformRows(sample, fields | {"inline": content.reshape(count, length)}, count)
+
+
+def _references(refs: ChunkRefs) -> list[dict[str, Any]]:
+    return [
+        {"index": index} | _reference(refs.payload(row))
+        for row, index in enumerate(refs.index.tolist())
+    ]
+
+
+def _reference(payload: Payload) -> dict[str, Any]:
+    match payload:
+        case Inline(data):
+            return {"inline": data}
+        case Native(chunk_id, offset, length):
+            return {"chunk_id": chunk_id.raw, "offset": offset or None, "length": length}
+        case Virtual(location, offset, length, checksum):
+            placed = {"location": location, "offset": offset or None, "length": length}
+            match checksum:
+                case ETag(value):
+                    return placed | {"checksum_etag": value}
+                case LastModified(seconds):
+                    return placed | {"checksum_last_modified": seconds}
+                case None:
+                    return placed
 
 
 def _decode_columns(rows: Table, *, dictionary: bytes | None, algorithm: int) -> ChunkRefs:

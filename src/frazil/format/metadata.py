@@ -30,7 +30,7 @@ def decode_metadata(items: Table, *, spec_version: int = 2) -> dict[str, Json]:
 
 
 def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> list[dict[str, Json]]:
-    """Of many snapshots in a file, or in files, of that version, together."""
+    """Decodes the metadata of many snapshots from files of that version, together."""
     names = [name or "" for name in rows.rows.string("name").to_texts()]
     decode = decode_flexbuffer if spec_version >= 2 else decode_msgpack
     values = _decode_values(rows.rows.string("value").to_list(), decode)
@@ -43,9 +43,9 @@ def decode_metadata_of(rows: TableVectorColumn, *, spec_version: int = 2) -> lis
 
 
 def _decode_values(items: Sequence[bytes | None], decode: Callable[[bytes], Json]) -> list[Json]:
-    """Of equal ones only the first is decoded: many commits have the same author.
+    """Decodes each distinct value once: many commits have the same author.
 
-    Lists and objects are made anew each time, for whoever gets one may change it.
+    Lists and objects are copied each time, since the caller may change them.
     """
     known = {item: decode(item or b"") for item in set(items)}
     values = [known[item] for item in items]
@@ -69,7 +69,7 @@ def encode_metadata(metadata: Mapping[str, Json], *, spec_version: int = 2) -> T
 
 
 def encode_metadata_of(many: Sequence[Mapping[str, Json]]) -> TableVectorColumn:
-    """Of many snapshots for a file of version 2, together."""
+    """Encodes the metadata of many snapshots for a file of version 2, together."""
     items = [
         (name.encode(), value)
         for metadata in many
@@ -112,3 +112,13 @@ def _require_json(value: Any) -> Json:
             return {name: _require_json(item) for name, item in value.items()}
         case _:
             raise FormatError(f"metadata value is not JSON: it has a {type(value).__name__}")
+
+
+def metadata_records(metadata: Mapping[str, Json]) -> list[dict[str, Any]]:
+    """The same as records, for files of version 2."""
+    return [
+        {"name": name, "value": encode_flexbuffer(value)}
+        for name, value in sorted(
+            ((name.encode(), value) for name, value in metadata.items()), key=lambda item: item[0]
+        )
+    ]

@@ -5,9 +5,11 @@ the reference and spec 2.1 say by bytes). Writers before icechunk 1.1.3 sorted b
 what is read is sorted again where needed.
 """
 
+import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -20,6 +22,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.decode import SortedTables, decode
 from frazil.flatbuf.ragged import splits_of
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
@@ -32,11 +35,13 @@ from frazil.format.schemas import (
     NODE_ARRAY,
     NODE_GROUP,
     NODE_SNAPSHOT,
+    SNAPSHOT,
+    SNAPSHOT_HEAD,
 )
-from frazil.ids import ManifestId, NodeId
+from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 
-_FEW = 16  # nodes that are sooner looked at one by one
+_FEW = 16  # nodes up to which a list is faster than columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Node:
 class Nodes:
     """All nodes of a snapshot, in ascending order of raw path. Not to be changed.
 
-    A few are kept as they are; their table is made when somebody asks for it.
+    A few are kept as a list; their table is built on demand.
     """
 
     __slots__ = ("_listed", "_paths", "_table")
@@ -110,7 +115,7 @@ class Nodes:
 
     @property
     def listed(self) -> Sequence[Node] | None:
-        """The nodes themselves, if they are few and at hand."""
+        """The nodes as a list, if they are few and kept as one."""
         return self._listed
 
     def __len__(self) -> int:
@@ -134,7 +139,7 @@ class Nodes:
         return self.table.string("path").text(row) or ""
 
     def path_texts(self) -> Iterator[str]:
-        """Of all nodes, in the order of the rows."""
+        """Paths of all nodes, in the order of the rows."""
         return map(self.path_text, range(len(self)))
 
     def find(self, path: NodePath) -> int:
@@ -192,7 +197,7 @@ class Nodes:
         """Row of the first node that is not before `raw`."""
         if self._paths is not None:
             return bisect_left(self._paths, raw)
-        return bisect_left(range(len(self)), raw, key=self._raw)  # sooner than to list them all
+        return bisect_left(range(len(self)), raw, key=self._raw)  # faster than listing them all
 
     def _raw(self, row: int) -> bytes:
         if self._paths is not None:
@@ -384,3 +389,117 @@ def with_shapes_v2(table: Table) -> Table:
     arrays = arrays.replace(shape=_no_shapes(len(arrays)), shape_v2=shapes)
     variants = {**data.variants, NODE_ARRAY: arrays}
     return table.replace(node_data=UnionColumn(data.types, data.index, variants))
+
+
+# -------------------------------------------------------------------------------------------------
+# The nodes of a snapshot as files of version 1 have them: shapes with the length of a chunk.
+
+
+def with_shapes_v1(table: Table) -> Table:
+    """The inverse of `with_shapes_v2`, but for what the numbers of chunks do not tell.
+
+    The length of a chunk is that of the Zarr metadata. Where that has none, it is worked back
+    from the number of chunks, which readers get again then.
+    """
+    data = table.union("node_data")
+    arrays = data.variants[NODE_ARRAY]
+    if not len(arrays):
+        return table
+    current = arrays.tables("shape_v2")
+    lengths = current.rows.scalar("array_length").values
+    counts = np.maximum(current.rows.scalar("num_chunks").values.astype(np.uint64), np.uint64(1))
+    chunks = np.maximum(lengths // counts + (lengths % counts > 0), np.uint64(1))
+    rows = np.flatnonzero(data.types == NODE_ARRAY)
+    user_data = table.string("user_data")
+    for row, at in zip(rows.tolist(), data.index[rows].tolist(), strict=True):
+        axes = slice(int(current.splits[at]), int(current.splits[at + 1]))
+        known = _chunk_shape(user_data.item(row) or b"")
+        if known is not None and len(known) == axes.stop - axes.start:
+            chunks[axes] = known
+    pairs = np.stack([lengths, chunks], axis=1).astype("<u8").view(np.uint8).reshape(-1, 16)
+    none = TableVectorColumn(
+        np.zeros(len(arrays) + 1, dtype=np.int64),
+        Table.empty(DIMENSION_SHAPE_V2),
+        np.zeros(len(arrays), dtype=np.bool_),
+    )
+    arrays = arrays.replace(shape=VectorColumn.of(pairs, current.splits), shape_v2=none)
+    variants = {**data.variants, NODE_ARRAY: arrays}
+    return table.replace(node_data=UnionColumn(data.types, data.index, variants))
+
+
+@lru_cache(maxsize=10_000)  # the same arrays are written with every commit
+def _chunk_shape(user_data: bytes) -> tuple[int, ...] | None:
+    """The chunk shape of a regular chunk grid; None if there is none."""
+    try:
+        document = json.loads(user_data)
+    except (ValueError, RecursionError):
+        return None
+    match document:
+        case {"chunk_grid": {"configuration": {"chunk_shape": list() as sizes}}}:
+            if all(type(size) is int and 1 <= size < 2**64 for size in sizes):
+                return tuple(sizes)
+    return None
+
+
+# -------------------------------------------------------------------------------------------------
+# The nodes of a snapshot file, of which a few are looked up before all are decoded.
+#
+# Opening one array then does not wait for the others. Files may hold their nodes in another order,
+# so a node that bisection does not find is looked for among all.
+
+# Each costs about a tenth of decoding thousands of nodes all at once, and half of decoding a few.
+_FEW_LOOKUPS, _LOOKUPS_OF_MANY, _MANY_NODES = 2, 4, 1000
+
+
+class StoredNodes(Nodes):
+    """The nodes of the file with this payload, of either version.
+
+    Damage is found when what is damaged is first asked for; the error then names the snapshot.
+    """
+
+    __slots__ = ("_lookups_left", "_payload", "_tables")
+
+    def __init__(self, payload: bytes) -> None:
+        super().__init__(None)
+        self._payload = payload
+        self._tables = SortedTables(payload, SNAPSHOT, "nodes", "path")
+        is_many = self._tables.count >= _MANY_NODES
+        self._lookups_left = _LOOKUPS_OF_MANY if is_many else _FEW_LOOKUPS
+
+    def __reduce__(self) -> tuple[object, ...]:  # what it reads from cannot be pickled
+        return Nodes, (self.table, self._paths)
+
+    @property
+    def table(self) -> Table:
+        if self._table is None:
+            try:
+                decoded = decode_nodes(decode(self._payload, SNAPSHOT).tables("nodes").rows)
+            except FormatError as error:
+                raise error.at(_name_of(self._payload)) from error
+            self._paths, self._table = decoded._paths, decoded.table  # noqa: SLF001 -- of its kind
+        return self._table
+
+    def __len__(self) -> int:
+        return self._tables.count
+
+    def path_texts(self) -> Iterator[str]:
+        """Paths in the order of the file until all nodes are decoded; invalid UTF-8 is replaced."""
+        if self._table is not None:
+            return super().path_texts()
+        return (key.decode(errors="replace") for key in self._tables.each_key())
+
+    def lookup(self, path: NodePath) -> Node | None:
+        if self._table is None and self._lookups_left:
+            self._lookups_left -= 1
+            try:
+                found = self._tables.find(path.raw)
+                if found is not None:
+                    return decode_nodes(found).node(0)
+            except FormatError as error:
+                raise error.at(_name_of(self._payload)) from error
+        return super().lookup(path)
+
+
+def _name_of(payload: bytes) -> str:
+    """Name of the snapshot, for messages."""
+    return f"snapshot {SnapshotId(decode(payload, SNAPSHOT_HEAD).struct('id').values[0].tobytes())}"

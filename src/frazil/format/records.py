@@ -1,18 +1,117 @@
-"""Records whose fields take only what can be stored.
+"""Base classes of values: displayed as text and HTML, and records that check their fields.
 
-A field with a limit takes whole numbers of a certain size, the others what their annotation says.
-Checked on every assignment, so that a mistake is reported where it is made:
-OverflowError for numbers out of range, ValueError for a forbidden zero, TypeError for the rest.
+Values are displayed as text when printed, as HTML in a notebook; `repr` stays that of a dataclass,
+a form that can be typed in again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from functools import cache
+from html import escape
 from operator import index
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from frazil.format.display import Displayed, View, fields_of
+_STYLE = (
+    "<style>"
+    ".frazil{line-height:1.5;max-width:50em}"
+    ".frazil .frazil{margin:.2em 0 .2em 1em;padding-left:.6em;"
+    "border-left:2px solid var(--jp-border-color2,#8884)}"
+    ".frazil-title{font-weight:600}"
+    ".frazil-name,.frazil summary{opacity:.65}"
+    ".frazil summary{cursor:pointer}"
+    "</style>"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The displayed form of a value: a title and fields, which may be displayed values too."""
+
+    title: str
+    fields: Sequence[tuple[str, object]]
+    absent: str = "None"  # what a field says that is None
+
+
+class Displayed:
+    """A dataclass that shows its fields; others say what to show by `__view__`."""
+
+    __slots__ = ()
+
+    def __view__(self) -> View:
+        return fields_of(self)
+
+    def __str__(self) -> str:
+        return text_of(self.__view__())
+
+    def _repr_html_(self) -> str:
+        return html_of(self.__view__())
+
+
+def fields_of(record: Any, *, absent: str = "None") -> View:
+    """The fields of a dataclass, but for those its `repr` leaves out: they may be secret."""
+    shown = [(each.name, getattr(record, each.name)) for each in fields(record) if each.repr]
+    return View(f"frazil.{type(record).__name__}", shown, absent)
+
+
+def text_of(view: View) -> str:
+    return "\n".join(_text_lines(view))
+
+
+def html_of(view: View) -> str:
+    return _STYLE + _html(view)
+
+
+def _text_lines(view: View) -> Iterator[str]:
+    yield f"<{view.title}>"
+    for name, value in view.fields:
+        if (inner := _view_in(value)) is not None:
+            yield f"{name}:"
+            yield from (f"    {line}" for line in _text_lines(inner))
+        else:
+            yield f"{name}: {_text(value, view.absent)}"
+
+
+def _html(view: View) -> str:
+    parts = [f'<div class="frazil"><div class="frazil-title">{escape(view.title)}</div>']
+    for name, value in view.fields:
+        if (inner := _view_in(value)) is not None:
+            parts.append(f"<details><summary>{escape(name)}</summary>{_html(inner)}</details>")
+        else:
+            parts.append(
+                f'<div><span class="frazil-name">{escape(name)}:</span>'
+                f" {escape(_text(value, view.absent))}</div>"
+            )
+    return "".join([*parts, "</div>"])
+
+
+def _view_in(value: object) -> View | None:
+    if isinstance(value, Displayed):
+        return value.__view__()
+    return value if isinstance(value, View) else None
+
+
+def _text(value: object, absent: str) -> str:
+    match value:
+        case None:
+            return absent
+        case str():
+            return value
+        case datetime():
+            return value.isoformat(sep=" ")
+        case set() | frozenset():
+            return ", ".join(sorted(map(str, value))) or "none"
+        case _:
+            return str(value)
+
+
+# -------------------------------------------------------------------------------------------------
+# Records whose fields take only what can be stored.
+#
+# A field with a limit takes whole numbers of a certain size, the others what their annotation says.
+# Checked on every assignment, so that a mistake is reported where it is made:
+# OverflowError for numbers out of range, ValueError for a forbidden zero, TypeError for the rest.
 
 type Check = Callable[[Any], Any]
 
@@ -44,7 +143,7 @@ NONZERO_U64: Mapping[str, Limit] = {"limit": Limit(0, 2**64 - 1, nonzero=True)}
 
 
 def unless_set(default: object, limit: Mapping[str, Limit] | None = None) -> dict[str, object]:
-    """For `metadata` of a field: what None means."""
+    """`metadata` of a field that says what None means."""
     return {**(limit or {}), "default": default}
 
 

@@ -2,7 +2,7 @@
 
 Spec: the .fbs listings of each file; slots are the order of the fields there. Fields of version 2
 are absent from files of version 1. A field is `required` where the reference's schema says so.
-`extra`, reserved in every table and written by nobody, is left out: unknown slots are ignored.
+`extra`, reserved in every table and never written, is left out: unknown slots are ignored.
 """
 
 from frazil.flatbuf.schema import (
@@ -257,7 +257,7 @@ REPO = TableSchema(
 # Enough for a page of the ops log: neither the snapshots nor the refs are decoded
 _LOG = {"latest_updates", "repo_before_updates"}
 REPO_LOG = TableSchema("Repo", tuple(field for field in REPO.fields if field.name in _LOG))
-# The rest: whoever only reads arrays never looks at the ops log
+# The rest: reading arrays never needs the ops log
 REPO_STATE = TableSchema(
     "Repo", tuple(field for field in REPO.fields if field.name != "latest_updates")
 )

@@ -6,6 +6,8 @@ takes the newer form, and the older one again when a file of version 1 is writte
 
 from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
+from struct import pack
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,29 +18,31 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.decode_row import prepare
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
+from frazil.flatbuf.record_encoder import encode_record
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.metadata import decode_metadata, encode_metadata
+from frazil.format.metadata import decode_metadata, encode_metadata, metadata_records
 from frazil.format.nodes import (
     ArrayData,
     ManifestRef,
     Node,
     Nodes,
+    StoredNodes,
     decode_nodes,
     id_column,
+    with_shapes_v1,
 )
-from frazil.format.nodes_v1 import with_shapes_v1
 from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST_FILE_INFO_V2,
+    NODE_ARRAY,
+    NODE_GROUP,
     SNAPSHOT,
     SNAPSHOT_BUT_NODES,
     SNAPSHOT_HEAD,
     SNAPSHOT_NAMES,
     SWAPPED_LIST,
 )
-from frazil.format.small_files import metadata_items, snapshot_payload
-from frazil.format.stored_nodes import StoredNodes
 from frazil.ids import ManifestId, SnapshotId
 
 __all__ = [
@@ -107,7 +111,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHead:
-    """What a file of version 1 says of the snapshot's place in history."""
+    """The head of a snapshot: its place in history, as files of version 1 have it."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
@@ -157,13 +161,13 @@ def snapshot_of(root: Table, spec_version: int, nodes: Nodes, payload: bytes) ->
 
 
 def decode_snapshot_head(data: Buffer, *, max_size: int | None = None) -> SnapshotHead:
-    """As much as a walk through history needs; nodes are not looked at."""
+    """Decodes the part that a walk through history needs; nodes are not looked at."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     return decode_head_of(decode(envelope.data, SNAPSHOT_HEAD), envelope.spec_version)
 
 
 def decode_node_names(data: Buffer, *, max_size: int | None = None) -> NodeNames:
-    """As much as a diff needs."""
+    """Decodes the part that a diff needs."""
     envelope = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size)
     rows = decode(envelope.data, SNAPSHOT_NAMES).tables("nodes").rows
     return NodeNames(rows.struct("id").values, rows.string("path"))
@@ -171,38 +175,77 @@ def decode_node_names(data: Buffer, *, max_size: int | None = None) -> NodeNames
 
 def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2) -> bytes:
     files = sorted(snapshot.manifest_files, key=lambda file: file.id)
+    payload: bytearray | list[Buffer]
     if spec_version >= 2 and snapshot.nodes.listed is not None:
-        plain = _plain_payload(snapshot, snapshot.nodes.listed, files)
-        return encode_envelope(plain, FileType.SNAPSHOT, level=level, spec_version=spec_version)
-    root = Table.build(
+        record = _record(snapshot, snapshot.nodes.listed, files)
+        payload = encode_record(SNAPSHOT, record, identifier=IDENTIFIER)
+    else:
+        payload = encode_parts(_table(snapshot, files, spec_version), identifier=IDENTIFIER)
+    return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
+
+
+def _table(snapshot: Snapshot, files: list[ManifestFile], spec_version: int) -> Table:
+    """The root of a snapshot, as columns."""
+    metadata = encode_metadata(snapshot.metadata, spec_version=spec_version)
+    return Table.build(
         SNAPSHOT,
         1,
         id=StructColumn.of(id_column([snapshot.id.raw], SnapshotId.size)),
         flushed_at=ScalarColumn.of([snapshot.flushed_at_us], "u8"),
         message=StringColumn.from_list([snapshot.message]),
-        metadata=TableVectorColumn.of(
-            encode_metadata(snapshot.metadata, spec_version=spec_version)
-        ),
+        metadata=TableVectorColumn.of(metadata),
         **(_columns_v1(snapshot, files) if spec_version == 1 else _columns_v2(snapshot, files)),
     )
-    payload = encode_parts(root, identifier=IDENTIFIER)
-    return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
 
 
-def _plain_payload(
+def _record(
     snapshot: Snapshot, nodes: Sequence[Node], files: Sequence[ManifestFile]
-) -> bytearray:
-    head = {
+) -> dict[str, Any]:
+    """The root of a snapshot of version 2 that has few nodes, as a record."""
+    return {
         "id": snapshot.id.raw,
         "flushed_at": snapshot.flushed_at_us,
         "message": snapshot.message,
-        "metadata": metadata_items(snapshot.metadata),
+        "metadata": metadata_records(snapshot.metadata),
+        "nodes": [_node_record(node) for node in nodes],
+        "manifest_files": b"",
+        "manifest_files_v2": [
+            {"id": file.id.raw, "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
+            for file in files
+        ],
     }
-    listed = [
-        {"id": file.id.raw, "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
-        for file in files
-    ]
-    return snapshot_payload(head, nodes, listed)
+
+
+def _node_record(node: Node) -> dict[str, Any]:
+    array = node.array
+    if array is None:
+        data: tuple[int, dict[str, Any]] = (NODE_GROUP, {})
+    else:
+        if any(count >= 2**32 for count in array.num_chunks):
+            raise FormatError("an axis has more chunks than the format can count")
+        names = array.dimension_names
+        axes = zip(array.shape, array.num_chunks, strict=True)
+        data = (
+            NODE_ARRAY,
+            {
+                "shape": b"",
+                "dimension_names": None if names is None else [{"name": name} for name in names],
+                "manifests": [
+                    {
+                        "object_id": ref.id.raw,
+                        "extents": b"".join(pack("<2I", *pair) for pair in ref.extents),
+                    }
+                    for ref in array.manifests
+                ],
+                "shape_v2": [{"array_length": length, "num_chunks": n} for length, n in axes],
+            },
+        )
+    return {
+        "id": node.id.raw,
+        "path": node.path.raw,
+        "user_data": node.user_data,
+        "node_data": data,
+    }
 
 
 def decode_head_of(root: Table, spec_version: int) -> SnapshotHead:

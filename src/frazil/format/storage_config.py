@@ -1,13 +1,36 @@
-"""How object stores are reached, as a configuration says it. Names as in the `icechunk` package.
+"""Configuration of object stores and virtual chunk containers. Names as in `icechunk`.
 
 Fields left at None mean "the default", which the layer that acts on them knows.
 """
 
-from dataclasses import dataclass, field, fields
+import logging
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
+from functools import lru_cache
 from typing import ClassVar
 
+import numpy as np
+
+from frazil.errors import InvalidInputError
+from frazil.flatbuf.ragged import Bools, Ints
+from frazil.flatbuf.strings import Strings
 from frazil.format.records import NONZERO_U16, NONZERO_U64, U32, U64, Record
+from frazil.format.urls import (
+    VCC,
+    contain,
+    container_name,
+    decoded,
+    decoded_table,
+    has_odd_segments,
+    longest_prefix,
+    odd_key,
+    place_of,
+    regular,
+    starts_with,
+    unknown_name,
+)
 
 
 class ChecksumAlgorithm(Enum):
@@ -144,3 +167,166 @@ class StorageSettings(Record):
     chunks_storage_class: str | None = None
     minimum_size_for_multipart_upload: int | None = field(default=None, metadata=U64)
     timeouts: StorageTimeoutSettings | None = None
+
+
+# -------------------------------------------------------------------------------------------------
+# Virtual chunk containers: places outside of a repository that its chunks may be in.
+
+_logger = logging.getLogger("frazil")
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_STORES: Mapping[str, tuple[type[ObjectStoreConfig], ...]] = {
+    "s3": (S3StoreConfig, S3CompatibleStoreConfig, TigrisStoreConfig),
+    "tigris": (TigrisStoreConfig,),
+    "gs": (GcsStoreConfig,),
+    "gcs": (GcsStoreConfig,),
+    "az": (AzureStoreConfig,),
+    "azure": (AzureStoreConfig,),
+    "abfs": (AzureStoreConfig,),
+    "http": (HttpStoreConfig,),
+    "https": (HttpStoreConfig,),
+    "file": (LocalStoreConfig,),
+}
+_TAKE_ANY_KEY = (S3StoreConfig, S3CompatibleStoreConfig, TigrisStoreConfig)
+
+
+def require_container(container: VirtualChunkContainer) -> None:
+    """Raises InvalidInputError unless chunks could be found there."""
+    prefix, name = container.url_prefix, container.name
+    if not prefix.endswith("/"):
+        raise _invalid("VirtualChunkContainer url_prefix must end in a / character")
+    found = _SCHEME.match(prefix)
+    if found is None:
+        raise _invalid(f"url_prefix {prefix!r}: relative URL without a base")
+    scheme = found[1].lower()
+    host, _, path = prefix[found.end() :].removeprefix("//").partition("/")
+    if not isinstance(container.store, _STORES.get(scheme, ())):
+        raise _invalid(
+            f"Invalid url prefix scheme ({scheme}) for this object store config:"
+            f" ({container.store!r})"
+        )
+    if scheme == "file" and not path:
+        raise _invalid("Url prefix for file:// containers must include a path")
+    if scheme != "file" and not host:
+        raise _invalid(f"Url prefix for {scheme}:// containers must include a host")
+    if name is not None and (not name or "/" in name):
+        raise _invalid("VirtualChunkContainer name must be non-empty and not contain '/'")
+
+
+def _invalid(message: str) -> InvalidInputError:
+    return InvalidInputError(message, kind="storage-config")
+
+
+def repaired(container: VirtualChunkContainer) -> VirtualChunkContainer:
+    """A stored container, with the final slash that older versions did not require."""
+    prefix = container.url_prefix
+    return container if prefix.endswith("/") else replace(container, url_prefix=prefix + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """All containers of one repository. Of several that cover a location the longest prefix wins.
+
+    Prefixes and locations are compared decoded: `a%20b` and `a b` are the same place.
+    """
+
+    listed: tuple[VirtualChunkContainer, ...] = ()
+
+    @classmethod
+    def of(cls, found: Iterable[VirtualChunkContainer]) -> "Containers":
+        return cls(tuple(found))
+
+    @classmethod
+    def usable(cls, stored: Iterable[VirtualChunkContainer]) -> "Containers":
+        """Without those that no chunk could be read from; the log says which."""
+        kept: list[VirtualChunkContainer] = []
+        for container in map(repaired, stored):
+            try:
+                require_container(container)
+            except InvalidInputError as error:
+                prefix = container.url_prefix
+                _logger.warning("virtual chunk container %s is left out: %s", prefix, error)
+            else:
+                kept.append(container)
+        return cls(tuple(kept))
+
+    def named(self, name: str) -> VirtualChunkContainer:
+        for container in self.listed:
+            if container.name == name:
+                return container
+        raise unknown_name(name)
+
+    def complete(self, location: str) -> str:
+        """The location with the prefix of the container that it is relative to."""
+        name = container_name(location)
+        if name is None:
+            return location
+        if location == VCC + name:  # without a slash it names nothing in there
+            raise unknown_name(name)
+        return self.named(name).url_prefix + location[len(f"{VCC}{name}/") :]
+
+    def find(self, location: str) -> VirtualChunkContainer | None:
+        """The one that covers a regular, complete location."""
+        text = decoded(location)
+        fitting = [each for each in self.listed if text.startswith(_comparable(each))]
+        return max(fitting, key=lambda each: len(_comparable(each)), default=None)
+
+    def covering(self, texts: Strings) -> Ints:
+        """(m,) the number of the container that covers each regular location, -1 if none does."""
+        prefixes = [_comparable(each).encode(errors="surrogateescape") for each in self.listed]
+        names = [f"{VCC}{each.name}/".encode() for each in self.listed]
+        found = longest_prefix(decoded_table(texts), [*prefixes, *names])
+        return np.where(found < len(prefixes), found, found - len(prefixes))
+
+    def addressable(self, texts: Strings, containers: Ints) -> Bools:
+        """(m,) whether the store of its container can hold an object of that name."""
+        careful = np.array([not isinstance(each.store, _TAKE_ANY_KEY) for each in self.listed])
+        rows = np.flatnonzero(containers >= 0)
+        rows = rows[careful[containers[rows]]] if len(rows) else rows
+        answer = np.ones(len(texts), np.bool_)
+        for row in rows[self._suspicious(texts.take(rows), containers[rows])].tolist():
+            location = regular(self.complete(texts.text(row)))
+            answer[row] = not has_odd_segments(place_of(location).key)
+        return answer
+
+    def _suspicious(self, texts: Strings, containers: Ints) -> Bools:
+        """True where a key may have odd segments; the slashes after the scheme do not count."""
+        schemes = [_comparable(each).index("://") + 3 for each in self.listed]
+        relative = starts_with(texts, VCC.encode())
+        data = decoded_table(texts)
+        skipped = np.where(relative, len(VCC), np.array([*schemes, 0])[containers])
+        tails = Strings(data.heap, data.start + skipped, data.length - skipped)
+        return contain(tails, (b"//", b"/."))
+
+    def require_covered(self, location: str) -> None:
+        """Raises InvalidInputError if a regular location is nowhere, or names nothing there."""
+        texts = Strings.from_list([location])
+        found = self.covering(texts)
+        if int(found[0]) < 0:
+            raise InvalidInputError(
+                f"invalid chunk location, no matching virtual chunk container: `{location}`",
+                kind="no-container-for-virtual-chunk",
+            )
+        if not self.addressable(texts, found)[0]:
+            raise odd_key(place_of(regular(self.complete(location))).key)
+
+    def covered(self, texts: Strings) -> Bools:
+        """(m,) whether `require_covered` would have nothing to say."""
+        found = self.covering(texts)
+        return (found >= 0) & self.addressable(texts, found)
+
+
+def require_addressable(store: ObjectStoreConfig, key: str) -> None:
+    """Raises InvalidInputError for a key that only S3 could hold."""
+    if not isinstance(store, _TAKE_ANY_KEY) and has_odd_segments(key):
+        raise odd_key(key)
+
+
+def _comparable(container: VirtualChunkContainer) -> str:
+    return _comparable_prefix(container.url_prefix)
+
+
+@lru_cache(maxsize=1024)  # asked for every location
+def _comparable_prefix(prefix: str) -> str:
+    """The prefix as locations are compared with it; that of a default container is a scheme."""
+    return prefix if prefix.endswith("://") else decoded(regular(prefix))

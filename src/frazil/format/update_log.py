@@ -1,7 +1,8 @@
-"""The ops log as it is stored: a table of updates, newest first, decoded when looked at."""
+"""The ops log: what was done to a repository, newest first. Spec: "Update"."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, overload
 
@@ -13,29 +14,145 @@ from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Column, SubTableColumn, Table, UnionColumn
 from frazil.format.schemas import REPO_LOG, REPO_STATUS, UPDATE, UPDATE_KINDS
-from frazil.format.updates import (
-    Availability,
-    BranchCreated,
-    BranchDeleted,
-    BranchReset,
-    CommitAmended,
-    ConfigChanged,
-    ExpirationRan,
-    FeatureFlagChanged,
-    GCRan,
-    MetadataChanged,
-    NewCommit,
-    NewDetachedSnapshot,
-    RepoInitialized,
-    RepoMigrated,
-    RepoStatus,
-    RepoStatusChanged,
-    TagCreated,
-    TagDeleted,
-    Update,
-    UpdateKind,
-)
 from frazil.ids import SnapshotId
+
+
+class Availability(IntEnum):
+    ONLINE = 0
+    READ_ONLY = 1
+    OFFLINE = 2  # in the schema only: the reference takes it for online, and cannot set it
+
+    @property
+    def label(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatus:
+    availability: Availability
+    set_at_us: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepoInitialized:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RepoMigrated:
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChanged:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class TagCreated:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TagDeleted:
+    name: str
+    previous: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCreated:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class BranchDeleted:
+    name: str
+    previous: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class BranchReset:
+    name: str
+    previous: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class NewCommit:
+    branch: str
+    new: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAmended:
+    branch: str
+    previous: SnapshotId
+    new: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class NewDetachedSnapshot:
+    new: SnapshotId
+
+
+@dataclass(frozen=True, slots=True)
+class GCRan:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirationRan:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureFlagChanged:
+    id: int
+    new_value: bool | None  # None: back to the default
+
+
+@dataclass(frozen=True, slots=True)
+class RepoStatusChanged:
+    status: RepoStatus
+
+
+type UpdateKind = (
+    RepoInitialized
+    | RepoMigrated
+    | ConfigChanged
+    | MetadataChanged
+    | TagCreated
+    | TagDeleted
+    | BranchCreated
+    | BranchDeleted
+    | BranchReset
+    | NewCommit
+    | CommitAmended
+    | NewDetachedSnapshot
+    | GCRan
+    | ExpirationRan
+    | FeatureFlagChanged
+    | RepoStatusChanged
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One entry. `backup_path` names the file in `overwritten/` with the state right after it."""
+
+    kind: UpdateKind
+    updated_at_us: int
+    backup_path: str | None = None
+
+
+# -------------------------------------------------------------------------------------------------
+# The ops log as it is stored: a table of updates, newest first, decoded when looked at.
 
 # Numbers in the union `UpdateType`, in the order of the schema's union, not of its tables.
 KINDS: Mapping[int, Callable[..., UpdateKind]] = {
@@ -92,7 +209,7 @@ class UpdateLog(Sequence[Update]):
 
     @property
     def newest_us(self) -> int:
-        """When the latest entry was made; 0 if there is none."""
+        """Time of the latest entry; 0 if there is none."""
         return int(self.table.scalar("updated_at").values[0]) if len(self) else 0
 
     def recorded(self, update: Update, *, backup: str) -> "UpdateLog":
@@ -107,7 +224,7 @@ class UpdateLog(Sequence[Update]):
         return UpdateLog(self.table.replace(backup_path=cited))
 
     def first_page(self, size: int) -> tuple["UpdateLog", str | None]:
-        """At most `size` entries, and the backup that holds those left out, None if none are.
+        """The first `size` entries, and the backup that holds the others; None if there are none.
 
         Entries that no backup holds (a migration made them) are never left out.
         """
@@ -131,9 +248,9 @@ class UpdateLog(Sequence[Update]):
         return self.table.string("backup_path").to_texts()
 
     def kinds[K](self, makers: Mapping[int, Callable[..., K]], ids: Ids) -> Iterator[K]:
-        """Of each entry, with snapshot ids of the caller's making.
+        """The kind of each entry, made by `makers`, with snapshot ids made by `ids`.
 
-        `makers` are called with the fields of the kinds in KINDS. Entries of one are read together.
+        `makers` are called with the fields of the kinds in KINDS, all entries of a kind together.
         """
         column = self.table.union("update_type")
         read: dict[int, list[K]] = {}
@@ -204,7 +321,7 @@ def encode_updates(updates: Sequence[Update]) -> Table:
 
 
 def decode_status(table: Table, row: int) -> RepoStatus:
-    """What is not read-only or offline counts as online, numbers from the future included."""
+    """Decodes a status; unknown availabilities, of future versions, count as online."""
     number = int(table.scalar("availability").values[row])
     return RepoStatus(
         availability=Availability(number) if number in {1, 2} else Availability.ONLINE,
@@ -227,7 +344,7 @@ def encode_status(statuses: Sequence[RepoStatus]) -> Table:
 
 
 def _fields(number: int, table: Table, ids: Ids) -> Iterator[Sequence[object]]:
-    """What the kind of this number is made of, field by field."""
+    """The fields of updates of the kind with this number."""
     for field in UPDATE_KINDS[number].fields:
         match table[field.name]:
             case StringColumn() as texts:
@@ -293,3 +410,74 @@ def _column(values: list[Any], held: str) -> Column:
             return StructColumn.of(np.frombuffer(raw, dtype=np.uint8).reshape(-1, SnapshotId.size))
         case _:
             return ScalarColumn.of(values, held)
+
+
+# -------------------------------------------------------------------------------------------------
+# The ops log of a repo info, and a few entries that are not in its table yet.
+
+
+class GrowingLog(UndecodedLog):
+    """Knows in which bytes it is encoded, but for the entries that were changed last.
+
+    `recent` entries come first, newest first; the last of them stands for the first of `older`,
+    which is not shown, nor is what is beyond the first `stop` of these.
+    """
+
+    def __init__(
+        self,
+        recent: tuple[Update, ...],
+        older: UpdateLog | UndecodedLog,
+        stop: int,
+        encoded_in: object,
+        *,
+        is_encoded: bool = True,
+    ) -> None:
+        super().__init__(b"")
+        self.recent = recent
+        self.older = older
+        self.stop = stop
+        self.encoded_in = encoded_in
+        self.is_encoded = is_encoded
+
+    @classmethod
+    def of(cls, log: UpdateLog, encoded_in: object) -> "GrowingLog":
+        """A log that is encoded there, of at least one entry."""
+        return cls((log[0],), log, len(log), encoded_in)
+
+    def now_in(self, encoded_in: object) -> "GrowingLog":
+        """The same, all of it encoded there."""
+        return GrowingLog(self.recent, self.older, self.stop, encoded_in)
+
+    def grown(self, update: Update, *, backup: str, size: int) -> "Grown | None":
+        """One more entry in front, on a page of `size`; None if it takes more than that.
+
+        The one before it is the newest in the file `backup`. See UpdateLog.first_page.
+        """
+        if not self.is_encoded or len(self.recent) >= size:
+            return None
+        second = replace(self.recent[0], backup_path=backup)
+        recent = (update, second, *self.recent[1:])
+        stop, dropped = self.stop, None
+        first = max(1, size - len(recent) + 1)  # of the older ones that are too many
+        if first < stop:
+            paths = UpdateLog.of(self.older).table.string("backup_path")
+            elsewhere = np.flatnonzero(paths.codes[first:stop] >= 0)
+            if len(elsewhere):
+                stop = first + int(elsewhere[0])
+                dropped = paths.text(stop)
+        log = GrowingLog(recent, self.older, stop, self.encoded_in, is_encoded=False)
+        return Grown(log, dropped)
+
+    @cached_property
+    def log(self) -> UpdateLog:
+        older = UpdateLog.of(self.older).table.take(slice(1, self.stop))
+        return UpdateLog(Table.concat([encode_updates(list(self.recent)), older]))
+
+    def __len__(self) -> int:
+        return len(self.recent) + self.stop - 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Grown:
+    log: GrowingLog
+    dropped: str | None  # the backup that holds what was left out

@@ -9,10 +9,17 @@ The path is percent-encoded and may be followed by a query and a fragment, which
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+import numpy as np
+import numpy.typing as npt
+
 from frazil.errors import InvalidInputError
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.ragged import Bytes1, Ints
+from frazil.flatbuf.strings import Strings
 
 VCC = "vcc://"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -36,7 +43,7 @@ _SAFE_IN_FRAGMENT = _all_but('"<>`')
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a location names: an object of one store. The key is decoded, without first slash."""
+    """The object of a store that a location names. The key is decoded, without first slash."""
 
     scheme: str
     authority: str
@@ -56,7 +63,7 @@ def regular(text: str) -> str:
 
 
 def place_of(location: str) -> Place:
-    """Of a regular location that is not relative to a container. Raises InvalidInputError."""
+    """Parses a regular location that is not relative to a container. Raises InvalidInputError."""
     scheme, _, rest = location.partition("://")
     if not _SCHEME.fullmatch(scheme + ":"):
         raise _without_base(location)
@@ -69,9 +76,9 @@ def place_of(location: str) -> Place:
 
 
 def decoded(location: str) -> str:
-    """What prefixes are compared with: the path is decoded, what stands before it is not.
+    """The location with its path decoded, as prefixes are compared with it.
 
-    Were it, `http://good%2F@evil/` would begin with `http://good/`, and be somewhere else.
+    The authority is not decoded: `http://good%2F@evil/` must not begin with `http://good/`.
     """
     scheme, separator, rest = location.partition("://")
     start = len(scheme) + len(separator) + len(_authority(rest))
@@ -86,7 +93,7 @@ def container_name(location: str) -> str | None:
 
 
 def has_odd_segments(key: str) -> bool:
-    """Whether a key has empty, `.` or `..` segments; that it ends in a slash is fine."""
+    """True if a key has empty, `.` or `..` segments; a final slash is fine."""
     segments = key.split("/")
     return bool({".", ".."}.intersection(segments) or "" in segments[:-1])
 
@@ -112,7 +119,7 @@ def _authority(rest: str) -> str:
 
 
 def _standard(text: str) -> str:
-    """Of a file, or of something that hardly is a location."""
+    """Normalizes the location of a file, or a text that may not be a location at all."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -183,3 +190,156 @@ def _resolved(segments: list[str]) -> list[str]:
     if segments[-1].lower().replace("%2e", ".") in {".", ".."}:
         kept.append("")
     return kept
+
+
+# -------------------------------------------------------------------------------------------------
+# Prefix tests on many strings: a few prefixes against a table of a million.
+
+type Bools = npt.NDArray[np.bool_]
+_WORD = 8
+
+
+def starts_with(texts: Strings, prefix: bytes) -> Bools:
+    """(m,) whether each string begins with `prefix`; compared by words, not by letters."""
+    if not prefix:
+        return np.ones(len(texts), np.bool_)
+    rows = np.flatnonzero(texts.length >= len(prefix))
+    start = texts.start[rows]
+    whole = len(prefix) // _WORD * _WORD
+    for at in range(0, whole, _WORD):
+        word = np.frombuffer(prefix[at : at + _WORD], np.uint64)[0]
+        hit = _words(texts.heap)[start + at] == word
+        rows, start = rows[hit], start[hit]
+    for at in range(whole, len(prefix)):
+        hit = texts.heap[start + at] == prefix[at]
+        rows, start = rows[hit], start[hit]
+    found = np.zeros(len(texts), np.bool_)
+    found[rows] = True
+    return found
+
+
+def _words(heap: Bytes1) -> npt.NDArray[np.uint64]:
+    """The eight bytes from each byte on, as one number; a view."""
+    count = max(len(heap) - _WORD + 1, 0)
+    return np.ndarray((count,), np.uint64, buffer=heap, strides=(1,))
+
+
+def longest_prefix(texts: Strings, prefixes: Sequence[bytes]) -> Ints:
+    """(m,) the number of the longest prefix that each string begins with, -1 if none does."""
+    found = np.full(len(texts), -1, np.int64)
+    rows = np.arange(len(texts))
+    for number in sorted(range(len(prefixes)), key=lambda each: -len(prefixes[each])):
+        hit = starts_with(texts.take(rows), prefixes[number])
+        found[rows[hit]] = number
+        rows = rows[~hit]
+        if not len(rows):
+            break
+    return found
+
+
+def contain(texts: Strings, marks: Sequence[bytes]) -> Bools:
+    """(m,) whether each string contains one of the marks; at no cost if none is anywhere."""
+    joined = texts.joined()
+    data = joined.tobytes()
+    if not any(mark in data for mark in marks):
+        return np.zeros(len(texts), np.bool_)
+    starts = np.cumsum(texts.length) - texts.length
+    found = np.zeros(len(texts), np.bool_)
+    for mark in marks:
+        at = _places(joined, mark)
+        # The string that the mark begins in, if it ends there too.
+        row = np.searchsorted(starts, at, side="right") - 1
+        found[row[at + len(mark) <= starts[row] + texts.length[row]]] = True
+    return found
+
+
+def contain_any_of(texts: Strings, wanted: Bools) -> Bools:
+    """(m,) whether each string has a byte that is marked in `wanted`, (256,)."""
+    joined = texts.joined()
+    at = np.flatnonzero(wanted[joined])
+    found = np.zeros(len(texts), np.bool_)
+    starts = np.cumsum(texts.length) - texts.length
+    found[np.searchsorted(starts, at, side="right") - 1] = True
+    return found
+
+
+def with_changed(texts: Strings, chosen: Bools, change: Callable[[bytes], bytes]) -> Strings:
+    """The table with the chosen strings, which should be few, replaced."""
+    rows = np.flatnonzero(chosen)
+    if not len(rows):
+        return texts
+    new = Strings.from_list([change(item) for item in texts.take(rows).to_list()])
+    place = np.arange(len(texts), dtype=np.int64)
+    place[rows] = len(texts) + np.arange(len(rows))
+    return Strings.concat([texts, new]).take(place)
+
+
+def _places(heap: Bytes1, mark: bytes) -> Ints:
+    """Positions at which `mark` begins."""
+    size = len(heap) - len(mark) + 1
+    if size <= 0:
+        return np.zeros(0, np.int64)
+    at = np.flatnonzero(heap[:size] == mark[0])
+    for place in range(1, len(mark)):
+        at = at[heap[at + place] == mark[place]]
+    return at
+
+
+# -------------------------------------------------------------------------------------------------
+# Locations of virtual chunks, a million at a time: the table of distinct ones, not the rows.
+#
+# The rules for one location are applied to whole groups that begin alike; only locations that are
+# not in their stored form are looked at one by one.
+
+_HEAD = re.compile(rb"(?!file:)[a-z][a-z0-9+.-]*://[^/?#]+/")
+_FILE = b"file:///"
+_MOST_HEADS = 64  # stores in one table; what is in others is looked at one by one
+
+# Bytes that make a file's location one to look at: it might be stored otherwise.
+_UNUSUAL = np.ones(256, np.bool_)
+_UNUSUAL[33:127] = False
+_UNUSUAL[np.frombuffer(b"\"'#<>?\\`{}", np.uint8)] = True
+_DOTS = (b"/.", b"%2")  # perhaps `.` or `..`
+
+
+def regular_column(locations: StringColumn) -> StringColumn:
+    """Applies `regular` to a column; raises the error of the first invalid location."""
+    return StringColumn(locations.codes, regular_table(locations.strings))
+
+
+def regular_table(texts: Strings) -> Strings:
+    return with_changed(texts, ~_is_regular(texts), lambda item: regular(item.decode()).encode())
+
+
+def _is_regular(texts: Strings) -> Bools:
+    known = np.zeros(len(texts), np.bool_)
+    rows = np.arange(len(texts))
+    for _ in range(_MOST_HEADS):
+        if not len(rows):
+            break
+        hit = _alike(texts.take(rows))
+        known[rows] = hit if hit[0] else False
+        rows = rows[~hit] if hit[0] else rows[1:]
+    files = np.flatnonzero(starts_with(texts, _FILE))
+    if len(files):
+        paths = texts.take(files)
+        known[files] = ~(contain_any_of(paths, _UNUSUAL) | contain(paths, _DOTS))
+    return known
+
+
+def _alike(texts: Strings) -> Bools:
+    """True for strings in the same store as the first; for none if the first is not regular."""
+    first = texts.item(0)
+    head = _HEAD.match(first)
+    if head is not None:
+        return starts_with(texts, head[0])
+    return starts_with(texts, _FILE) & first.startswith(_FILE)
+
+
+def decoded_table(texts: Strings) -> Strings:
+    """Applies `decoded` to a table."""
+    return with_changed(
+        texts,
+        contain(texts, [b"%"]),
+        lambda item: decoded(item.decode()).encode(errors="surrogateescape"),
+    )

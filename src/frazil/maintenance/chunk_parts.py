@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.manifest import Manifest
-from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId, ManifestId
 from frazil.maintenance.id_sets import halves
 

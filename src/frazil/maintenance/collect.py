@@ -14,7 +14,7 @@ import numpy as np
 from frazil.errors import SessionStateError
 from frazil.format.nodes import id_column
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import GCRan, UpdateKind
+from frazil.format.update_log import GCRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.expire import require_writable

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from frazil.errors import FormatError, InvalidInputError, ReadOnlyError
 from frazil.format.generation import CURRENT
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import ExpirationRan, UpdateKind
+from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId, format_ids
 from frazil.maintenance.retained import (
     Adoption,

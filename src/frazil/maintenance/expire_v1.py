@@ -16,7 +16,7 @@ from frazil.errors import FormatError, RefNotFoundError
 from frazil.format.envelope import decode_header
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import encode_snapshot
-from frazil.format.updates import UpdateKind
+from frazil.format.update_log import UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.expire import ExpireRequest, require_writable
 from frazil.repo import history, refs

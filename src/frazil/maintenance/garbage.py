@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.clock import to_datetime
 from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
-from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.deleting import Deleted, DeleteLimits
 from frazil.maintenance.id_sets import Ids, IdSet

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from frazil.format.display import Displayed
+from frazil.format.records import Displayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

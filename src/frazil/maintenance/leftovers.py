@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from frazil.assets.layout import OVERWRITTEN, branch_key
 from frazil.errors import ObjectNotFoundError
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import BranchCreated, BranchReset, CommitAmended, NewCommit
+from frazil.format.update_log import BranchCreated, BranchReset, CommitAmended, NewCommit, UpdateLog
 from frazil.maintenance.inventory import Inventory
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore

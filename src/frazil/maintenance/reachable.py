@@ -24,8 +24,8 @@ from frazil.assets.old_files import OldFiles
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
-from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_manifest_files
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
+from frazil.format.projections import ManifestFiles, decode_chunk_ids, decode_manifest_files
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.maintenance.ahead import ahead

@@ -14,7 +14,7 @@ import numpy as np
 from frazil.assets.files import Files
 from frazil.errors import NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node, Snapshot
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Relocation

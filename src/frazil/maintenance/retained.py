@@ -17,7 +17,8 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.ragged import splits_of
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.metadata import encode_metadata
-from frazil.format.repo_info import RepoInfo, SnapshotInfos
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import SnapshotId
 from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.merge_base import NOTES

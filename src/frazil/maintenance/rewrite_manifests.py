@@ -17,8 +17,8 @@ import numpy as np
 from frazil.assets.files import Files
 from frazil.errors import ConflictError, FormatError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
 from frazil.format.conditions import SplitAnyDimension, SplitPathMatches
 from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.format.config_codec import encode_config

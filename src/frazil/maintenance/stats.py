@@ -15,11 +15,10 @@ import numpy.typing as npt
 from frazil.assets.files import Files
 from frazil.assets.old_files import OldFiles
 from frazil.errors import ObjectNotFoundError
-from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.chunk_refs import RefKind
 from frazil.format.nodes import raw_ids
-from frazil.format.payloads import RefKind
+from frazil.format.projections import ManifestFiles, StorageRefs, decode_storage_refs
 from frazil.format.repo_info import RepoInfo
-from frazil.format.storage_refs import StorageRefs, decode_storage_refs
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.id_sets import Ids
 from frazil.maintenance.key_sets import DistinctSum

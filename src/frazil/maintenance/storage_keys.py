@@ -11,8 +11,8 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.payloads import RefKind
-from frazil.format.storage_refs import StorageRefs
+from frazil.format.chunk_refs import RefKind
+from frazil.format.projections import StorageRefs
 from frazil.maintenance.id_sets import Ids, halves
 from frazil.maintenance.key_sets import Keys
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.format.display import Displayed, View, fields_of
+from frazil.format.records import Displayed, View, fields_of
 from frazil.maintenance import stats
 from frazil.maintenance.stats import Bytes, Owner
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frazil.assets.files import Files
-from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import Manifest, decode_manifest
-from frazil.format.payloads import RefKind
+from frazil.format.projections import ManifestFiles
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.id_sets import Ids, IdSet, halves
 from frazil.maintenance.inventory import FileKind, Inventory, Listing

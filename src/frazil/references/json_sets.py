@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.columns import StringColumn, text_column
 from frazil.flatbuf.strings import Strings
-from frazil.format import texts
 from frazil.references.columns import (
     ARRAY_2,
     CONSOLIDATED_2,
@@ -466,7 +465,7 @@ def _part_columns(
         raise _bad_part(where, keys(), parts) from None
     if parts and (int(offset.min()) < 0 or int(length.min()) <= 0):
         raise _bad_part(where, keys(), parts)
-    return texts.coded(texts_), offset, np.where(whole, 0, length), whole
+    return text_column(texts_), offset, np.where(whole, 0, length), whole
 
 
 def _bad_part(where: str, keys: Iterable[str], parts: Sequence[Sequence[Any]]) -> FormatError:

@@ -12,7 +12,7 @@ import numpy as np
 from frazil.api.session import IcechunkStore, Session
 from frazil.clock import from_datetime
 from frazil.errors import FormatError, ObjectNotFoundError, ReadOnlyError
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.paths import NodePath
 from frazil.references.columns import CONSOLIDATED_2, ReferenceSet
 from frazil.references.json_sets import decode_json_set, parse_reference_set

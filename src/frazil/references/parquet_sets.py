@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, StorageError
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.columns import StringColumn, concat_texts
 from frazil.flatbuf.strings import Strings
-from frazil.format import texts
-from frazil.format.payloads import Virtual
+from frazil.format.chunk_refs import Virtual
 from frazil.format.urls import regular
 from frazil.paths import NodePath
 from frazil.ranges import Range
@@ -162,7 +161,7 @@ def _read_array(files: SetFiles, path: str, grid: Grid, record_size: int) -> Chu
     parts = [_nothing(grid), *(part for part in files.map(read, names) if part is not None)]
     return ChunkColumns(
         index=np.concatenate([part.index for part in parts]),
-        location=texts.concat([part.location for part in parts]),
+        location=concat_texts([part.location for part in parts]),
         offset=np.concatenate([part.offset for part in parts]),
         length=np.concatenate([part.length for part in parts]),
         whole=np.concatenate([part.whole for part in parts]),

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Native, RefKind
+from frazil.format.chunk_refs import ChunkRefs, Native, RefKind
 from frazil.format.urls import regular
 from frazil.paths import ROOT, NodePath
 from frazil.references.columns import (

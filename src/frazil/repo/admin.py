@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.repo_info import RepoInfo, RepoStatus
-from frazil.format.updates import MetadataChanged, RepoStatusChanged, UpdateKind
+from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import MetadataChanged, RepoStatus, RepoStatusChanged, UpdateKind
 
 
 def set_metadata(info: RepoInfo, metadata: Mapping[str, Json]) -> tuple[RepoInfo, UpdateKind]:

@@ -6,7 +6,7 @@ from frazil.assets.files import Files
 from frazil.errors import SessionStateError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
-from frazil.format.updates import CommitAmended, NewDetachedSnapshot, UpdateKind
+from frazil.format.update_log import CommitAmended, NewDetachedSnapshot, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit import (

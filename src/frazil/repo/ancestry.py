@@ -13,7 +13,8 @@ import numpy as np
 
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.metadata import decode_metadata_of
-from frazil.format.repo_info import RepoInfo, SnapshotInfos
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import format_ids
 from frazil.repo.history import SnapshotRecord, ancestor_rows, record_at
 from frazil.repo.snapshot_chain import SnapshotChain

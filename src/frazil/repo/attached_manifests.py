@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
 

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from frazil.format.chunk_index import Box, distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import Box, distinct
 from frazil.format.snapshot import ManifestRef
 
 MOST: Final = 1 << 16  # references in a manifest: a megabyte or less, compressed

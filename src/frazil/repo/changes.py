@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
-from frazil.format.txlog import Move
+from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest, LogWriter

@@ -8,8 +8,8 @@ knows of chunks that were moved (`canonical`).
 from collections.abc import Callable, Sequence
 
 from frazil.assets.files import Files
+from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.repo.chunk_overlaps import Canonical, changed_since
 from frazil.repo.lookup import refs_in

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import Box, distinct
-from frazil.format.payloads import Payload, RefKind
+from frazil.format.chunk_index import Box, distinct
+from frazil.format.chunk_refs import ChunkRefs, Payload, RefKind
 from frazil.repo.pending import ChunkChanges, Index
 
 type Canonical = Callable[[ChunkRefs], ChunkRefs]

@@ -8,8 +8,7 @@ import numpy.typing as npt
 from frazil.assets.files import Files
 from frazil.assets.moderation import require_moderate
 from frazil.errors import IcechunkError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
 from frazil.ranges import ByteRange, Last, Range, resolve

@@ -20,8 +20,8 @@ from frazil.errors import ConflictError, FormatError, InternalError, ObjectNotFo
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile, Node, Snapshot
-from frazil.format.txlog import TransactionLog
-from frazil.format.updates import NewCommit, UpdateKind
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.update_log import NewCommit, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.repo import history
 from frazil.repo.array_storing import store_arrays

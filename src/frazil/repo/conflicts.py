@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import Conflict, ConflictType
-from frazil.format.index_keys import SortedKeys, distinct
+from frazil.format.chunk_index import SortedKeys, distinct
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.format.nodes import raw_ids
 from frazil.format.snapshot import Node, NodeNames
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 

@@ -26,8 +26,8 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.repo_info import Availability, RepoInfo
-from frazil.format.updates import UpdateKind
+from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import Availability, UpdateKind
 from frazil.repo import ops_log
 from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
 from frazil.repo.own_update import RefusedUpdate, was_stored

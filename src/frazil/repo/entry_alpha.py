@@ -31,13 +31,15 @@ from frazil.format.alpha.ref_file import encode_alpha1_ref
 from frazil.format.generation import Generation
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
-from frazil.format.updates import (
+from frazil.format.update_log import (
+    Availability,
     BranchCreated,
     BranchReset,
     NewCommit,
     NewDetachedSnapshot,
+    RepoStatus,
     TagCreated,
     UpdateKind,
 )

@@ -39,10 +39,10 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_yaml import decode_config_yaml, encode_config_yaml
+from frazil.format.config_codec import decode_config_yaml, encode_config_yaml
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     BranchDeleted,
     BranchReset,

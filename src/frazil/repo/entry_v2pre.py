@@ -12,7 +12,7 @@ from frazil.clock import Clock
 from frazil.errors import ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.alpha.v2pre import is_early_repo_info
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import FeatureFlagChanged, UpdateKind
+from frazil.format.update_log import FeatureFlagChanged, UpdateKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,8 @@ from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.nodes import Nodes
-from frazil.format.payloads import Payload
 from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath

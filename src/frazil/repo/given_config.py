@@ -27,7 +27,7 @@ from frazil.format.conditions import (
     SplitPathMatches,
 )
 from frazil.format.config import ManifestConfig, RepositoryConfig
-from frazil.format.containers import require_container
+from frazil.format.storage_config import require_container
 
 
 def given_config(config: RepositoryConfig | None) -> RepositoryConfig:

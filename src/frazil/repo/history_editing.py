@@ -19,7 +19,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Nodes
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import refs_reader

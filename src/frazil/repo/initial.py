@@ -3,10 +3,11 @@
 from frazil.assets.layout import snapshot_key, transaction_key
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import Nodes
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
-from frazil.format.txlog import TransactionLog
-from frazil.format.updates import RepoInitialized, Update
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.update_log import Availability, RepoInitialized, RepoStatus, Update
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN

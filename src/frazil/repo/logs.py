@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.index_keys import distinct
-from frazil.format.txlog import NODE_LISTS, Move, TransactionLog
+from frazil.format.chunk_index import distinct
+from frazil.format.transaction_log import NODE_LISTS, Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Payload
+from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.repo.pending import ChunkChanges, Index
 

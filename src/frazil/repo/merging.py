@@ -22,8 +22,8 @@ from typing import Any, Never
 import numpy as np
 
 from frazil.errors import SessionStateError
+from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId

@@ -14,12 +14,11 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import SortedKeys
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_index import SortedKeys
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import ReadRefs, chunks_between
@@ -161,7 +160,7 @@ def canonical_places(pairs: Sequence[tuple[Places, Places]]) -> Canonical:
         chunk_id, offset = refs.chunk_id.copy(), refs.offset.copy()
         chunk_id[moved] = chosen[:, :12]
         offset[moved] = np.ascontiguousarray(chosen[:, 12:20]).view("<u8").reshape(-1)
-        return replace(refs, chunk_id=chunk_id, offset=offset, _sorted_keys=[])
+        return replace(refs, chunk_id=chunk_id, offset=offset)
 
     return canonical
 

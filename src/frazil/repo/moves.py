@@ -16,7 +16,7 @@ from frazil.errors import (
 from frazil.format.nodes import Nodes
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
-from frazil.format.txlog import Move
+from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 
 

@@ -9,10 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from frazil.errors import ObjectNotFoundError
-from frazil.format.growing_log import GrowingLog
 from frazil.format.repo_info import LogPage, RepoInfo
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import Update, UpdateKind
+from frazil.format.update_log import GrowingLog, Update, UpdateKind, UpdateLog
 
 
 def record(

@@ -10,8 +10,13 @@ from dataclasses import dataclass
 
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.repo_info import LogPage, RepoInfo
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import CommitAmended, NewCommit, NewDetachedSnapshot, UpdateKind
+from frazil.format.update_log import (
+    CommitAmended,
+    NewCommit,
+    NewDetachedSnapshot,
+    UpdateKind,
+    UpdateLog,
+)
 from frazil.ids import SnapshotId
 
 

@@ -21,8 +21,7 @@ from frazil.assets.pool import Pool
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
 from frazil.objectstore.parts import PartsStore
 from frazil.objectstore.protocol import ObjectStore

@@ -13,9 +13,8 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import SortedKeys, distinct
-from frazil.format.payloads import Payload
+from frazil.format.chunk_index import SortedKeys, distinct
+from frazil.format.chunk_refs import ChunkRefs, Payload
 
 type Index = tuple[int, ...]
 

@@ -13,7 +13,7 @@ from frazil.errors import (
     require_type,
 )
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     BranchDeleted,
     BranchReset,

@@ -19,7 +19,8 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
+from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import SnapshotId
 from frazil.repo.refs import MAIN
 from frazil.repo.snapshot_chain import SnapshotChain

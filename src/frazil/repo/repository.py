@@ -26,10 +26,9 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
 from frazil.format.generation import Generation
-from frazil.format.repo_info import RepoInfo, RepoStatus
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import ConfigChanged, Update
+from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import admin, flags, history, ops_log, refs

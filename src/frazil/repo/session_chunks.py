@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
-from frazil.format.payloads import Payload
+from frazil.format.chunk_index import distinct
+from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import ManifestId
 from frazil.objectstore.parts import Targets

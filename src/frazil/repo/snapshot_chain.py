@@ -15,9 +15,9 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table
 from frazil.format.metadata import encode_metadata_of
 from frazil.format.nodes import id_column
-from frazil.format.repo_info import SnapshotInfos
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import SnapshotHead
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import SnapshotId
 
 type Load = Callable[[SnapshotId], SnapshotHead]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import ConflictType
-from frazil.format.enums import NamedIntEnum
+from frazil.format.config import NamedIntEnum
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet

@@ -18,9 +18,9 @@ from frazil.format.conditions import (
     SplitNameMatches,
     SplitOr,
     SplitPathMatches,
+    found,
 )
 from frazil.format.config import ManifestSplittingConfig
-from frazil.format.patterns import found
 from frazil.format.snapshot import Node
 from frazil.repo.bands import MOST, cut_axis
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from frazil.format.chunk_index import Box, SortedKeys, distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import Box, SortedKeys, distinct
 from frazil.format.snapshot import ManifestRef
 
 type Boxes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]

@@ -15,8 +15,8 @@ from frazil.assets.files import Files
 from frazil.errors import ConflictError, InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
-from frazil.format.txlog import TransactionLog
-from frazil.format.updates import BranchReset, UpdateKind
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.update_log import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit_keys import keys_of, with_keys

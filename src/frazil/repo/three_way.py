@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from frazil.errors import ConflictType
-from frazil.format.index_keys import Box, distinct
+from frazil.format.chunk_index import Box, distinct
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_differences import ReadRefs, chunks_between

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.index_keys import SortedKeys
+from frazil.format.chunk_index import SortedKeys
 from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId

@@ -8,8 +8,7 @@ import numpy.typing as npt
 
 from frazil.assets.layout import chunk_key
 from frazil.assets.pool import Pool
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, Native, Payload
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.packing import require_not_empty, store_chunks

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.flatbuf.columns import StringColumn
+from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import distinct
 from frazil.ids import SnapshotId
 from frazil.maintenance.stats import storage_stats
 from frazil.maintenance.summaries import StorageStats

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError
-from frazil.format.payloads import Inline, Native, Virtual
+from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.format.repo_info import RepoInfo
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 from frazil.repo import history

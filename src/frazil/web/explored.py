@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from frazil.describe.graph import Layout, layout_of_all
 from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath

@@ -36,7 +36,7 @@ from frazil.errors import (
     UnknownKeyError,
     ValueNotFoundError,
 )
-from frazil.format.payloads import Inline, Virtual
+from frazil.format.chunk_refs import Inline, Virtual
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve

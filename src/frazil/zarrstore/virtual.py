@@ -18,14 +18,11 @@ import numpy.typing as npt
 
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError, require_type
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.columns import StringColumn, text_column, text_table
 from frazil.flatbuf.strings import Strings
-from frazil.format import texts
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.containers import Containers
-from frazil.format.location_table import regular_column
-from frazil.format.payloads import Checksum, ETag, LastModified, Payload, Virtual
-from frazil.format.urls import regular
+from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Payload, Virtual
+from frazil.format.storage_config import Containers
+from frazil.format.urls import regular, regular_column
 
 # Columns of text of any library that speaks Arrow, read by way of its C data interface.
 #
@@ -226,11 +223,11 @@ def column_of(locations: Locations) -> StringColumn:
         case CodedLocations(codes, table):
             return _encode_texts(np.asarray(codes), table)
         case list() | tuple():
-            return texts.coded(locations)
+            return text_column(locations)
         case ArrowArrayLike() | ArrowStreamLike():
             return arrow_column(locations)
         case _:
-            return texts.coded(list(locations))
+            return text_column(list(locations))
 
 
 def numbers_of(numbers: object) -> npt.NDArray[np.uint64]:
@@ -252,7 +249,7 @@ def _encode_texts(codes: npt.NDArray[np.generic], table: Sequence[str]) -> Strin
             f"a code is not from -1 to {len(table) - 1}, the last location of the table",
             kind="invalid-virtual-ref",
         )
-    return StringColumn(numbers, texts.table(list(table)))
+    return StringColumn(numbers, text_table(list(table)))
 
 
 _MAX_U32 = 2**32 - 1
@@ -326,7 +323,7 @@ def refs_of_specs(
     """References for an array of `ndim` dimensions; of equal indices the last wins."""
     for spec in specs:
         require_type(spec, VirtualChunkSpec)
-    places = regular_column(texts.coded([spec.location for spec in specs]))
+    places = regular_column(text_column([spec.location for spec in specs]))
     refused: list[tuple[int, ...]] = []
     if containers is not None:
         good = containers.covered(places.strings)[places.codes].tolist()
@@ -404,7 +401,7 @@ def _refs(
     match checksum:
         case ETag(value):
             # One string, cited by all rows.
-            etags = StringColumn(np.zeros(len(places), dtype=np.int64), texts.table([value]))
+            etags = StringColumn(np.zeros(len(places), dtype=np.int64), text_table([value]))
             return ChunkRefs.virtual(index, places, offsets, lengths, etag=etags)
         case LastModified(seconds):
             return ChunkRefs.virtual(index, places, offsets, lengths, last_modified=seconds)

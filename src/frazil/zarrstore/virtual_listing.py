@@ -9,12 +9,10 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.containers import Containers
-from frazil.format.enums import NamedIntEnum
-from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
-from frazil.format.prefixes import starts_with, with_changed
-from frazil.format.urls import VCC
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
+from frazil.format.config import NamedIntEnum
+from frazil.format.storage_config import Containers
+from frazil.format.urls import VCC, starts_with, with_changed
 from frazil.ids import format_ids
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session

@@ -4,8 +4,7 @@ import pytest
 
 from frazil.api.updates import entries
 from frazil.clock import to_datetime
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import ConfigChanged, Update
+from frazil.format.update_log import ConfigChanged, Update, UpdateLog
 
 LAST_US = 253_402_300_799_999_999  # of the year 9999
 

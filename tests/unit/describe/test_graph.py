@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from frazil.describe.graph import Graph, graph_of, layout_of_all, svg_of, text_of
 from frazil.errors import RefNotFoundError
-from frazil.format.repo_info import RepoInfo, SnapshotInfos
-from frazil.format.updates import Availability, RepoStatus
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import SnapshotId
 from frazil.repo.history import ancestor_rows
 from frazil.repo.version import Branch, Exactly, Tag

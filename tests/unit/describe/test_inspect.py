@@ -14,7 +14,7 @@ from frazil.describe.inspect import (
 )
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.envelope import WRITER
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.flatbuf.places import Places
+from frazil.flatbuf.source import Places
 
 POSITIONS = st.one_of(
     st.lists(st.integers(0, 500), max_size=12),

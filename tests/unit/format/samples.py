@@ -12,12 +12,11 @@ from frazil.flatbuf.encode import encode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, ETag, Inline, LastModified, Native, Virtual
 from frazil.format.envelope import FileType, decode_envelope, decode_header, encode_envelope
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes, node_table
-from frazil.format.payloads import ETag, Inline, LastModified, Native, Virtual
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.repo_info import RepoInfo
 from frazil.format.schemas import (
     ARRAY_NODE_DATA,
     IDENTIFIER,
@@ -29,8 +28,9 @@ from frazil.format.schemas import (
     TRANSACTION_LOG,
 )
 from frazil.format.snapshot import ManifestFile, Snapshot
-from frazil.format.txlog import Move, TransactionLog
-from frazil.format.updates import NewCommit, RepoInitialized, Update
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import Move, TransactionLog
+from frazil.format.update_log import Availability, NewCommit, RepoInitialized, RepoStatus, Update
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 

@@ -28,9 +28,9 @@ from frazil.format.alpha.snapshot import decode_old_snapshot
 from frazil.format.alpha.times import format_time, parse_time
 from frazil.format.alpha.unpacking import is_flatbuffer, payload, unpack
 from frazil.format.alpha.zarr_packing import as_stored
+from frazil.format.chunk_refs import ETag, LastModified, Virtual
 from frazil.format.envelope import FileType
 from frazil.format.generation import Generation
-from frazil.format.payloads import ETag, LastModified, Virtual
 from frazil.ids import ManifestId, SnapshotId, format_base32, format_ids
 from tests.conformance.generations import ARCHIVES, repository_files
 

@@ -7,9 +7,8 @@ import pytest
 
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.index_keys import Box, SortedKeys, distinct
-from frazil.format.payloads import ETag, Inline, LastModified, Native, RefKind, Virtual
+from frazil.format.chunk_index import Box, SortedKeys, distinct
+from frazil.format.chunk_refs import ChunkRefs, ETag, Inline, LastModified, Native, RefKind, Virtual
 from tests.unit.format.samples import CHUNK_ID, ids, sample_refs
 
 HUGE = 2**32 - 1

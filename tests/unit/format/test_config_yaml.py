@@ -17,8 +17,12 @@ from frazil.format.config import (
     RepositoryConfig,
     VirtualChunkContainer,
 )
-from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.config_yaml import decode_config_yaml, encode_config_yaml
+from frazil.format.config_codec import (
+    decode_config,
+    decode_config_yaml,
+    encode_config,
+    encode_config_yaml,
+)
 from frazil.format.storage_config import ObjectStoreConfig, S3Options
 
 STORES: list[ObjectStoreConfig] = [

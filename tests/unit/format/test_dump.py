@@ -10,7 +10,7 @@ from frazil.format.envelope import FileType, encode_envelope
 from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.repo_info import encode_repo_info
 from frazil.format.snapshot import encode_snapshot
-from frazil.format.txlog import encode_txlog
+from frazil.format.transaction_log import encode_txlog
 from tests.unit.format.samples import (
     ARRAY_ID,
     CHUNK_ID,

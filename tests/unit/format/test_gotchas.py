@@ -16,12 +16,12 @@ from frazil.flatbuf.encode import encode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.schema import Bytes, Field, TableSchema, Union
 from frazil.flatbuf.table import Column, SubTableColumn, Table, TableVectorColumn, UnionColumn
+from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, Node
-from frazil.format.payloads import Inline, Native, Virtual
-from frazil.format.repo_info import Availability, decode_repo_info, encode_repo_info
+from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.schemas import (
     MANIFEST,
     NODE_ARRAY,
@@ -33,7 +33,8 @@ from frazil.format.schemas import (
     UPDATE_KINDS,
 )
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import TransactionLog, decode_txlog, encode_txlog
+from frazil.format.update_log import Availability
 from frazil.ids import INITIAL_SNAPSHOT, NodeId
 from frazil.paths import ROOT, NodePath
 from tests.unit.format.samples import (

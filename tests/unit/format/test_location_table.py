@@ -6,9 +6,18 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.strings import Strings
-from frazil.format.location_table import decoded_table, regular_table
-from frazil.format.prefixes import contain, longest_prefix, starts_with
-from frazil.format.urls import Place, decoded, has_odd_segments, place_of, regular
+from frazil.format.urls import (
+    Place,
+    contain,
+    decoded,
+    decoded_table,
+    has_odd_segments,
+    longest_prefix,
+    place_of,
+    regular,
+    regular_table,
+    starts_with,
+)
 
 LETTERS = st.text("ab/%2.e:üé ?#\\", max_size=12)
 HEADS = st.sampled_from(

@@ -4,10 +4,9 @@ import pytest
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.envelope import FileType
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.format.payloads import Inline
 from frazil.ids import NodeId
 from tests.unit.format.samples import (
     ARRAY_ID,

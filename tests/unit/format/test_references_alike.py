@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format import manifest as manifests
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, Virtual
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
-from frazil.format.payloads import Inline, Native, Payload, Virtual
 from frazil.ids import ChunkId, ManifestId, NodeId
 
 payloads = st.one_of(
@@ -28,7 +27,7 @@ def columns_of(few: int, refs: ChunkRefs, spec_version: int) -> bytes:
     """The payload of a manifest, with columns from so many references on."""
     made = Manifest(ManifestId(bytes(12)), {NodeId(bytes(8)): refs, NodeId(b"\1" * 8): refs})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifests, "_SMALL", few)
+        patch.setattr(manifests, "_FEW_ALIKE", few)
         return encode_manifest(made, spec_version=spec_version)
 
 

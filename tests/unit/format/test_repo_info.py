@@ -7,16 +7,9 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StructColumn, VectorColumn
 from frazil.flatbuf.table import TableVectorColumn
 from frazil.format.envelope import FileType
-from frazil.format.repo_info import (
+from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.update_log import (
     Availability,
-    RepoInfo,
-    RepoStatus,
-    Update,
-    decode_repo_info,
-    encode_repo_info,
-)
-from frazil.format.update_log import UpdateLog
-from frazil.format.updates import (
     BranchCreated,
     BranchDeleted,
     BranchReset,
@@ -30,10 +23,13 @@ from frazil.format.updates import (
     NewDetachedSnapshot,
     RepoInitialized,
     RepoMigrated,
+    RepoStatus,
     RepoStatusChanged,
     TagCreated,
     TagDeleted,
+    Update,
     UpdateKind,
+    UpdateLog,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from tests.unit.format.samples import (

@@ -8,14 +8,13 @@ import pytest
 from frazil.assets.preload_rules import PreloadRules, plan_preload
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.nodes import ArrayData, Node, Nodes
+from frazil.format.nodes import ArrayData, Node, Nodes, StoredNodes
 from frazil.format.snapshot import (
     Snapshot,
     decode_snapshot,
     decode_snapshot_lazily,
     encode_snapshot,
 )
-from frazil.format.stored_nodes import StoredNodes
 from frazil.ids import NodeId
 from frazil.paths import ROOT, NodePath
 from tests.unit.format.samples import SECOND, sample_nodes, sample_snapshot, snapshot_v1

@@ -7,7 +7,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.envelope import FileType
-from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from tests.unit.format.samples import ARRAY_ID, SECOND, file_of, ids, sample_log, tables_of

@@ -9,14 +9,18 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode_batch
-from frazil.format.chunk_ids import decode_chunk_ids, decode_manifest_files
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.manifest import encode_manifest
+from frazil.format.projections import decode_chunk_ids, decode_manifest_files, decode_storage_refs
 from frazil.format.schemas import TRANSACTION_LOG
 from frazil.format.snapshot import encode_snapshot
-from frazil.format.storage_refs import decode_storage_refs
-from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
-from frazil.format.txlog_batch import decode_txlogs
+from frazil.format.transaction_log import (
+    Move,
+    TransactionLog,
+    decode_txlog,
+    decode_txlogs,
+    encode_txlog,
+)
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 from tests.examples_count import scaled

@@ -9,12 +9,11 @@ import pytest
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Virtual
 from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
-from frazil.format.payloads import Inline, Native, Virtual
 from frazil.format.ref_file import decode_ref, encode_ref
 from frazil.format.schemas import MANIFEST, NODE_ARRAY, SNAPSHOT, TRANSACTION_LOG
 from frazil.format.snapshot import (
@@ -24,7 +23,7 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     encode_snapshot,
 )
-from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 

@@ -1,6 +1,6 @@
 """What a version of a repository holds, wherever its bytes are."""
 
-from frazil.format.payloads import Payload, Virtual
+from frazil.format.chunk_refs import Payload, Virtual
 from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore

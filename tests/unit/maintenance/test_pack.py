@@ -13,10 +13,9 @@ from frazil.errors import (
     ObjectNotFoundError,
     ReadOnlyError,
 )
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native
 from frazil.format.generation import Generation
-from frazil.format.payloads import Inline, Native
-from frazil.format.repo_info import Availability, RepoStatus
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import ChunkId
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
 from frazil.maintenance.purge.message import plan_purge_messages

@@ -4,8 +4,8 @@ import numpy as np
 import zarr
 
 import frazil
-from frazil.format.chunk_ids import ManifestFiles
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
+from frazil.format.projections import ManifestFiles
 from frazil.ids import format_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, kind_of, list_files

@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.format.payloads import Inline, Native, RefKind, Virtual
+from frazil.format.chunk_refs import Inline, Native, RefKind, Virtual
 from frazil.ids import SnapshotId
 from frazil.maintenance.key_sets import DistinctSum, GrowingKeySet, KeySet
 from frazil.maintenance.stats import chunk_totals, storage_stats

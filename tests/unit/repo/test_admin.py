@@ -9,7 +9,7 @@ import pytest
 
 from frazil.errors import InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format.config import CachingConfig, RepositoryConfig
-from frazil.format.updates import (
+from frazil.format.update_log import (
     Availability,
     FeatureFlagChanged,
     MetadataChanged,

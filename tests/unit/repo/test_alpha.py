@@ -22,11 +22,10 @@ from frazil.errors import (
     RepositoryNotFoundError,
     StorageError,
 )
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, LastModified, Virtual
 from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.format.generation import Generation
-from frazil.format.payloads import Inline, LastModified, Virtual
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import (

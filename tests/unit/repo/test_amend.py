@@ -3,7 +3,7 @@
 import pytest
 
 from frazil.errors import ConflictError, SessionStateError
-from frazil.format.updates import CommitAmended, NewDetachedSnapshot
+from frazil.format.update_log import CommitAmended, NewDetachedSnapshot
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly

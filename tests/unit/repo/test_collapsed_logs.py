@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.txlog import Move, TransactionLog
+from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.logs import collapsed, united

@@ -12,8 +12,7 @@ import zarr
 
 import frazil
 from frazil.errors import ConflictError
-from frazil.format.update_log import KINDS
-from frazil.format.updates import UpdateKind
+from frazil.format.update_log import KINDS, UpdateKind
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.maintenance.repair.run import repair
 from frazil.objectstore.memory import MemoryStore

@@ -14,7 +14,7 @@ from frazil.errors import (
     RefNotFoundError,
     SessionStateError,
 )
-from frazil.format.payloads import Native
+from frazil.format.chunk_refs import Native
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Blob

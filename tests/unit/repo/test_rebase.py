@@ -19,9 +19,9 @@ from frazil.errors import (
     RefNotFoundError,
     SessionStateError,
 )
-from frazil.format.payloads import Inline
+from frazil.format.chunk_refs import Inline
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import ExpirationRan, UpdateKind
+from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath

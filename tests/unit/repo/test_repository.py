@@ -19,7 +19,7 @@ from frazil.errors import (
     SessionStateError,
     SnapshotNotFoundError,
 )
-from frazil.format import updates
+from frazil.format import update_log
 from frazil.format.config import RepositoryConfig
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
@@ -208,13 +208,13 @@ def test_the_ops_log_tells_every_step_over_all_its_pages(store: MemoryStore) -> 
     log = list(repository.ops_log())
 
     assert [update.kind for update in log] == [
-        updates.BranchDeleted("dev", INITIAL_SNAPSHOT),
-        updates.BranchReset("dev", commit),
-        updates.BranchCreated("dev"),
-        updates.TagDeleted("c", commit),
-        *(updates.TagCreated(name) for name in "gfedcba"),
-        updates.NewCommit("main", commit),
-        updates.RepoInitialized(),
+        update_log.BranchDeleted("dev", INITIAL_SNAPSHOT),
+        update_log.BranchReset("dev", commit),
+        update_log.BranchCreated("dev"),
+        update_log.TagDeleted("c", commit),
+        *(update_log.TagCreated(name) for name in "gfedcba"),
+        update_log.NewCommit("main", commit),
+        update_log.RepoInitialized(),
     ]
     times = [update.updated_at_us for update in log]
     assert times == sorted(set(times), reverse=True)
@@ -254,7 +254,7 @@ def test_a_configuration_is_stored_and_found_again(store: MemoryStore) -> None:
     assert other.config.inline_chunk_threshold_bytes == 9
     other.save_config()
     assert Repository.fetch_config(store).inline_chunk_threshold_bytes == 9  # type: ignore[union-attr]  # just saved
-    assert next(repository.ops_log()).kind == updates.ConfigChanged()
+    assert next(repository.ops_log()).kind == update_log.ConfigChanged()
 
 
 def test_defaults_are_not_stored(store: MemoryStore) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from frazil.errors import ReadOnlyError, StorageError
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.config import CachingConfig, RepositoryConfig
-from frazil.format.payloads import Inline
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Blob

@@ -15,9 +15,8 @@ from frazil.errors import (
     ReadOnlyError,
     SessionStateError,
 )
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Native
 from frazil.format.config import RepositoryConfig
-from frazil.format.payloads import Inline, Native
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath

@@ -21,7 +21,7 @@ from frazil.errors import (
 )
 from frazil.format.config import RepositoryConfig
 from frazil.format.envelope import decode_header
-from frazil.format.repo_info import Availability, RepoStatus
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Precondition

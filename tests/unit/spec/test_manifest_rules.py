@@ -5,10 +5,9 @@ import pytest
 
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.manifest import Manifest, encode_manifest
-from frazil.format.payloads import Inline
 from frazil.format.schemas import MANIFEST
 from frazil.ids import ManifestId, NodeId
 from tests.unit.spec.written import Written, is_ascending, raw_rows

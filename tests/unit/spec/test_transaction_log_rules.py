@@ -8,7 +8,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import TRANSACTION_LOG
-from frazil.format.txlog import Move, TransactionLog, decode_txlog, encode_txlog
+from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.format.payloads import ETag, LastModified, Virtual
+from frazil.format.chunk_refs import ETag, LastModified, Virtual
 from frazil.zarrstore.virtual import (
     VirtualChunkSpec,
     parse_checksum,

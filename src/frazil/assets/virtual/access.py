@@ -11,10 +11,10 @@ from typing import Any
 
 from frazil.assets.virtual.endpoints import leads_elsewhere
 from frazil.errors import InvalidInputError, StorageError
-from frazil.format.containers import Containers
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.storage_config import (
     AzureStoreConfig,
+    Containers,
     GcsStoreConfig,
     HttpStoreConfig,
     LocalStoreConfig,

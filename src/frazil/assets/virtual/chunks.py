@@ -24,10 +24,8 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.containers import require_addressable
-from frazil.format.payloads import Checksum, ETag, LastModified, Virtual
-from frazil.format.storage_config import LocalStoreConfig
+from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Virtual
+from frazil.format.storage_config import LocalStoreConfig, require_addressable
 from frazil.format.urls import Place, place_of, regular
 from frazil.objectstore.coalesce import merge_reads
 from frazil.objectstore.protocol import Data

@@ -12,7 +12,7 @@ from frazil.cli.options import format_size
 from frazil.cli.output import Cell, format_time, print_json, print_table
 from frazil.clock import to_datetime
 from frazil.errors import Conflict, IcechunkError, RebaseFailedError, RefNotFoundError
-from frazil.format.updates import Availability, RepoStatus, Update
+from frazil.format.update_log import Availability, RepoStatus, Update
 from frazil.ids import SnapshotId
 from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord

@@ -15,7 +15,7 @@ from frazil.assets.virtual.access import NOBODY
 from frazil.cli.output import print_json
 from frazil.cli.repositories import chosen_version, open_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import RefKind
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
 from frazil.spark.runtime.access import AccessText, parse_access

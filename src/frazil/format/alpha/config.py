@@ -8,7 +8,7 @@ from collections.abc import Buffer
 from typing import Any
 
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 
 _STORES = {
     "S3": "s3_compatible",

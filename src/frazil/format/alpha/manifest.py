@@ -33,10 +33,9 @@ from frazil.format.alpha.unpacking import (
     unpack,
     variant,
 )
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.envelope import FileType
 from frazil.format.manifest import Manifest, decode_manifest
-from frazil.format.payloads import RefKind
 from frazil.ids import ManifestId, NodeId
 
 

@@ -14,11 +14,10 @@ from frazil.errors import InvalidInputError
 from frazil.format.alpha.identities import LONG_SIZE, id_text, node_number
 from frazil.format.alpha.times import format_time
 from frazil.format.alpha.zarr_packing import node_parts
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, Inline, Payload, RefKind, Virtual
 from frazil.format.generation import Generation
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, Node
-from frazil.format.payloads import Inline, Payload, RefKind, Virtual
 from frazil.format.snapshot import Snapshot, SnapshotHead
 from frazil.ids import ManifestId, SnapshotId, format_ids
 

@@ -18,9 +18,8 @@ from frazil.format.alpha.unpacking import (
     unpack,
 )
 from frazil.format.alpha.v1pre import has_early_nodes
-from frazil.format.envelope import FileType
+from frazil.format.envelope import FRAME_MAGIC, FileType
 from frazil.format.generation import Generation
-from frazil.format.zstd import FRAME_MAGIC
 
 _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
 

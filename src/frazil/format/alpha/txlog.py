@@ -27,7 +27,7 @@ from frazil.format.alpha.unpacking import (
 from frazil.format.envelope import FileType
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.txlog import TransactionLog, decode_txlog
+from frazil.format.transaction_log import TransactionLog, decode_txlog
 from frazil.ids import NodeId, SnapshotId
 
 

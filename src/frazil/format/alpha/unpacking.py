@@ -11,9 +11,8 @@ import msgpack  # type: ignore[import-untyped]  # the package has no type inform
 
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.envelope import MAGIC, FileType, decode_envelope
+from frazil.format.envelope import FRAME_MAGIC, MAGIC, FileType, decode_envelope, decompress_frames
 from frazil.format.limits import DEFAULT_LIMITS
-from frazil.format.zstd import FRAME_MAGIC, decompress_frames
 
 _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
 _FLATBUFFER = b"Ichk"  # at byte 4 of the payload

@@ -42,19 +42,17 @@ from frazil.format.alpha.v2pre_updates import (
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.metadata import decode_msgpack
 from frazil.format.nodes import decode_nodes
-from frazil.format.repo_info import (
-    Availability,
-    LogPage,
-    RepoInfo,
-    RepoStatus,
-    SnapshotInfos,
-    decode_refs,
-    sorted_snapshots,
-    tag_name,
-)
+from frazil.format.repo_info import LogPage, RepoInfo, decode_refs, tag_name
 from frazil.format.schemas import METADATA_ITEM, REF, REPO_STATUS, SNAPSHOT, SNAPSHOT_INFO
 from frazil.format.snapshot import Snapshot, snapshot_of
-from frazil.format.update_log import UndecodedLog, UpdateLog, decode_status
+from frazil.format.snapshot_infos import SnapshotInfos, sorted_snapshots
+from frazil.format.update_log import (
+    Availability,
+    RepoStatus,
+    UndecodedLog,
+    UpdateLog,
+    decode_status,
+)
 
 __all__ = [
     "decode_early_log_page",

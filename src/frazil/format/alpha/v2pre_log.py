@@ -12,7 +12,7 @@ from frazil.flatbuf.schema import TableSchema, TableVector
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.nodes import Nodes
 from frazil.format.schemas import MOVE_OPERATION, TRANSACTION_LOG
-from frazil.format.txlog import Move, TransactionLog, decode_log_of
+from frazil.format.transaction_log import Move, TransactionLog, decode_log_of
 from frazil.paths import NodePath
 
 _PATHS = TableSchema("MoveOperation", MOVE_OPERATION.fields[:2])  # from and to

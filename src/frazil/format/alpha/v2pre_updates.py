@@ -22,8 +22,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import Field, Scalar, Struct, TableSchema, TableVector, Union
 from frazil.flatbuf.table import Column, Table, UnionColumn
 from frazil.format.schemas import UPDATE, UPDATE_KINDS
-from frazil.format.update_log import UpdateLog, encode_updates
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     BranchDeleted,
     BranchReset,
@@ -32,6 +31,8 @@ from frazil.format.updates import (
     TagCreated,
     TagDeleted,
     Update,
+    UpdateLog,
+    encode_updates,
 )
 
 type Ints = npt.NDArray[np.int64]

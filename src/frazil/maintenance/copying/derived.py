@@ -18,9 +18,10 @@ from frazil.assets.files import Files
 from frazil.assets.settings import Settings
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.columns import StructColumn, VectorColumn
+from frazil.format.chunk_refs import RefKind
 from frazil.format.nodes import id_column
-from frazil.format.payloads import RefKind
-from frazil.format.repo_info import RepoInfo, SnapshotInfos, encode_repo_info
+from frazil.format.repo_info import RepoInfo, encode_repo_info
+from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.copying.clone import CloneResult
 from frazil.maintenance.copying.files import NeededFiles, compare_files, lost_files

@@ -25,7 +25,7 @@ from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
 from frazil.format.repo_info import RepoInfo
 from frazil.format.storage_config import VirtualChunkContainer
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     ConfigChanged,
     NewCommit,

@@ -32,7 +32,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     PreconditionFailedError,
 )
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from frazil.errors import NodeNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import encode_config
-from frazil.format.payloads import RefKind
 from frazil.format.repo_info import encode_repo_info
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import INITIAL_SNAPSHOT, format_ids

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.repo_info import RepoInfo
-from frazil.format.txlog import NODE_LISTS, TransactionLog
+from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.copying.rewriting import Wants
 from frazil.paths import NodePath

@@ -9,8 +9,9 @@ from frazil.clock import Clock
 from frazil.errors import RefNotFoundError
 from frazil.flatbuf.columns import ScalarColumn
 from frazil.flatbuf.ragged import Ints
-from frazil.format.repo_info import RepoInfo, SnapshotInfos
-from frazil.format.updates import RepoInitialized, Update
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.update_log import RepoInitialized, Update
 from frazil.ids import SnapshotId
 from frazil.maintenance.reachable import reachable_rows
 from frazil.repo.refs import MAIN

@@ -19,7 +19,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.snapshot import ManifestFile, Snapshot
-from frazil.format.txlog import NODE_LISTS, TransactionLog
+from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.copying.names import Names
 from frazil.paths import NodePath

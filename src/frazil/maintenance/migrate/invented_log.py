@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from frazil.format.repo_info import RepoInfo
-from frazil.format.updates import (
+from frazil.format.update_log import (
     BranchCreated,
     NewCommit,
     RepoInitialized,

@@ -7,8 +7,10 @@ import numpy as np
 
 from frazil.flatbuf.columns import ScalarColumn
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import SnapshotHead
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import SnapshotId
 from frazil.maintenance.migrate.invented_log import initialized_us, invented_log
 from frazil.repo.snapshot_chain import SnapshotChain

@@ -26,11 +26,11 @@ from frazil.assets.layout import (
 from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_codec import encode_config
-from frazil.format.config_yaml import encode_config_yaml
+from frazil.format.config_codec import encode_config, encode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
-from frazil.format.repo_info import RepoInfo, RepoStatus, encode_repo_info
+from frazil.format.repo_info import RepoInfo, encode_repo_info
+from frazil.format.update_log import RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.names import DerivedNames, Names, SameNames

@@ -33,11 +33,11 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.generation import Generation
 from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.format.updates import RepoMigrated
+from frazil.format.update_log import RepoMigrated
 from frazil.ids import SnapshotId
 from frazil.maintenance.migrate.heads import PREFETCHED, prefetched
 from frazil.maintenance.migrate.listing import listed_info, with_history

@@ -13,7 +13,7 @@ from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import Snapshot
-from frazil.format.updates import GCRan, UpdateKind
+from frazil.format.update_log import GCRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.executor import Executor, ThreadExecutor

@@ -9,7 +9,7 @@ from frazil.assets.files import Files
 from frazil.assets.layout import chunk_key
 from frazil.format.manifest import Manifest
 from frazil.format.snapshot import ManifestFile
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.purge.history import Ids, snapshot_ids

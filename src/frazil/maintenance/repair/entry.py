@@ -8,14 +8,12 @@ from frazil.errors import IcechunkError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import encode_flexbuffer
-from frazil.format.config_codec import decode_config
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config, decode_config_yaml
 from frazil.format.envelope import FileType, encode_envelope
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.schemas import IDENTIFIER
 from frazil.format.snapshot import decode_snapshot_head
-from frazil.format.update_log import UpdateLog, number_of
-from frazil.format.updates import ConfigChanged
+from frazil.format.update_log import ConfigChanged, UpdateLog, number_of
 from frazil.maintenance.repair.steps import RepairStep
 from frazil.maintenance.verify.entry import backups
 from frazil.maintenance.verify.listing import Listing

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from frazil.assets.files import Files
 from frazil.assets.layout import TRANSACTIONS
 from frazil.errors import IcechunkError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.format.snapshot import Snapshot
-from frazil.format.txlog import TransactionLog, encode_txlog
+from frazil.format.transaction_log import TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.maintenance.repair.steps import RepairStep, find_version
 from frazil.maintenance.verify.history import SnapshotTask

@@ -8,9 +8,9 @@ import numpy.typing as npt
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import even_length
 from frazil.flatbuf.table import Table
-from frazil.format.containers import Containers
-from frazil.format.index_keys import Box, is_ascending
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_index import Box, is_ascending
+from frazil.format.chunk_refs import RefKind
+from frazil.format.storage_config import Containers
 from frazil.ids import format_base32
 from frazil.maintenance.verify.extents import covered
 from frazil.maintenance.verify.locations import check_locations

@@ -14,9 +14,8 @@ from frazil.errors import (
     ObjectChangedError,
     ObjectNotFoundError,
 )
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind, Virtual
 from frazil.format.manifest import decode_manifest
-from frazil.format.payloads import RefKind, Virtual
 from frazil.ids import NodeId
 from frazil.maintenance.verify.array_refs import ArrayRefs
 from frazil.maintenance.verify.manifest import ManifestFacts

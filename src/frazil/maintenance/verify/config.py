@@ -4,7 +4,7 @@ from frazil.errors import FormatError, IcechunkError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config
-from frazil.format.containers import Containers, repaired, require_container
+from frazil.format.storage_config import Containers, repaired, require_container
 from frazil.maintenance.verify.problems import Problem, problem
 
 

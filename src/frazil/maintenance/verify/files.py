@@ -10,8 +10,8 @@ from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.containers import Containers
 from frazil.format.envelope import FileType
+from frazil.format.storage_config import Containers
 from frazil.ids import format_base32
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.verify.array_refs import Surroundings

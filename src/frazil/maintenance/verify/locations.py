@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.table import Table
-from frazil.format.containers import Containers
+from frazil.format.storage_config import Containers
 from frazil.maintenance.verify.problems import Place, Problem, problems_of_rows
 
 type Rows = npt.NDArray[np.int64]

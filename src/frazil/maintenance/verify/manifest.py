@@ -8,8 +8,8 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.table import Table
+from frazil.format.chunk_refs import RefKind
 from frazil.format.locations import EncodedLocations, decode_locations
-from frazil.format.payloads import RefKind
 from frazil.ids import format_base32
 from frazil.maintenance.verify.array_refs import ArrayRefs, Surroundings, check_array_refs
 from frazil.maintenance.verify.opening import OpenedFile, check_id

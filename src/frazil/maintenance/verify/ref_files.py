@@ -9,7 +9,7 @@ from frazil.assets.layout import CONFIG_YAML, SNAPSHOTS, V1_MAIN_BRANCH, ref_of_
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.config_yaml import decode_config_yaml
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.ref_file import decode_ref
 from frazil.format.snapshot import SnapshotHead, decode_snapshot_head
 from frazil.ids import INITIAL_SNAPSHOT

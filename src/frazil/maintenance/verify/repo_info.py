@@ -8,7 +8,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer
 from frazil.flatbuf.table import Table
 from frazil.format.metadata import decode_metadata
-from frazil.format.updates import Availability
+from frazil.format.update_log import Availability
 from frazil.ids import format_base32, format_ids
 from frazil.maintenance.verify.config import check_config
 from frazil.maintenance.verify.history import ListedInfo, SnapshotTask, rows_in_cycles

@@ -18,7 +18,7 @@ from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.old_layout import inner_store
 from frazil.assets.pool import Pool
 from frazil.errors import IcechunkError
-from frazil.format.containers import Containers
+from frazil.format.storage_config import Containers
 from frazil.ids import format_base32, parse_ids
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.migrate.journal import JOURNAL, read_journal

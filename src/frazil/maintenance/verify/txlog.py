@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from frazil.flatbuf.ragged import even_length
 from frazil.flatbuf.table import Table
-from frazil.format.index_keys import Box
-from frazil.format.txlog import NODE_LISTS
+from frazil.format.chunk_index import Box
+from frazil.format.transaction_log import NODE_LISTS
 from frazil.ids import INITIAL_SNAPSHOT, format_base32
 from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.opening import OpenedFile, check_id

@@ -19,8 +19,7 @@ from frazil.assets.layout import chunk_key
 from frazil.assets.pool import Pool
 from frazil.assets.reuse import copy_chunks
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import RefKind
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath

@@ -21,10 +21,9 @@ import pyarrow as pa
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
+from frazil.format.chunk_refs import ChunkRefs, Native, RefKind
 from frazil.format.manifest import Manifest
-from frazil.format.payloads import Native, RefKind
 from frazil.format.snapshot import ManifestFile, ManifestRef, Node
 from frazil.ids import ChunkId, ManifestId
 from frazil.references.plan import locate

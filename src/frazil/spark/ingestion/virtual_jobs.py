@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.snapshot import Node
-from frazil.format.txlog import TransactionLog
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest

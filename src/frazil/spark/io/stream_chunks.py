@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from frazil.errors import InvalidInputError
-from frazil.format.index_keys import distinct
+from frazil.format.chunk_index import distinct
 from frazil.spark.io.chunk_scan import (
     ChunkScan,
     choose_chunks,

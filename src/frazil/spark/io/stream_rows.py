@@ -18,8 +18,8 @@ import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from frazil.errors import InvalidInputError, NodeNotFoundError
-from frazil.format.index_keys import distinct
-from frazil.format.txlog import TransactionLog
+from frazil.format.chunk_index import distinct
+from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.logs import ids_in, united

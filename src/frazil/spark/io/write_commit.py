@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from frazil.assets.layout import chunk_key
 from frazil.errors import InternalError, StorageError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.payloads import Inline, Native, Payload
+from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository

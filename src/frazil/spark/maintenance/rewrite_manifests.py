@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import ManifestId
 from frazil.maintenance import rewrite_manifests as local

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.projections import ManifestFiles
 from frazil.ids import ALPHABET
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.id_sets import Ids, IdSet

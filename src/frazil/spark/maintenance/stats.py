@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.format.chunk_ids import ManifestFiles
+from frazil.format.projections import ManifestFiles
 from frazil.maintenance.reachable import Budget
 from frazil.maintenance.stats import (
     KINDS,

@@ -20,7 +20,7 @@ from frazil.assets.pool import Pool
 from frazil.assets.settings import Settings
 from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
-from frazil.format.containers import Containers
+from frazil.format.storage_config import Containers
 from frazil.maintenance.quiet_files import quiet_files, quietened
 from frazil.maintenance.verify.chunks import ChunkChecks
 from frazil.maintenance.verify.files import (

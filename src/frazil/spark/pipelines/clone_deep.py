@@ -23,9 +23,9 @@ from frazil.assets.layout import (
 from frazil.assets.pool import Pool
 from frazil.assets.reuse import ReusedObject, refresh_objects
 from frazil.errors import ObjectNotFoundError, StorageError
+from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import decode_manifest
 from frazil.format.nodes import id_column
-from frazil.format.payloads import RefKind
 from frazil.format.snapshot import decode_snapshot
 from frazil.ids import SnapshotId, format_ids
 from frazil.maintenance.id_sets import IdSet

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.chunk_sets import ChunkSet
+from frazil.format.chunk_index import ChunkSet
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.manifest import Manifest
-from frazil.format.payloads import RefKind
 from frazil.format.snapshot import ManifestRef, Node
 from frazil.ids import ManifestId, NodeId, format_ids
 from frazil.repo.lookup import refs_in

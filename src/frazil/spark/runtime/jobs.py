@@ -21,8 +21,7 @@ from pyspark.sql.types import StructType
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.payloads import Inline, RefKind
+from frazil.format.chunk_refs import ChunkRefs, Inline, RefKind
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.runtime.commits import CommitNote
 from frazil.spark.runtime.progress import (

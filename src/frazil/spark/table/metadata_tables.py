@@ -16,10 +16,9 @@ from frazil.api.updates import Update, entries
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError, NodeNotFoundError, RefNotFoundError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.metadata import decode_metadata_of
 from frazil.format.nodes import Node
-from frazil.format.payloads import RefKind
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.paths import NodePath
 from frazil.repo.lookup import refs_in

@@ -19,8 +19,8 @@ from zarr.core.buffer import NDBuffer
 
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError, InvalidInputError, StorageError
+from frazil.format.envelope import measure_frames
 from frazil.format.limits import DEFAULT_LIMITS, Limits
-from frazil.format.zstd import measure_frames
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.repo.session import Session

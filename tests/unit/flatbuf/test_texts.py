@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from frazil.format.texts import coded
+from frazil.flatbuf.columns import text_column
 
 COUNT = 200_000
 
@@ -23,7 +23,7 @@ COUNT = 200_000
 )
 def test_texts_that_repeat_are_stored_once(file_of: Callable[[int], int]) -> None:
     texts = [f"s3://bucket/{file_of(i)}.nc" for i in range(COUNT)]
-    column = coded(texts)
+    column = text_column(texts)
     assert len(column.strings) == len(set(texts))
     assert column.to_texts() == texts
 
@@ -31,6 +31,6 @@ def test_texts_that_repeat_are_stored_once(file_of: Callable[[int], int]) -> Non
 def test_a_repeat_among_many_distinct_texts_may_be_stored_again() -> None:
     texts = [f"s3://bucket/{i}.nc" for i in range(COUNT)]
     texts[-1] = texts[0]
-    column = coded(texts)
+    column = text_column(texts)
     assert column.to_texts() == texts
-    assert np.array_equal(column.codes, coded(list(texts)).codes)
+    assert np.array_equal(column.codes, text_column(list(texts)).codes)

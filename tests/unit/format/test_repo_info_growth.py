@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.growing_log import GrowingLog
-from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
-from frazil.format.repo_info_growth import MOST_STEPS, Tail, encode_grown
-from frazil.format.repo_info_resumed import resumed
-from frazil.format.updates import NewCommit, TagCreated
+from frazil.format.repo_info import (
+    MOST_STEPS,
+    RepoInfo,
+    Tail,
+    decode_repo_info,
+    encode_grown,
+    encode_repo_info,
+    resume_growth,
+)
+from frazil.format.update_log import GrowingLog, NewCommit, TagCreated
 from frazil.ids import SnapshotId
 from frazil.repo.initial import initial_repo_info
 from frazil.repo.ops_log import record
@@ -35,7 +40,7 @@ def grown_file(commits: int) -> bytes:
 
 
 def test_a_file_that_grew_is_gone_on_with() -> None:
-    info = resumed(decode_repo_info(grown_file(10)))
+    info = resume_growth(decode_repo_info(grown_file(10)))
     assert isinstance(info.updates, GrowingLog)
     assert isinstance(info.updates.encoded_in, Tail)
     assert info.updates.encoded_in.steps == 9  # the first was encoded as a whole
@@ -51,7 +56,7 @@ def test_what_nothing_refers_to_does_not_add_up_from_process_to_process() -> Non
         info = replace(info, tags={"t": 0})
         info = record(info, TagCreated("t"), now_us=number, backup="b", page_size=3)
         data, _ = encode_grown(info, level=1)
-        info = resumed(decode_repo_info(data))
+        info = resume_growth(decode_repo_info(data))
         assert info.snapshots.id(0) == tip
         sizes.append(len(decode_envelope(data, FileType.REPO_INFO).data))
     assert max(sizes[MOST_STEPS + 1 :]) <= max(sizes[: MOST_STEPS + 1]) + 64
@@ -59,7 +64,7 @@ def test_what_nothing_refers_to_does_not_add_up_from_process_to_process() -> Non
 
 def test_a_file_that_was_written_at_once_is_not() -> None:
     info = decode_repo_info(encode_repo_info(initial_repo_info(1, config=None)))
-    assert resumed(info) is info
+    assert resume_growth(info) is info
 
 
 PAYLOAD = decode_envelope(grown_file(4), FileType.REPO_INFO).data
@@ -69,7 +74,7 @@ PAYLOAD = decode_envelope(grown_file(4), FileType.REPO_INFO).data
 def test_damage_is_refused_or_goes_unnoticed(place: int, noise: bytes) -> None:
     damaged = PAYLOAD[:place] + noise + PAYLOAD[place + len(noise) :]
     try:
-        info = resumed(decode_repo_info(encode_envelope(damaged, FileType.REPO_INFO)))
+        info = resume_growth(decode_repo_info(encode_envelope(damaged, FileType.REPO_INFO)))
         assert len(info.snapshots) <= len(PAYLOAD)
     except FormatError:
         pass

@@ -1,4 +1,4 @@
-"""What counting bytes needs of a manifest: where each reference leads, not which chunk it is."""
+"""Partial decoders of snapshots and manifests, for garbage collection and statistics."""
 
 from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,118 @@ import numpy.typing as npt
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.decode import decode_batch
-from frazil.flatbuf.schema import TableVector
+from frazil.flatbuf.schema import Field, TableSchema, TableVector
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.chunk_ids import only
+from frazil.format.chunk_refs import RefKind
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.locations import EncodedLocations, decode_locations
 from frazil.format.manifest import Manifest
-from frazil.format.payloads import RefKind
-from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST
-from frazil.ids import NodeId
+from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
+from frazil.format.snapshot import MANIFEST_FILE_INFO, find_swapped_list
+from frazil.ids import ChunkId, NodeId
 
-_REF = only(
+
+def only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
+    """The table with these fields only, some of them of tables that are cut down as well."""
+    fields = [
+        Field(
+            name=field.name,
+            slot=field.slot,
+            kind=kinds[field.name] or field.kind,
+            required=field.required,
+        )
+        for field in schema.fields
+        if field.name in kinds
+    ]
+    return TableSchema(schema.name, tuple(fields))
+
+
+_REF = only(CHUNK_REF, chunk_id=None)
+_ARRAY = only(ARRAY_MANIFEST, refs=TableVector(_REF))
+_MANIFEST = only(MANIFEST, arrays=TableVector(_ARRAY))
+_SNAPSHOT = only(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestFiles:
+    """The manifests of a snapshot: a row of each column is one of them."""
+
+    ids: npt.NDArray[np.uint8]  # (n, 12)
+    size_bytes: npt.NDArray[np.uint64]  # (n,) of the whole file, 0 if unknown
+    num_refs: npt.NDArray[np.uint32]  # (n,)
+
+    @classmethod
+    def none(cls) -> "ManifestFiles":
+        return cls(np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> "ManifestFiles":
+        return ManifestFiles(self.ids[rows], self.size_bytes[rows], self.num_refs[rows])
+
+
+def decode_manifest_files(
+    files: Sequence[Buffer], *, max_size: int | None = None
+) -> list[ManifestFiles]:
+    """Decodes the lists of manifests of snapshot files of either version, without their nodes.
+
+    Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
+    """
+    payloads = [decode_envelope(data, FileType.SNAPSHOT, max_size=max_size).data for data in files]
+    if not payloads:
+        return []
+    root = decode_batch(payloads, _SNAPSHOT)
+    newer, older = root.tables("manifest_files_v2"), root.vector("manifest_files")
+    rows = newer.rows
+    listed = ManifestFiles(
+        rows.struct("id").values,
+        rows.scalar("size_bytes").values,
+        rows.scalar("num_chunk_refs").values,
+    )
+    records = np.ascontiguousarray(older.values).view(MANIFEST_FILE_INFO).reshape(-1)
+    structs = ManifestFiles(older.values[:, :12], records["size_bytes"], records["num_chunk_refs"])
+    found = [
+        listed.take(slice(int(newer.splits[at]), int(newer.splits[at + 1])))
+        if newer.present[at]
+        else structs.take(slice(int(older.splits[at]), int(older.splits[at + 1])))
+        for at in range(len(root))
+    ]
+    for at in np.flatnonzero(~newer.present).tolist():
+        if not len(found[at]):
+            found[at] = _swapped(payloads[at])
+    return found
+
+
+def _swapped(payload: bytes) -> ManifestFiles:
+    """The list that garbage collection must not overlook: see find_swapped_list."""
+    rows = find_swapped_list(payload)
+    if rows is None:
+        return ManifestFiles.none()
+    sizes, counts = rows.scalar("size_bytes").values, rows.scalar("num_chunk_refs").values
+    return ManifestFiles(rows.struct("id").values, sizes, counts)
+
+
+def decode_chunk_ids(
+    files: Sequence[Buffer], *, max_size: int | None = None
+) -> npt.NDArray[np.uint8]:
+    """Ids of the chunk objects that manifests refer to, (m, 12), repeated where they repeat.
+
+    Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
+    """
+    payloads = [decode_envelope(data, FileType.MANIFEST, max_size=max_size).data for data in files]
+    if not payloads:
+        return np.zeros((0, ChunkId.size), np.uint8)
+    refs = decode_batch(payloads, _MANIFEST).tables("arrays").rows.tables("refs").rows
+    column = refs.struct("chunk_id")
+    found = column.values if column.present.all() else column.values[column.present]
+    return np.ascontiguousarray(found).reshape(-1, ChunkId.size)
+
+
+# -------------------------------------------------------------------------------------------------
+# Storage of the references of a manifest, for statistics: their places without their indices.
+
+_STORED_REF = only(
     CHUNK_REF,
     inline=None,
     offset=None,
@@ -28,11 +129,11 @@ _REF = only(
     location=None,
     compressed_location=None,
 )
-_ARRAY = only(ARRAY_MANIFEST, node_id=None, refs=TableVector(_REF))
-_MANIFEST = only(
+_STORED_ARRAY = only(ARRAY_MANIFEST, node_id=None, refs=TableVector(_STORED_REF))
+_STORED_MANIFEST = only(
     MANIFEST,
     id=None,
-    arrays=TableVector(_ARRAY),
+    arrays=TableVector(_STORED_ARRAY),
     location_dictionary=None,
     compression_algorithm=None,
 )
@@ -57,7 +158,7 @@ class StorageRefs:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "StorageRefs":
-        """For manifests that are decoded already."""
+        """The references of a manifest that is decoded already."""
         parts = list(manifest.arrays.values())
         return cls(
             np.zeros(len(parts), np.int64),
@@ -73,12 +174,12 @@ class StorageRefs:
 
 
 def decode_storage_refs(files: Sequence[Buffer], *, max_size: int | None = None) -> StorageRefs:
-    """Of some manifests together.
+    """Decodes several manifests together.
 
     Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
     """
     payloads = [decode_envelope(data, FileType.MANIFEST, max_size=max_size).data for data in files]
-    root = decode_batch(payloads, _MANIFEST)
+    root = decode_batch(payloads, _STORED_MANIFEST)
     listed = root.tables("arrays")
     arrays = listed.rows
     refs = arrays.tables("refs")

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.plain import encode_plain, place_of
+from frazil.flatbuf.record_encoder import encode_record, place_of
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -63,7 +63,7 @@ outer = st.fixed_dictionaries(
 
 @given(outer)
 def test_what_is_written_is_read(record: dict[str, object]) -> None:
-    data = encode_plain(OUTER, record, identifier=b"Test")
+    data = encode_record(OUTER, record, identifier=b"Test")
     root = decode(data, OUTER)
 
     assert data[4:8] == b"Test"
@@ -92,7 +92,7 @@ def rows(table: object) -> list[dict[str, object]]:
 
 
 def test_the_place_of_a_slot_is_where_its_value_is() -> None:
-    data = encode_plain(OUTER, {"flag": 7, "wide": -3}, identifier=b"Test")
+    data = encode_record(OUTER, {"flag": 7, "wide": -3}, identifier=b"Test")
     root = int.from_bytes(data[:4], "little")
 
     place = place_of(data, root, 10)

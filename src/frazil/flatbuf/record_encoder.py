@@ -1,11 +1,16 @@
-"""A handful of tables as plain records: dicts to FlatBuffers, number by number.
+"""Records to FlatBuffers: dicts, encoded number by number.
 
-Small files are a few tables of a few rows, for which columns cost more than the work itself. A
-record has a value for each field that is there:
+Small files are a few tables of a few rows, for which columns cost more than the encoding itself.
+A record has a value for each field that is present:
 
-    scalar a number    struct, string, bytes    bytes (or str)     vector of scalars   numbers
-    vector of structs  bytes, end to end        vector of strings  a list
-    sub-table a record   vector of tables a list of them, or Alike   union its number and a record
+    scalar                       a number
+    struct, string, bytes        bytes (or str)
+    vector of scalars            numbers
+    vector of structs            bytes, end to end
+    vector of strings            a list
+    sub-table                    a record
+    vector of tables             a list of records, or UniformRows
+    union                        its number and a record
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +23,6 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from frazil.flatbuf.layout import lay_out, pieces_of, vtable_of
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -32,10 +36,13 @@ from frazil.flatbuf.schema import (
     TableSchema,
     TableVector,
     Union,
+    lay_out,
+    pieces_of,
+    vtable_of,
 )
 
 type Record = Mapping[str, Any]
-type Put = Callable[["PlainTarget", Any], int]
+type Put = Callable[["RecordTarget", Any], int]
 """Writes a value; returns where it is."""
 
 _U4 = Packer("<I")
@@ -55,7 +62,7 @@ _CODES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Alike:
+class UniformRows:
     """Tables of a vector that have the same fields, none of them strings or tables, of one size.
 
     `sample` is any of them; `fields` are the bytes of each in all of them, (n, size).
@@ -68,7 +75,7 @@ class Alike:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Of a row that has certain fields."""
+    """The layout of a row that has certain fields."""
 
     places: dict[int, int]  # by slot
     stride: int
@@ -76,7 +83,7 @@ class _Layout:
     vtable: bytes
 
 
-class PlainTarget:
+class RecordTarget:
     """The bytes so far, from a position that is a multiple of eight on."""
 
     def __init__(self) -> None:
@@ -84,7 +91,7 @@ class PlainTarget:
         self._vtables: dict[bytes, int] = {}
 
     def table(self, schema: TableSchema, record: Record) -> int:
-        """Where the table is; what it points to follows it."""
+        """Writes a table and what it points to; returns its position."""
         plans = _plans(schema)
         present = 0
         for bit, (name, *_) in enumerate(plans):
@@ -117,11 +124,9 @@ class PlainTarget:
     def align(self, size: int) -> None:
         self.data += bytes(-len(self.data) % size)
 
-    def point(self, place: int, target: int) -> None:
+    def _point(self, place: int, target: int) -> None:
         """Sets an offset."""
         _U4.pack_into(self.data, place, target - place)
-
-    _point = point
 
     def _variant(self, schema: TableSchema, name: str, value: tuple[int, Record]) -> int:
         kind = schema.field(name).kind
@@ -146,7 +151,7 @@ class PlainTarget:
             self._point(position + 4 + 4 * number, put(item))
         return position
 
-    def alike(self, schema: TableSchema, rows: Alike) -> int:
+    def uniform_rows(self, schema: TableSchema, rows: UniformRows) -> int:
         """A vector of offsets to the rows: copies of one, filled in field by field."""
         self.align(4)
         position, count = len(self.data), rows.count
@@ -168,7 +173,7 @@ class PlainTarget:
         return position
 
     def _content(self, field: Field, position: int) -> int:
-        """Where the numbers of a field of the table at `position` begin, which it must have."""
+        """Start of the values of a field of the table at `position`, which must have it."""
         place = place_of(self.data, position, field.slot)
         if isinstance(field.kind, Scalar | Struct):
             return place
@@ -181,16 +186,16 @@ def raw_cells(values: npt.NDArray[Any], dtype: str) -> npt.NDArray[np.uint8]:
     return stored.view(np.uint8).reshape(len(stored), -1)
 
 
-def encode_plain(schema: TableSchema, record: Record, *, identifier: bytes) -> bytearray:
+def encode_record(schema: TableSchema, record: Record, *, identifier: bytes) -> bytearray:
     """A buffer whose root is the record."""
-    target = PlainTarget()
+    target = RecordTarget()
     target.data += bytes(4) + identifier
     _U4.pack_into(target.data, 0, target.table(schema, record))
     return target.data
 
 
 def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
-    """Where the table at `position` keeps a slot, which it must have."""
+    """Position of a slot of the table at `position`, which must have it."""
     back = int.from_bytes(data[position : position + 4], "little", signed=True)
     at = position - back + 4 + 2 * slot
     return position + int.from_bytes(data[at : at + 2], "little")
@@ -198,7 +203,7 @@ def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
 
 @lru_cache(maxsize=256)
 def _plans(schema: TableSchema) -> tuple[tuple[str, int, str | None, Put | None], ...]:
-    """Of each field its name, its slot, and how it is packed or put; a union neither."""
+    """Name and slot of each field, and how it is packed or put; neither for a union."""
     return tuple((field.name, field.slot, *_plan(field)) for field in schema.fields)
 
 
@@ -235,13 +240,15 @@ def _plan(field: Field) -> tuple[str | None, Put | None]:  # noqa: C901, PLR0911
             assert_never(field.kind)
 
 
-def _put_tables(target: PlainTarget, schema: TableSchema, rows: Alike | Sequence[Record]) -> int:
-    if isinstance(rows, Alike):
-        return target.alike(schema, rows)
+def _put_tables(
+    target: RecordTarget, schema: TableSchema, rows: UniformRows | Sequence[Record]
+) -> int:
+    if isinstance(rows, UniformRows):
+        return target.uniform_rows(schema, rows)
     return target.offsets(lambda item: target.table(schema, item), rows)
 
 
-def _put_text(target: PlainTarget, value: bytes | str) -> int:
+def _put_text(target: RecordTarget, value: bytes | str) -> int:
     content = value.encode() if isinstance(value, str) else value
     return target.elements(len(content), content, end=b"\0")
 

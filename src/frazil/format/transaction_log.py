@@ -1,0 +1,473 @@
+"""Transaction logs: the nodes and chunks that a commit changed. Spec: "Transaction Log Files".
+
+Reading data does not need it; rebase and diff do.
+"""
+
+import struct
+from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
+from frazil.flatbuf.decode import decode, decode_batch
+from frazil.flatbuf.encode import encode_parts
+from frazil.flatbuf.ragged import even_length, splits_of
+from frazil.flatbuf.record_encoder import encode_record
+from frazil.flatbuf.table import Column, Table, TableVectorColumn
+from frazil.format.chunk_index import ChunkSet, distinct
+from frazil.format.envelope import (
+    FileType,
+    decode_envelope,
+    encode_envelope,
+    encode_envelope_stream,
+)
+from frazil.format.nodes import id_column
+from frazil.format.schemas import (
+    ARRAY_UPDATED_CHUNKS,
+    CHUNK_INDICES,
+    IDENTIFIER,
+    MOVE_OPERATION,
+    TRANSACTION_LOG,
+)
+from frazil.ids import NodeId, SnapshotId
+from frazil.paths import NodePath
+
+_FEW_CHANGES = 16  # nodes and chunks up to which records are faster to encode than columns
+NODE_LISTS = (
+    "new_groups",
+    "new_arrays",
+    "deleted_groups",
+    "deleted_arrays",
+    "updated_arrays",
+    "updated_groups",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    from_path: NodePath
+    to_path: NodePath
+    node_id: NodeId
+    is_array: bool
+
+
+def _no_ids() -> npt.NDArray[np.uint8]:
+    return np.zeros((0, 8), dtype=np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransactionLog:
+    """Node ids are (n, 8) rows in ascending order; moves ascend by components of `to_path`."""
+
+    id: SnapshotId
+    new_groups: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    new_arrays: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    deleted_groups: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    deleted_arrays: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    updated_arrays: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    updated_groups: npt.NDArray[np.uint8] = field(default_factory=_no_ids)
+    updated_chunks: dict[NodeId, npt.NDArray[np.uint32]] = field(default_factory=dict)
+    moved: tuple[Move, ...] = ()
+
+    @property
+    def num_changes(self) -> int:
+        """Number of nodes, chunks and moves."""
+        nodes = sum(len(ids) for _, ids in self.node_lists())
+        return nodes + sum(map(len, self.updated_chunks.values())) + len(self.moved)
+
+    def node_lists(self) -> list[tuple[str, npt.NDArray[np.uint8]]]:
+        """The six lists of node ids, by the name of their field."""
+        return [(name, getattr(self, name)) for name in NODE_LISTS]
+
+    def equals(self, other: "TransactionLog") -> bool:
+        return (
+            self.id == other.id
+            and self.moved == other.moved
+            and self.updated_chunks.keys() == other.updated_chunks.keys()
+            and all(
+                np.array_equal(index, other.updated_chunks[node])
+                for node, index in self.updated_chunks.items()
+            )
+            and all(np.array_equal(ids, getattr(other, name)) for name, ids in self.node_lists())
+        )
+
+
+def decode_txlog(data: Buffer, *, max_size: int | None = None) -> TransactionLog:
+    envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
+    root = decode(envelope.data, TRANSACTION_LOG)
+    return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))
+
+
+def decode_log_of(root: Table) -> TransactionLog:
+    """Everything but the moves."""
+    arrays = root.tables("updated_chunks").rows
+    return TransactionLog(
+        id=SnapshotId(root.struct("id").values[0].tobytes()),
+        **{name: root.vector(name).values for name in NODE_LISTS},
+        updated_chunks=decode_chunks(arrays, range(len(arrays))),
+        moved=(),
+    )
+
+
+def encode_txlog(log: TransactionLog, *, level: int = 3, spec_version: int = 2) -> bytes:
+    """Encodes a log; its lists are sorted here, so that they may be collected in any order."""
+    payload: bytearray | list[Buffer]
+    if not log.moved and log.num_changes <= _FEW_CHANGES:
+        payload = encode_record(TRANSACTION_LOG, _record(log, spec_version), identifier=IDENTIFIER)
+    else:
+        payload = encode_parts(_table(log, spec_version), identifier=IDENTIFIER)
+    return encode_envelope(
+        payload, FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
+    )
+
+
+def _record(log: TransactionLog, spec_version: int) -> dict[str, Any]:
+    """The root of a log without moves, as a record."""
+    record: dict[str, Any] = {"id": log.id.raw}
+    for name, ids in log.node_lists():
+        record[name] = b"".join(sorted(raw.tobytes() for raw in ids)) if len(ids) else b""
+    record["updated_chunks"] = [
+        {
+            "node_id": node.raw,
+            "chunks": [{"coords": coords} for coords in sorted({*map(tuple, index.tolist())})],
+        }
+        for node, index in sorted(log.updated_chunks.items())
+    ]
+    if spec_version >= 2:
+        record["moved_nodes"] = []
+    return record
+
+
+def _table(log: TransactionLog, spec_version: int) -> Table:
+    """The root of a log, as columns."""
+    moves: dict[str, Column] = {}
+    if spec_version >= 2:
+        moves["moved_nodes"] = TableVectorColumn.of(_encode_moves(log.moved))
+    elif log.moved:
+        raise FormatError("version 1 has no moves", kind="unsupported-spec-version")
+    return Table.build(
+        TRANSACTION_LOG,
+        1,
+        id=StructColumn.of(id_column([log.id.raw], SnapshotId.size)),
+        **{name: _encode_ids(ids) for name, ids in log.node_lists()},
+        updated_chunks=TableVectorColumn.of(_encode_chunks(log.updated_chunks)),
+        **moves,
+    )
+
+
+def _encode_ids(ids: npt.NDArray[np.uint8]) -> VectorColumn:
+    keys = np.ascontiguousarray(ids).view(">u8").reshape(-1)
+    ordered = ids[np.argsort(keys, kind="stable")]
+    return VectorColumn.of(ordered, np.array([0, len(ids)], dtype=np.int64))
+
+
+def decode_chunks(arrays: Table, rows: range) -> dict[NodeId, npt.NDArray[np.uint32]]:
+    """Decodes the chunks of one log, which are these rows of ARRAY_UPDATED_CHUNKS."""
+    chunks = arrays.tables("chunks")
+    coords = chunks.rows.vector("coords")
+    node_ids = arrays.struct("node_id").values
+    found: dict[NodeId, npt.NDArray[np.uint32]] = {}
+    for row in rows:
+        splits = coords.splits[int(chunks.splits[row]) : int(chunks.splits[row + 1]) + 1]
+        ndim = even_length(splits)
+        if ndim is None:
+            raise FormatError("chunk indices of one array differ in length")
+        values = coords.values[int(splits[0]) : int(splits[-1])].reshape(len(splits) - 1, ndim)
+        node = NodeId(node_ids[row].tobytes())
+        if node in found:
+            raise FormatError(f"chunks of node {node} are listed twice")
+        found[node] = values
+    return found
+
+
+def _encode_chunks(updated: Mapping[NodeId, npt.NDArray[np.uint32]]) -> Table:
+    nodes = sorted(updated)
+    parts = [distinct(updated[node]) for node in nodes]
+    coords = (
+        VectorColumn.concat([VectorColumn.regular(part) for part in parts])
+        if parts
+        else VectorColumn.regular(np.zeros((0, 0), dtype=np.uint32))
+    )
+    rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
+    splits = splits_of(np.array([len(part) for part in parts], dtype=np.int64))
+    return Table.build(
+        ARRAY_UPDATED_CHUNKS,
+        len(nodes),
+        node_id=StructColumn.of(id_column([node.raw for node in nodes], NodeId.size)),
+        chunks=TableVectorColumn.of(rows, splits),
+    )
+
+
+def decode_moves(moves: Table) -> tuple[Move, ...]:
+    sources, targets = moves.string("from").to_texts(), moves.string("to").to_texts()
+    ids, types = moves.struct("node_id").values, moves.scalar("node_type").values.tolist()
+    try:
+        return tuple(
+            Move(NodePath(source or ""), NodePath(target or ""), NodeId(raw.tobytes()), kind == 1)
+            for source, target, raw, kind in zip(sources, targets, ids, types, strict=True)
+        )
+    except InvalidInputError as error:
+        raise FormatError(f"a moved node's path is not valid: {error}") from error
+
+
+def _encode_moves(moved: Sequence[Move]) -> Table:
+    moves = sorted(moved, key=lambda move: [part.encode() for part in move.to_path.segments])
+    columns: dict[str, Column] = {  # `from` is a keyword
+        "from": StringColumn.from_list([move.from_path.text for move in moves]),
+        "to": StringColumn.from_list([move.to_path.text for move in moves]),
+        "node_id": StructColumn.of(id_column([move.node_id.raw for move in moves], 8)),
+        "node_type": ScalarColumn.of([int(move.is_array) for move in moves], "u1"),
+    }
+    return Table.build(MOVE_OPERATION, len(moves), **columns)
+
+
+# -------------------------------------------------------------------------------------------------
+# Many transaction logs decoded together: most are small, and rebase looks at hundreds.
+
+_BATCHED_BYTES = 2**16  # larger files gain nothing by being decoded together
+
+
+def decode_txlogs(files: Sequence[Buffer]) -> list[TransactionLog]:
+    """Each file's log, in order.
+
+    Raises FormatError if one of them is damaged; which one, only `decode_txlog` of each can tell.
+    """
+    sizes = [memoryview(data).nbytes for data in files]
+    small = [data for data, size in zip(files, sizes, strict=True) if size <= _BATCHED_BYTES]
+    payloads = [decode_envelope(data, FileType.TRANSACTION_LOG).data for data in small]
+    together = iter(_split(decode_batch(payloads, TRANSACTION_LOG)) if payloads else [])
+    return [
+        next(together) if size <= _BATCHED_BYTES else decode_txlog(data)
+        for data, size in zip(files, sizes, strict=True)
+    ]
+
+
+def _split(logs: Table) -> list[TransactionLog]:
+    """A log for each row."""
+    ids = logs.struct("id").values
+    lists = {name: logs.vector(name) for name in NODE_LISTS}
+    splits = {name: column.splits.tolist() for name, column in lists.items()}
+    arrays, moves = logs.tables("updated_chunks"), logs.tables("moved_nodes")
+    array_splits, move_splits = arrays.splits.tolist(), moves.splits.tolist()
+    moved = decode_moves(moves.rows)
+    return [
+        TransactionLog(
+            id=SnapshotId(ids[row].tobytes()),
+            **{
+                name: lists[name].values[splits[name][row] : splits[name][row + 1]]
+                for name in NODE_LISTS
+            },
+            updated_chunks=decode_chunks(
+                arrays.rows, range(array_splits[row], array_splits[row + 1])
+            ),
+            moved=moved[move_splits[row] : move_splits[row + 1]],
+        )
+        for row in range(len(logs))
+    ]
+
+
+# -------------------------------------------------------------------------------------------------
+# Transaction logs of millions of chunks, encoded without holding them all in memory.
+#
+# The log without its chunks is encoded as usual. What `updated_chunks` points to follows it, made
+# some rows at a time and compressed at once; all offsets point forward, and are known beforehand.
+#
+#     log       root | lists of nodes | moves          its slot of `updated_chunks` is rewritten
+#     arrays    count, an offset for each
+#     vtable    of ArrayUpdatedChunks
+#     table     vtable, node id, offset of its chunks  for each array, by id
+#     for each array
+#       chunks  count, an offset for each
+#       rows    vtable | table: vtable, offset | coords: length, values     of equal size
+#
+# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well.
+
+_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
+_ROWS_AT_ONCE = 1 << 16
+_MAX_BYTES = 2**31 - 1
+_ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
+_ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four
+_ROW_HEAD = 20  # vtable 8, table 8, length of the coordinates 4
+
+
+def encode_txlog_stream(
+    log: TransactionLog,
+    chunks: Mapping[NodeId, Sequence[ChunkSet]],
+    *,
+    level: int = 3,
+    spec_version: int = 2,
+) -> bytes:
+    """The file of `log`, in which these chunks are listed too: sets of an array are disjoint.
+
+    An array must not be in both. Raises FormatError if it would be larger than 2 GiB.
+    """
+    if log.updated_chunks.keys() & chunks.keys():
+        raise FormatError("chunks of an array are listed twice")
+    own = [_Listed.of_index(node, index) for node, index in log.updated_chunks.items()]
+    others = [_Listed.of_sets(node, sets) for node, sets in chunks.items()]
+    plain = encode_txlog(replace(log, updated_chunks={}), level=1, spec_version=spec_version)
+    payload = bytearray(decode_envelope(plain, FileType.TRANSACTION_LOG).data)
+    payload += bytes(-len(payload) % 8)
+    _point_to_end(payload)
+    arrays = sorted([*own, *others], key=lambda each: each.node)
+    places = _places(len(payload), arrays)
+    if places[-1] > _MAX_BYTES:
+        raise FormatError(
+            f"a transaction log of {places[-1]} bytes: at most {_MAX_BYTES} can be written;"
+            " commit fewer chunks at a time",
+            kind="serialization",
+        )
+
+    def parts() -> Iterator[Buffer]:
+        yield payload
+        yield _array_tables(len(payload), arrays, places)
+        for each in arrays:
+            yield from _chunk_rows(each)
+
+    return encode_envelope_stream(
+        parts(), places[-1], FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The chunks of an array, some at a time, in ascending order."""
+
+    node: NodeId
+    count: int
+    ndim: int
+    blocks: Callable[[], Iterator[npt.NDArray[np.uint32]]]
+
+    @classmethod
+    def of_sets(cls, node: NodeId, sets: Sequence[ChunkSet]) -> "_Listed":
+        count, ndim = sum(each.count for each in sets), sets[0].ndim if sets else 0
+        return cls(node, count, ndim, lambda: _ascending(sets))
+
+    @classmethod
+    def of_index(cls, node: NodeId, index: npt.NDArray[np.uint32]) -> "_Listed":
+        """Lists these chunks, (n, ndim), given in any order."""
+        ordered = distinct(index)
+
+        def blocks() -> Iterator[npt.NDArray[np.uint32]]:
+            for start, stop in _runs(len(ordered)):
+                yield ordered[start:stop]
+
+        return cls(node, len(ordered), ordered.shape[1], blocks)
+
+
+def _point_to_end(payload: bytearray) -> None:
+    """Lets the root's slot of `updated_chunks` point to what follows the payload."""
+    (root,) = struct.unpack_from("<I", payload, 0)
+    (back,) = struct.unpack_from("<i", payload, root)
+    (place,) = struct.unpack_from("<H", payload, root - back + 4 + 2 * _CHUNKS_SLOT)
+    struct.pack_into("<I", payload, root + place, len(payload) - root - place)
+
+
+def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
+    """Start of the chunks of each array, and the end of the last ones."""
+    places = [base + _tables_size(len(arrays))]
+    for each in arrays:
+        places.append(places[-1] + 4 + each.count * (4 + _row_size(each.ndim)))
+    return places
+
+
+def _tables_size(arrays: int) -> int:
+    return 4 + 4 * arrays + len(_ARRAY_VTABLE) + 16 * arrays
+
+
+def _row_size(ndim: int) -> int:
+    return _ROW_HEAD + 4 * ndim
+
+
+def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -> bytes:
+    count = len(arrays)
+    vtable = base + 4 + 4 * count
+    first = vtable + len(_ARRAY_VTABLE)
+    tables = [first + 16 * number for number in range(count)]
+    offsets = [table - (base + 4 + 4 * number) for number, table in enumerate(tables)]
+    rows = [
+        struct.pack("<i8sI", table - vtable, each.node.raw, place - (table + 12))
+        for each, table, place in zip(arrays, tables, places, strict=False)
+    ]
+    return struct.pack(f"<I{count}I", count, *offsets) + _ARRAY_VTABLE + b"".join(rows)
+
+
+def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
+    """The vector of an array's chunks, and the rows that it points to."""
+    count, ndim = listed.count, listed.ndim
+    size = _row_size(ndim)
+    yield struct.pack("<I", count)
+    # From each offset to its row, which begins behind a vtable: `size - 4` further every time.
+    first = 4 * count + len(_ROW_VTABLE)
+    for start, stop in _runs(count):
+        offsets = np.arange(start, stop, dtype="<u4")
+        offsets *= np.uint32(size - 4)
+        offsets += np.uint32(first)
+        yield offsets
+    head = np.frombuffer(_ROW_VTABLE + struct.pack("<iII", len(_ROW_VTABLE), 4, ndim), "<u4")
+    block = np.empty((min(count, _ROWS_AT_ONCE), size // 4), dtype="<u4")
+    block[:, : len(head)] = head
+    for index in listed.blocks():
+        if len(index) > len(block):
+            block = np.empty((len(index), size // 4), dtype="<u4")
+            block[:, : len(head)] = head
+        block[: len(index), len(head) :] = index
+        yield block[: len(index)]
+
+
+def _ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+    """All chunks of the sets in ascending order, as readers search for them.
+
+    Boxes that come one after another need no sorting. Others do, all at once.
+    """
+    ordered = sorted((each for each in sets if each.count), key=lambda each: each.lo)
+    if all(_precedes(one, other) for one, other in pairwise(ordered)):
+        for each in ordered:
+            yield from each.blocks()
+        return
+    yield from _sorted_by_slabs(ordered)
+
+
+def _precedes(one: ChunkSet, other: ChunkSet) -> bool:
+    """True if the last chunk of one box comes before the first of the other."""
+    last = tuple(low + length - 1 for low, length in zip(one.lo, one.shape, strict=True))
+    return last < other.lo
+
+
+def _sorted_by_slabs(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+    """Boxes that lie side by side, taken together with those that share their first indices."""
+    slab: list[ChunkSet] = []
+    reach = -1  # the last first-index of the boxes in the slab
+    for each in sets:
+        if slab and each.lo[0] > reach:
+            yield from _merged(slab)
+            slab = []
+        slab.append(each)
+        reach = max(reach, each.lo[0] + each.shape[0] - 1)
+    if slab:
+        yield from _merged(slab)
+
+
+def _merged(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+    """A few first indices at a time."""
+    bits = [each.unpacked() for each in sets]
+    first = min(each.lo[0] for each in sets)
+    last = max(each.lo[0] + each.shape[0] for each in sets)
+    step = max(1, _ROWS_AT_ONCE // sum(prod(each.shape[1:]) for each in sets))
+    for start in range(first, last, step):
+        found = [
+            each.within(mine, start, start + step) for each, mine in zip(sets, bits, strict=True)
+        ]
+        index = np.concatenate(found)
+        yield index[np.lexsort(index.T[::-1])]
+
+
+def _runs(count: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, count, _ROWS_AT_ONCE):
+        yield start, min(count, start + _ROWS_AT_ONCE)
