@@ -19,7 +19,6 @@ from frazil.errors import FormatError, SessionStateError, StorageError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import MAX_DEPTH, decode_flexbuffer
 from frazil.flatbuf.table import Table
-from frazil.format.alpha.unpacking import unpack
 from frazil.format.config import (
     CachingConfig,
     ManifestConfig,
@@ -46,6 +45,7 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import SnapshotInfos, decode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
+from frazil.generations.msgpack_values import unpack
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote_http import HttpPlace

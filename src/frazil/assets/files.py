@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Self
 
 from frazil.assets.background import BETWEEN_FORKS
 from frazil.assets.caches import Caches
@@ -21,8 +22,8 @@ from frazil.assets.shared import shared_snapshots
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
-from frazil.format.alpha.v2pre_log import decode_early_log
 from frazil.format.chunk_sets import ChunkSet
+from frazil.format.early_txlog import decode_early_log
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
     LogPage,
@@ -69,11 +70,16 @@ class Files:
     ever overwritten.
     """
 
+    # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
+    # decoded in bulk, without this object. Subclasses for older generations say otherwise.
+    has_current_encoding = True
+
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
     ) -> None:
         """With caches of another object for the same repository, as far as they fit."""
         self.store = store
+        self.raw_store = store  # by the keys that files really have, where `store` translates them
         self.settings = settings
         self.pool = Pool(settings.io_threads)
         self.caches = Caches.of(settings) if caches is None else caches.fitting(settings)
@@ -81,6 +87,10 @@ class Files:
         self.virtual = VirtualChunks(settings.virtual, self.pool)
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
+
+    def with_settings(self, settings: Settings) -> Self:
+        """The same files with other settings, and with empty caches."""
+        return type(self)(self.raw_store, settings)
 
     # The entry point
 
@@ -175,6 +185,9 @@ class Files:
     def find_manifest(self, manifest: ManifestId) -> Manifest | None:
         """The manifest if it is in memory."""
         return self.caches.manifests.find(manifest)
+
+    def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
+        """Notes the dimensions of arrays, which some older generations need to read a manifest."""
 
     def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self.caches.logs.fetch(snapshot, self._load_log)

@@ -13,7 +13,6 @@ from frazil.assets.layout import (
     SNAPSHOTS,
     TRANSACTIONS,
 )
-from frazil.assets.old_layout import OldLayout
 from frazil.errors import StorageError
 from frazil.format.storage_config import (
     AzureStoreConfig,
@@ -130,7 +129,7 @@ def with_settings(
             if max_requests is not None:
                 said = replace(said, max_requests=max(1, max_requests))
             return store.with_settings(said)
-        case Counting() | Prefixed() | ReadOnly() | OldLayout():
+        case Counting() | Prefixed() | ReadOnly():
             inner = with_settings(store.inner, settings, max_requests=max_requests)
             return store if inner is store.inner else replace(store, inner=inner)
         case _:

@@ -8,7 +8,9 @@ is the document, since the code never did quite that.
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["CURRENT", "WRITTEN", "Generation"]
+from frazil.errors import FormatError
+
+__all__ = ["CURRENT", "WRITTEN", "Generation", "read_only", "require_written"]
 
 
 class Generation(StrEnum):
@@ -77,3 +79,16 @@ _LONG: Final = frozenset(
 )
 CURRENT: Final = frozenset({Generation.V1, Generation.V2})
 WRITTEN: Final = CURRENT | {Generation.ALPHA1, Generation.A2E}
+
+
+def read_only(generation: Generation) -> FormatError:
+    return FormatError(
+        f"repositories of generation {generation} can only be read: `frazil migrate` makes them"
+        " ones of version 2",
+        kind="unsupported-spec-version",
+    )
+
+
+def require_written(generation: Generation) -> None:
+    if not generation.is_written:
+        raise read_only(generation)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 
 from frazil.assets.files import Files
-from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.flatbuf.columns import StringColumn
@@ -25,6 +24,7 @@ from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
+from frazil.repo.entries import files_of
 from frazil.repo.merging import ForkChanges, merge_changes
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
 from frazil.repo.same_bytes import same_bytes
@@ -104,7 +104,7 @@ class ForkedSession(Session):
         if self._origin is None:
             files, at = self.files, (self.snapshot_id, self.base.flushed_at_us)
             self._origin = pickle.dumps(
-                (files.store, files.settings, self.clock, at, self.inherited)
+                (files.raw_store, files.settings, self.clock, at, self.inherited)
             )
         return self._origin
 

@@ -9,8 +9,6 @@ from typing import Any
 from frazil.assets.caches import Caches
 from frazil.assets.files import Files
 from frazil.assets.object_stores import portable, with_settings
-from frazil.assets.old_files import files_of
-from frazil.assets.old_layout import require_written
 from frazil.assets.preload import preload_manifests
 from frazil.assets.settings import Settings
 from frazil.assets.tamed import tamed
@@ -25,7 +23,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.generation import Generation
+from frazil.format.generation import Generation, require_written
 from frazil.format.repo_info import RepoInfo, RepoStatus
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import UpdateLog
@@ -36,7 +34,7 @@ from frazil.repo import admin, flags, history, ops_log, refs
 from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
-from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
+from frazil.repo.entries import entry_of, files_of, find_repository, find_spec_version
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.expectation import fetch_for_session
 from frazil.repo.given_config import given_config
@@ -64,11 +62,10 @@ class Repository:
         access: VirtualChunkAccess = NOBODY,
         caches: Caches | None = None,
     ) -> None:
-        """`generation`, unless it is the one of the version, has the names of files in `store`.
+        """`generation` unless it is the one of the version.
 
         `caches` are those of another object for the same repository.
         """
-        self.store = store
         self.config = config
         self.clock = clock
         self.spec_version = spec_version
@@ -80,6 +77,8 @@ class Repository:
             config, spec_version=spec_version, generation=self.generation, access=access
         )
         self._files = files_of(store, settings, caches)
+        self.store = self._files.store  # shows the files of every generation by today's keys
+        self.raw_store = self._files.raw_store  # shows them by the keys that they have
         self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -93,7 +92,7 @@ class Repository:
             "default_commit_metadata": self.default_commit_metadata,
             "containers_are_given": self.containers_are_given,
         }
-        return make, (self.store, self.config, self.clock), state
+        return make, (self.raw_store, self.config, self.clock), state
 
     @property
     def files(self) -> Files:
@@ -140,7 +139,7 @@ class Repository:
         access = trusting(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
-            with_names_of(store, generation),
+            store,
             given,
             clock,
             spec_version=generation.spec_version,
@@ -164,8 +163,8 @@ class Repository:
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         store = _configured(store, given)
-        there = stored_config(store, given, clock, access.limits)
-        store, merged = there.store, given
+        there = find_repository(store, given, clock, access.limits)
+        merged = given
         if there.config is not None:
             found = tamed(decode_config(there.config), access.limits)
             elsewhere = replace(found, storage=portable(found.storage))
@@ -196,12 +195,12 @@ class Repository:
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
-            _configured(self.store, given),
+            _configured(self.raw_store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
             generation=self.generation,
-            access=trusting(allowed, self.store, is_given=is_given),
+            access=trusting(allowed, self.raw_store, is_given=is_given),
             caches=self._files.caches if allowed.limits == self.access.limits else None,
         )
         again.containers_are_given = is_given
@@ -215,12 +214,12 @@ class Repository:
     @staticmethod
     def fetch_spec_version(store: ObjectStore) -> int | None:
         """None if there is no repository."""
-        return stored_version(store)
+        return find_spec_version(store)
 
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        stored = stored_config(store, RepositoryConfig(), system_clock).config
+        stored = find_repository(store, RepositoryConfig(), system_clock).config
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:

@@ -23,7 +23,6 @@ from frazil.assets.layout import (
     tag_key,
     transaction_key,
 )
-from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config
@@ -65,9 +64,9 @@ def plan_rewriting(
     progress: Progress | None = None,
 ) -> DerivedPlan:
     """To another store, or in place. An earlier try that was stopped is put right first."""
-    place = inner_store(repository.store) if target is None else target
+    place = repository.raw_store if target is None else target
     if target is not None:
-        require_elsewhere(inner_store(repository.store), target)
+        require_elsewhere(repository.raw_store, target)
     else:
         put_back(place)
     is_early = target is None and repository.generation is Generation.V2PRE
@@ -118,7 +117,7 @@ def old_files(plan: DerivedPlan) -> Iterator[str]:
     On a second try the files of the first stand beside them. So what the first try has noted down
     counts, and of what came later that which can be nothing else.
     """
-    store = inner_store(plan.repository.store)
+    store = plan.repository.raw_store
     journal = read_journal(store)
     later = {snapshot_key(plan.info.snapshots.id(row)) for row in range(len(plan.info.snapshots))}
     later |= {transaction_key(SnapshotId(raw)) for raw in log_ids(plan.info)}
@@ -168,7 +167,7 @@ def _is_old(store: ObjectStore) -> bool:
 
 
 def _config(repository: Repository) -> Json | None:
-    stored = Repository.fetch_config(inner_store(repository.store))
+    stored = Repository.fetch_config(repository.raw_store)
     return None if stored is None else encode_config(stored)
 
 

@@ -29,7 +29,6 @@ from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.repository import Repository
 
 _NO_ENTRY = {
@@ -97,13 +96,10 @@ def verify_old(
 
 def _readable_info(repository: Repository, problems: list[Problem]) -> RepoInfo:
     """The entry point without the refs that cannot be read, which are problems."""
-    entry = repository.entry
-    if not isinstance(entry, SequenceEntry):
-        return repository.repo_info()
-    damaged = entry.files.find_damaged_refs()
+    info, damaged = repository.entry.fetch_readable()
     for key, error in damaged.items():
         problems.append(problem("ref-unreadable", key, error.message))
-    return entry.fetch_without(damaged.keys())
+    return info
 
 
 def _check_log(files: Files, name: str, problems: list[Problem]) -> None:

@@ -15,9 +15,9 @@ from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.alpha.identities import LONG_WIDTH, WIDTH, id_text
-from frazil.format.generation import Generation
+from frazil.errors import ObjectNotFoundError
+from frazil.format.generation import Generation, require_written
+from frazil.generations.msgpack_values import LONG_WIDTH, WIDTH, id_text
 from frazil.ids import ObjectId, format_base32, parse_base32
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -45,26 +45,8 @@ _RENAMED = frozenset(
 _LOOKED_UP = _RENAMED | {Generation.A2A, Generation.A2B}
 
 
-def read_only(generation: Generation) -> FormatError:
-    return FormatError(
-        f"repositories of generation {generation} can only be read: `frazil migrate` makes them"
-        " ones of version 2",
-        kind="unsupported-spec-version",
-    )
-
-
-def require_written(generation: Generation) -> None:
-    if not generation.is_written:
-        raise read_only(generation)
-
-
-def inner_store(store: ObjectStore) -> ObjectStore:
-    """The store with the names that files really have."""
-    return store.inner if isinstance(store, OldLayout) else store
-
-
 @dataclass(frozen=True, slots=True)
-class OldLayout:
+class OlderLayout:
     """`inner` with today's names. Refuses changes unless the generation is one that is written."""
 
     inner: ObjectStore

@@ -33,12 +33,6 @@ from frazil.flatbuf.schema import (
 )
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.alpha.v2pre_updates import (
-    KnownRefs,
-    decode_early_updates,
-    decode_single_update,
-    lacks_ids,
-)
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.metadata import decode_msgpack
 from frazil.format.nodes import decode_nodes
@@ -55,6 +49,12 @@ from frazil.format.repo_info import (
 from frazil.format.schemas import METADATA_ITEM, REF, REPO_STATUS, SNAPSHOT, SNAPSHOT_INFO
 from frazil.format.snapshot import Snapshot, snapshot_of
 from frazil.format.update_log import UndecodedLog, UpdateLog, decode_status
+from frazil.generations.v2pre_updates import (
+    KnownRefs,
+    decode_early_updates,
+    decode_single_update,
+    lacks_ids,
+)
 
 __all__ = [
     "decode_early_log_page",

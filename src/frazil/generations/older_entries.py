@@ -1,22 +1,11 @@
-"""The entry point of a repository before version 1: a sequence of small files for each branch.
+"""The entry points of older repositories."""
 
-A commit makes the next file of its branch, unless there is one: then somebody else has committed.
-So a store need not be able to replace an object conditionally. Nothing is ever overwritten, and
-the files of a branch are its history. Names: assets/ref_sequences.py.
-
-As in version 1, all this looks like a repo info to everybody else. What only generations have that
-are not written (deleted tags, a configuration) is read and not changed.
-"""
-
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.assets.entry_file import create_entry, nothing
 from frazil.assets.files import naming
 from frazil.assets.layout import CONFIG_YAML
-from frazil.assets.old_files import OldFiles
-from frazil.assets.old_layout import require_written
-from frazil.assets.ref_sequences import RefFile, RefFiles, branch_file_key, tag_file_key
 from frazil.clock import Clock
 from frazil.errors import (
     ConflictError,
@@ -26,9 +15,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.config import decode_old_config
-from frazil.format.alpha.ref_file import encode_alpha1_ref
-from frazil.format.generation import Generation
+from frazil.format.generation import Generation, read_only, require_written
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import Availability, RepoInfo, RepoStatus
@@ -41,7 +28,17 @@ from frazil.format.updates import (
     TagCreated,
     UpdateKind,
 )
+from frazil.generations.alpha_metadata import decode_old_config
+from frazil.generations.alpha_refs import (
+    RefFile,
+    RefFiles,
+    branch_file_key,
+    encode_alpha1_ref,
+    tag_file_key,
+)
+from frazil.generations.older_files import AlphaFiles, V2preFiles
 from frazil.ids import SnapshotId
+from frazil.repo.entries import fetch_config_yaml
 from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.refs import MAIN
 from frazil.repo.refs_v1 import require_name
@@ -64,8 +61,8 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceEntry:
-    files: OldFiles
+class AlphaEntry:
+    files: AlphaFiles
     clock: Clock
 
     def create(self, *, config: Json | None) -> None:
@@ -93,9 +90,9 @@ class SequenceEntry:
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
-    def fetch_without(self, keys: Iterable[str]) -> RepoInfo:
-        """Reads the entry point now, as if these ref files did not exist."""
-        return self._stored(self.files.list_refs().without(keys)).info
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        damaged = self.files.find_damaged_refs()
+        return self._stored(self.files.list_refs().without(damaged.keys())).info, damaged
 
     def fetch_config(self) -> Json | None:
         if MAIN not in self.files.list_refs().branches:
@@ -201,3 +198,38 @@ def _not_there(generation: Generation) -> FormatError:
         " them ones of version 2",
         kind="unsupported-spec-version",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class V2preEntry:
+    files: V2preFiles
+    clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        del config
+        raise read_only(Generation.V2PRE)
+
+    def fetch(self) -> RepoInfo:
+        try:
+            return self.files.fetch_early_info()
+        except ObjectNotFoundError as error:
+            raise RepositoryNotFoundError("the repository doesn't exist") from error
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        return self.fetch(), {}
+
+    def fetch_config(self) -> Json | None:
+        """In a file of its own, as in version 1, until February 2026."""
+        stored = self.fetch().config
+        return fetch_config_yaml(self.files.store) if stored is None else stored
+
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        del change, doing, even_if_read_only, ready
+        raise read_only(Generation.V2PRE)

@@ -18,44 +18,59 @@ from frazil.assets.layout import (
     snapshot_key,
     transaction_key,
 )
-from frazil.assets.old_layout import require_written
 from frazil.assets.outgoing import Outgoing
-from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.alpha.manifest import decode_old_manifest
-from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot
-from frazil.format.alpha.ref_file import OldRef, decode_old_ref
-from frazil.format.alpha.snapshot import BARE, OldSnapshot, decode_old_snapshot
-from frazil.format.alpha.txlog import decode_old_log
-from frazil.format.alpha.v2pre import (
-    decode_early_log_page,
-    decode_early_repo_info,
-    decode_early_snapshot,
-)
-from frazil.format.alpha.zarr_packing import as_stored
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.chunk_sets import ChunkSet
-from frazil.format.generation import Generation
+from frazil.format.generation import Generation, require_written
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Nodes
 from frazil.format.repo_info import LogPage, RepoInfo, SnapshotInfos
 from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
 from frazil.format.txlog import TransactionLog
+from frazil.generations.alpha_encoder import as_stored, encode_old_manifest, encode_old_snapshot
+from frazil.generations.alpha_manifest import decode_old_manifest
+from frazil.generations.alpha_refs import (
+    OldRef,
+    RefFiles,
+    decode_old_ref,
+    parse_ref_key,
+    refs_folder,
+)
+from frazil.generations.alpha_snapshot import BARE, OldSnapshot, decode_old_log, decode_old_snapshot
+from frazil.generations.older_layout import OlderLayout
+from frazil.generations.v2pre import (
+    decode_early_log_page,
+    decode_early_repo_info,
+    decode_early_snapshot,
+)
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 
 _HISTORY_ONLY_IN_REFS = BARE
 
 
-class OldFiles(Files):
-    """`store` must be an OldLayout."""
+class OlderFiles(Files):
+    """Shows files by today's keys. Refuses changes unless the generation is one that is written."""
+
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        super().__init__(OlderLayout(store, settings.generation), settings, caches)
+        self.raw_store = store
+        self.generation = settings.generation
+
+
+class AlphaFiles(OlderFiles):
+    """The files of a generation before version 1, those of V1pre1 and V1pre2 included."""
+
+    has_current_encoding = False
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
     ) -> None:
         super().__init__(store, settings, caches)
-        self.generation = settings.generation
         self._names = dict[SnapshotId, SnapshotId]()  # of first snapshots: own id to file
         self._lost = dict[SnapshotId, SnapshotHead]()  # first snapshots without a file
         self._ndims = dict[ManifestId, dict[NodeId, int]]()
@@ -271,7 +286,7 @@ class OldFiles(Files):
         return whole if array is None else whole.within(array.num_chunks)
 
 
-class EarlyFiles(Files):
+class V2preFiles(OlderFiles):
     """The files of a repository of version 2 from before its release."""
 
     def __init__(
@@ -307,12 +322,3 @@ class EarlyFiles(Files):
 
     def _listed_snapshots(self) -> SnapshotInfos:
         return (self._info or self.fetch_early_info()).snapshots
-
-
-def files_of(store: ObjectStore, settings: Settings, caches: Caches | None = None) -> Files:
-    """The files of a repository of any generation."""
-    if settings.generation.is_sequential:
-        return OldFiles(store, settings, caches)
-    if settings.generation is Generation.V2PRE:
-        return EarlyFiles(store, settings, caches)
-    return Files(store, settings, caches)

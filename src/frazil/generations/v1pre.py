@@ -13,8 +13,6 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.schema import Bytes, Field, Scalar, String, TableSchema, TableVector, Union
 from frazil.flatbuf.table import Table
-from frazil.format.alpha.unpacking import named, unpack
-from frazil.format.alpha.zarr_metadata import array_document, zarr_json
 from frazil.format.nodes import ArrayData, Node, Nodes, decode_manifest_refs, decode_nodes
 from frazil.format.schemas import (
     GROUP_NODE_DATA,
@@ -26,6 +24,8 @@ from frazil.format.schemas import (
     SNAPSHOT,
 )
 from frazil.format.snapshot import Snapshot, decode_head_of, decode_manifest_files_v1
+from frazil.generations.alpha_metadata import array_document, zarr_json
+from frazil.generations.msgpack_values import named, unpack
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 

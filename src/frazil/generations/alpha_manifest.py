@@ -21,22 +21,23 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.alpha.identities import node_id, object_ids
-from frazil.format.alpha.unpacking import (
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.envelope import FileType
+from frazil.format.manifest import Manifest, decode_manifest
+from frazil.format.payloads import RefKind
+from frazil.generations.msgpack_values import (
     fields,
     is_flatbuffer,
     mapping,
+    node_id,
     number,
+    object_ids,
     payload,
     shown,
     text,
     unpack,
     variant,
 )
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.envelope import FileType
-from frazil.format.manifest import Manifest, decode_manifest
-from frazil.format.payloads import RefKind
 from frazil.ids import ManifestId, NodeId
 
 
