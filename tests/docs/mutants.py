@@ -452,7 +452,7 @@ SECURITY = (
     Mutant(
         "stored configuration",
         f"{AMOUNTS}test_a_stored_configuration_gets_no_more_than_the_limits",
-        "frazil.repo.repository:tamed",
+        "frazil.repo.repository:limited_config",
         lambda _: lambda config, _limits: config,
     ),
     Mutant(

@@ -21,7 +21,7 @@ from zarr.registry import register_codec
 
 import frazil
 from frazil import IcechunkError
-from frazil.assets.shared import SharedSnapshots
+from frazil.assets.caches import SharedSnapshots
 from frazil.assets.virtual.access import NOBODY
 from frazil.errors import FormatError, StorageError
 from frazil.format.limits import Limits

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from frazil.api.storage import Storage
 from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
-from frazil.assets.virtual.home import home_of
+from frazil.assets.virtual.clients import home_of
 from frazil.format.storage_config import ObjectStoreConfig
 from frazil.objectstore.credentials import AnyCredential
 from frazil.repo import repository as engine

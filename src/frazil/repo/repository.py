@@ -7,13 +7,11 @@ from itertools import chain
 from typing import Any
 
 from frazil.assets.caches import Caches
-from frazil.assets.files import Files
+from frazil.assets.files import Files, preload_manifests
 from frazil.assets.object_stores import portable, with_settings
-from frazil.assets.preload import preload_manifests
-from frazil.assets.settings import Settings
-from frazil.assets.tamed import tamed
+from frazil.assets.settings import Settings, limited_config
 from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
-from frazil.assets.virtual.home import trusting
+from frazil.assets.virtual.clients import trusting
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -166,7 +164,7 @@ class Repository:
         there = find_repository(store, given, clock, access.limits)
         merged = given
         if there.config is not None:
-            found = tamed(decode_config(there.config), access.limits)
+            found = limited_config(decode_config(there.config), access.limits)
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)

@@ -11,11 +11,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.moderation import require_length
+from frazil.assets.chunks import require_readable_length
 from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import Grant, VirtualAccess
-from frazil.assets.virtual.clients import SourceClients
-from frazil.assets.virtual.opening import open_source_of
+from frazil.assets.virtual.clients import SourceClients, open_source_of
 from frazil.errors import (
     IcechunkError,
     InvalidInputError,
@@ -110,7 +109,7 @@ class VirtualChunks:
         return found
 
     def _within_file(self, chunk: Virtual, part: Range) -> Range:
-        require_length(part.stop - part.start, self.access.limits)
+        require_readable_length(part.stop - part.start, self.access.limits)
         return Range(chunk.offset + part.start, chunk.offset + part.stop)
 
     def plan(self, parts: Sequence[tuple[ChunkRefs, Rows]]) -> list[SourceRead]:
@@ -124,7 +123,7 @@ class VirtualChunks:
         modified = np.concatenate([refs.last_modified[rows] for refs, rows in parts])
         offset = np.concatenate([refs.offset[rows] for refs, rows in parts])
         lengths = np.concatenate([refs.length[rows] for refs, rows in parts])
-        require_length(int(lengths.max()), self.access.limits)
+        require_readable_length(int(lengths.max()), self.access.limits)
         length = lengths.tolist()
         places, tags = distinct_codes(location), distinct_codes(etag)
         order = np.lexsort((offset, modified, tags, places))
