@@ -416,7 +416,7 @@ SECURITY = (
     Mutant(
         "server of a bucket",
         f"{PLACES}test_a_stored_container_cannot_choose_the_server_of_a_bucket",
-        "frazil.assets.virtual.access:leads_elsewhere",
+        "frazil.assets.virtual.access:unauthorized_endpoint",
         always(None),
     ),
     Mutant(

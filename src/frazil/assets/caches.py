@@ -50,7 +50,7 @@ class WeighedCache[K, V]:
     _lock: Lock = field(default_factory=Lock)
 
     def find(self, key: K) -> V | None:
-        """What is remembered; nothing is loaded."""
+        """The cached value; nothing is loaded."""
         with self._lock:
             if (known := self._values.get(key)) is None:
                 return None
@@ -95,9 +95,9 @@ class _Flight[V]:
 
 @dataclass(frozen=True, slots=True)
 class SingleFlight[K, V]:
-    """Whoever wants what another thread is loading waits for that one.
+    """Concurrent loads of one key are one load: other threads wait for its result.
 
-    If it fails there they try for themselves, so that each gets an error of their own.
+    If it fails, each of them loads for itself, so that each gets an error of its own.
     """
 
     # By process as well: a forked child has none of the threads that would land.

@@ -132,7 +132,7 @@ class ChunkFiles:
     ) -> None:
         divided = [parts.some(*share) for share in shares(parts, self.pool.width)]
         every = [part for some in self.pool.map(store.read_parts, divided) for part in some]
-        # Whatever was put into its target is there in full.
+        # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):
             if part is not target and len(part) != parts.length[at]:
                 name = parts.names[bisect(parts.edges, at) - 1]
@@ -179,7 +179,7 @@ def _require_length(key: str, wanted: Range, data: Data) -> None:
 
 
 def require_readable_length(length: int, limits: Limits) -> None:
-    """Raises StorageError; of many references the largest length will do."""
+    """Raises StorageError if a chunk is too long to read; pass the largest length of several."""
     if length > limits.chunk_bytes:
         raise StorageError(
             f"a chunk reference is to {length} bytes, at most {limits.chunk_bytes} are read at"
@@ -189,7 +189,7 @@ def require_readable_length(length: int, limits: Limits) -> None:
 
 
 def require_readable_range(offset: int, length: int, limits: Limits) -> None:
-    """The same, and for an offset that no file has."""
+    """Raises StorageError if a chunk is too long, or begins at an offset that no file has."""
     require_readable_length(length, limits)
     if offset >= _MAX_OFFSET:
         raise StorageError(

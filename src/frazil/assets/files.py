@@ -64,9 +64,8 @@ def naming(key: str) -> Iterator[None]:
 
 
 class Files:
-    """Snapshots, manifests and transaction logs are immutable, so what was read once is kept.
+    """Reads and writes files; caches the immutable ones, within the sizes of the configuration.
 
-    As much of it as the configuration says (see caches).
     What is put here is durable only after the store's `sync`; names are random, so nothing is
     ever overwritten.
     """
@@ -78,7 +77,7 @@ class Files:
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
     ) -> None:
-        """With caches of another object for the same repository, as far as they fit."""
+        """`caches` of another object for the same repository are shared if their sizes match."""
         self.store = store
         self.raw_store = store  # by the keys that files really have, where `store` translates them
         self.settings = settings
@@ -96,7 +95,7 @@ class Files:
     # The entry point
 
     def fetch_repo_info(self) -> StoredRepoInfo:
-        """The newest one, always asked of the store."""
+        """The newest repo info, always compared with the store."""
         known = self._newest.stored
         blob = reread(self.store, REPO_INFO, None if known is None else known.blob)
         if known is not None and blob is known.blob:
@@ -112,11 +111,11 @@ class Files:
 
     @property
     def newest_repo_info(self) -> RepoInfo | None:
-        """The newest that was seen so far."""
+        """The newest repo info that this process has seen."""
         return None if self._newest.stored is None else self._newest.stored.info
 
     def fetch_to_replace(self) -> StoredRepoInfo:
-        """The same, in a form that its successor is quickly encoded from."""
+        """The newest repo info, in a form that its successor is quickly encoded from."""
         stored = self.fetch_repo_info()
         info = resumed(stored.info)
         if info is not stored.info:
@@ -144,7 +143,7 @@ class Files:
         version = replace_entry(
             self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
         )
-        # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
+        # The next commit of this object finds it unchanged, and does not decode what it encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
 
     def drop_backup(self, name: str) -> None:
@@ -159,7 +158,7 @@ class Files:
         return self.caches.snapshots.fetch(snapshot, self._load_snapshot)
 
     def fetch_head(self, snapshot: SnapshotId) -> SnapshotHead:
-        """Of a snapshot of version 1, without its nodes."""
+        """The head of a snapshot of version 1, without its nodes."""
         known = self.caches.snapshots.find(snapshot)
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
 
@@ -169,7 +168,7 @@ class Files:
         self.caches.heads.clear()
 
     def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
-        """Of a snapshot, without the rest of it unless that is at hand."""
+        """The names of a snapshot's nodes, without the rest of it unless that is cached."""
         known = self.caches.snapshots.find(snapshot)
         if known is not None:
             return NodeNames.of(known.nodes)
@@ -180,7 +179,7 @@ class Files:
         return self.preload_manifest(manifest) if known is None else known
 
     def preload_manifest(self, manifest: ManifestId) -> Manifest:
-        """As `fetch_manifest`, for when it is known not to be in memory."""
+        """Fetches a manifest that is known not to be cached."""
         return self.caches.loading.load(manifest, self._load_manifest)
 
     def find_manifest(self, manifest: ManifestId) -> Manifest | None:
@@ -194,7 +193,7 @@ class Files:
         return self.caches.logs.fetch(snapshot, self._load_log)
 
     def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
-        """All at once."""
+        """Fetches several logs with concurrent requests."""
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
@@ -214,7 +213,7 @@ class Files:
         return user_data
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
-        del is_taken  # nobody draws the same 64 bits twice
+        del is_taken  # the same 64 random bits are not drawn twice
         return NodeId.random()
 
     def outgoing(self) -> Outgoing:
@@ -230,7 +229,7 @@ class Files:
         self.caches.snapshots.remember(snapshot.id, snapshot)
 
     def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
-        """Particulars of it. `outgoing`, if given, sees to it that it arrives."""
+        """Returns its entry in a snapshot's list. `outgoing`, if given, uploads it concurrently."""
         data = encode_manifest(
             manifest,
             level=self.settings.bulk_level,
@@ -256,7 +255,7 @@ class Files:
     def put_log_stream(
         self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
     ) -> None:
-        """A log in which these chunks are listed too: they may be too many to have in memory."""
+        """Puts a log that lists these chunks too, which may be too many to hold in memory."""
         settings = self.settings
         data = encode_txlog_stream(
             log, chunks, level=settings.compression_level, spec_version=settings.spec_version
@@ -275,7 +274,7 @@ class Files:
     def _load_manifest(self, manifest: ManifestId) -> Manifest:
         with BETWEEN_FORKS:  # this may run in the background
             known = self.caches.manifests.find(manifest)
-        if known is not None:  # it was being loaded when somebody looked for it
+        if known is not None:  # another thread loaded it since the caller looked
             return known
         loaded = self._decode_manifest(manifest)
         with BETWEEN_FORKS:
@@ -313,14 +312,14 @@ _FEW = 16
 def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> None:
     """Begins to fetch what the rules choose of the snapshot's manifests; returns at once.
 
-    Ends early when there is nobody left to read: neither the files nor `reader` are kept alive.
-    Nothing that fails here is heard of: whoever needs the manifest meets the error again.
+    Ends early once the files or `reader` are gone: neither is kept alive by it. Failures are not
+    reported: a reader that needs the manifest meets the error again.
     """
     rules = files.settings.preload
     if rules.are_void or not snapshot.manifest_files:
         return
-    if len(snapshot.manifest_files) <= _FEW and _are_at_hand(files, snapshot):
-        return  # as after a commit of one's own
+    if len(snapshot.manifest_files) <= _FEW and _are_cached(files, snapshot):
+        return  # as after a commit in this process
     kept, wanted_by = ref(files), ref(reader)
     plan = files.caches.plans.find(snapshot.id)
     if plan is not None and plan.rules == rules:
@@ -334,14 +333,14 @@ def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> No
                 files.caches.plans.remember(snapshot.id, plan)
             _submit(files, plan, wanted_by)
 
-    if len(snapshot.nodes) <= _FEW:  # sooner planned than a thread is started
+    if len(snapshot.nodes) <= _FEW:  # planning is faster than starting a thread
         with suppress(FormatError):
             begin()
     else:
         files.caches.background.submit(begin)
 
 
-def _are_at_hand(files: Files, snapshot: Snapshot) -> bool:
+def _are_cached(files: Files, snapshot: Snapshot) -> bool:
     with BETWEEN_FORKS:
         return all(files.find_manifest(each.id) is not None for each in snapshot.manifest_files)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from frazil.assets.preload_rules import PreloadRules
-from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.config import (
     CachingConfig,
@@ -23,7 +23,7 @@ from frazil.format.records import given
 
 # Of zstd. Configurations may ask for more, which then means as much as there is.
 _MIN_LEVEL, _MAX_LEVEL = -131_072, 22
-# Where nobody asks for a level: twice as fast as level 3, for files a twelfth larger.
+# Where the configuration names no level: twice as fast as level 3, for files a twelfth larger.
 _BULK_LEVEL = 1
 # Where a configuration says nothing. Never changed, only looked at.
 _CACHING, _COMPRESSION, _MANIFEST = CachingConfig(), CompressionConfig(), ManifestConfig()
@@ -36,7 +36,7 @@ class Settings:
     inline_threshold_bytes: int
     io_threads: int
     compression_level: int
-    bulk_level: int  # the same, of manifests and of what every commit writes anew
+    bulk_level: int  # for manifests, and for files that every commit rewrites
     cached_nodes: int
     cached_refs: int
     cached_changes: int
@@ -60,7 +60,7 @@ class Settings:
         *,
         spec_version: int = 2,
         generation: Generation | None = None,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Settings":
         """`generation` unless it is the one of the version."""
         caching = config.caching or _CACHING
@@ -103,7 +103,7 @@ class Settings:
 
 
 def _location_compression(manifest: ManifestConfig) -> LocationCompression | None:
-    """None unless asked for: the manifest is compressed as a whole, sooner and smaller."""
+    """None unless configured: the manifest is compressed as a whole, faster and smaller."""
     wanted = manifest.virtual_chunk_location_compression
     if wanted is None:
         return None
@@ -123,7 +123,10 @@ DEFAULT = Settings.of(RepositoryConfig())
 
 
 def limited_config(config: RepositoryConfig, limits: Limits) -> RepositoryConfig:
-    """With no number beyond the limits: what a caller gives goes over it and is not touched."""
+    """A stored configuration with every number reduced to the limits.
+
+    The configuration that a caller gives is merged over it later, and is not limited.
+    """
     return replace(
         config,
         caching=_caching(config.caching, limits),
@@ -178,7 +181,7 @@ def _retries(asked: StorageRetriesSettings | None, limits: Limits) -> StorageRet
 
 
 def _storage(asked: StorageSettings | None, limits: Limits) -> StorageSettings | None:
-    """Requests of a few bytes would be more in number than anybody could make."""
+    """Raises the size of requests to the limit: requests of a few bytes would be too many."""
     if asked is None:
         return None
     concurrency = asked.concurrency

@@ -93,7 +93,7 @@ def _pack(packer: Any, value: Any) -> None:
 
 
 def _packed_data(data: Any) -> bytes:
-    """What a node is: a group, or an array with its metadata and manifests."""
+    """The variant of a node: a group, or an array with its metadata and manifests."""
     packer = msgpack.Packer(autoreset=False)
     if not isinstance(data, dict):
         packer.pack(data)
@@ -137,7 +137,7 @@ def _node(node: Node, generation: Generation) -> tuple[Any, ...]:
 
 
 def _manifests(array: ArrayData, generation: Generation) -> tuple[Any, ...]:
-    """Extents only where there are several: a single one holds whatever there is."""
+    """Extents are written only for several manifests: a single one holds all chunks."""
     is_first = generation is Generation.ALPHA1
     found = []
     for ref in array.manifests:
@@ -187,7 +187,7 @@ _NOTHING: dict[str, Json] = {}
 
 
 def array_parts(document: dict[str, Any], generation: Generation) -> tuple[Any, ...]:
-    """The fields of an array's metadata; raises InvalidInputError if they cannot say all of it."""
+    """The fields of an array's metadata. Raises InvalidInputError for metadata without a field."""
     match document:
         case {
             "shape": list() as shape,
@@ -253,7 +253,7 @@ def _named_parts(listed: Any) -> tuple[Any, ...]:
 
 
 def _fill(data_type: Any, value: Any, generation: Generation) -> tuple[Any, dict[str, Any]]:
-    """The type of data and the fill value, as both are stored."""
+    """The data type and the fill value, as stored."""
     try:
         number = _number(data_type, value) if isinstance(data_type, str) else None
         if number is not None:
@@ -277,7 +277,7 @@ def _fill(data_type: Any, value: Any, generation: Generation) -> tuple[Any, dict
 
 
 def _number(data_type: str, value: Any) -> dict[str, Any] | None:
-    """None for a type of data that is none of numbers."""
+    """The fill value of a numeric data type; None for another type."""
     if data_type == "bool" and isinstance(value, bool):
         return {"Bool": value}
     if data_type in _NUMBERS:

@@ -84,7 +84,7 @@ def array_document(value: Any) -> ArrayDocument:
 
 
 def zarr_json(document: dict[str, Json] | None, attributes: dict[str, Json] | None) -> bytes:
-    """Of an array, or of a group if there is no document; attributes only if there were any."""
+    """The `zarr.json` of an array, or of a group if `document` is None, with its attributes."""
     head: dict[str, Json] = {
         "zarr_format": 3,
         "node_type": "group" if document is None else "array",

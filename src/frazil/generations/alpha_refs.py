@@ -41,7 +41,7 @@ from frazil.ids import ObjectId, SnapshotId, format_base32, parse_base32
 class OldRef:
     snapshot: SnapshotId
     has_long_id: bool
-    written_at_us: int | None  # since A1c nobody says
+    written_at_us: int | None  # None since A1c
 
 
 def decode_old_ref(data: Buffer) -> OldRef:
@@ -114,7 +114,7 @@ class RefFile:
 
 @dataclass(frozen=True, slots=True)
 class RefFiles:
-    """All of them, by name."""
+    """All ref files, by name of the ref."""
 
     branches: dict[str, list[RefFile]] = field(default_factory=dict)  # newest first
     tags: dict[str, RefFile] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class RefFiles:
         return refs
 
     def without(self, keys: Iterable[str]) -> "RefFiles":
-        """The same, as if these files were not there."""
+        """All files but those with these keys."""
         gone = set(keys)
         branches = {
             name: [file for file in files if file.key not in gone]
@@ -157,7 +157,7 @@ def refs_folder(generation: Generation) -> str:
 
 
 def parse_ref_key(key: str, *, documented: bool = False) -> RefFile | None:
-    """None for a file that is none; `documented`: as in alpha1."""
+    """Parses the key of a ref file; None for another file. `documented`: as in alpha1."""
     match key.split("/"):
         case ["r", file] if documented and file.endswith(".json"):
             return RefFile("tag", file.removesuffix(".json"), key)

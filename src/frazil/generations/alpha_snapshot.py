@@ -51,7 +51,7 @@ BARE, EARLY, LISTED, ENVELOPED, LINKED = 1, 7, 11, 9, 8  # by their number of fi
 
 @dataclass(frozen=True, slots=True)
 class OldSnapshot:
-    """A snapshot, and what its file says beyond that.
+    """A snapshot, and the history that its file lists.
 
     `snapshot.id` is the name of the file. Up to A2f the first snapshot of a repository calls itself
     something else inside, `own_id`, and its descendants call it that.
@@ -66,7 +66,7 @@ class OldSnapshot:
 def decode_old_snapshot(
     data: Buffer, name: SnapshotId, *, max_size: int | None = None
 ) -> OldSnapshot:
-    """`name` is that of the file."""
+    """Decodes a snapshot. `name` is that of the file."""
     content = payload(data, FileType.SNAPSHOT, max_size=max_size)
     if is_flatbuffer(content):
         snapshot = decode_v1pre(content)
@@ -143,7 +143,7 @@ def _commit(value: Any, metadata: dict[str, Json]) -> SnapshotHead:
 
 
 def _newest_first(listed: Fields) -> tuple[SnapshotHead, ...]:
-    """Up to A1c the oldest comes first; times tell, and where they do not the order is today's."""
+    """Ancestors, the parent first: up to A1c files list the oldest first, as times show."""
     heads = [_commit(each, {}) for each in listed]
     if len(heads) > 1 and heads[0].flushed_at_us < heads[-1].flushed_at_us:
         heads.reverse()
@@ -176,7 +176,7 @@ def _is_unversioned(parts: Fields) -> bool:
 
 
 def _with_files(snapshot: Snapshot) -> Snapshot:
-    """With every manifest in use among those listed: earlier generations do not list them."""
+    """Lists every manifest that nodes use: earlier generations do not list them."""
     known = {file.id.raw for file in snapshot.manifest_files}
     used = {raw.tobytes() for raw in snapshot.nodes.manifest_ids()} - known
     more = tuple(ManifestFile(ManifestId(raw), 0, 0) for raw in sorted(used))
@@ -224,7 +224,7 @@ def _node(key: Any, value: Any) -> Node:
 
 def _attributes(value: Any) -> dict[str, Json]:
     name, content = variant(value, "the attributes of a node")
-    if name != "Inline":  # elsewhere: planned, and never written by anybody
+    if name != "Inline":  # files of attributes were planned, and never written
         raise FormatError("attributes in a file of their own were never defined")
     return named(content, "the attributes of a node")
 
@@ -256,7 +256,7 @@ class OldLog:
     updated: frozenset[bytes]
 
     def resolved(self, nodes: Nodes) -> TransactionLog:
-        """With the updated nodes apart, which must be among these. New ones were not updated."""
+        """The log with updated arrays and groups apart; new nodes are not listed as updated."""
         log = self.log
         new = {raw.tobytes() for ids in (log.new_groups, log.new_arrays) for raw in ids}
         is_array = nodes.table.union("node_data").types == NODE_ARRAY
@@ -277,7 +277,7 @@ class OldLog:
 
 
 def decode_old_log(data: Buffer, name: SnapshotId, *, max_size: int | None = None) -> OldLog:
-    """`name` is that of the file, which is that of the snapshot."""
+    """Decodes a transaction log. `name` is that of the file, and of the snapshot."""
     content = payload(data, FileType.TRANSACTION_LOG, max_size=max_size)
     if is_flatbuffer(content):
         log = decode_txlog(data, max_size=max_size)

@@ -39,7 +39,7 @@ type Fields = tuple[Any, ...]
 
 
 def payload(data: Buffer, expected: FileType, *, max_size: int | None = None) -> bytes:
-    """What is in a metadata file, with or without an envelope, compressed or not.
+    """The content of a metadata file, with or without an envelope, compressed or not.
 
     `max_size` as of decode_envelope.
     """
@@ -139,7 +139,7 @@ def _plain(value: Any, what: str) -> Json:
 
 
 def shown(value: Any) -> str:
-    """Short, whatever it is: it comes from a stranger."""
+    """A value for an error message, shortened: files come from strangers."""
     match value:
         case None | bool() | int() | float():
             return repr(value)
@@ -254,7 +254,7 @@ _SHOWN_BYTES = 64
 
 
 def dump_old(data: Buffer, *, max_rows: int | None) -> dict[str, Json] | None:
-    """None if it is nothing of the kind. Of each list at most `max_rows` are shown."""
+    """A file before version 1 as JSON; None for another file. Lists are cut after `max_rows`."""
     try:
         expected, header = _header(data)
         content = payload(data, expected)
@@ -270,7 +270,7 @@ def dump_old(data: Buffer, *, max_rows: int | None) -> dict[str, Json] | None:
 
 
 def _header(data: Buffer) -> tuple[FileType, Json]:
-    """From A3 on; earlier files have none."""
+    """The header of a file, from A3 on; earlier files have none."""
     if bytes(memoryview(data)[: len(MAGIC)]) != MAGIC:
         return FileType.SNAPSHOT, None
     header = decode_header(data)

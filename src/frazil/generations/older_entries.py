@@ -1,4 +1,13 @@
-"""The entry points of older repositories."""
+"""Entry points of repositories before version 1, and of pre-releases of version 2.
+
+Before version 1, a branch is a sequence of small files (keys: alpha_refs.py). A commit creates the
+next file of its branch; if it exists, another writer has committed. So a store need not be able to
+replace an object conditionally, nothing is ever overwritten, and the files of a branch are its
+history. As in version 1, the engine sees all this as a repo info. Deleted tags and a configuration
+exist only in generations that are not written: they are read and not changed.
+
+Entry points of pre-releases of version 2 are only read.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,7 +75,7 @@ class AlphaEntry:
     clock: Clock
 
     def create(self, *, config: Json | None) -> None:
-        """There is no place for a configuration: it is that of the object that creates."""
+        """Drops the configuration, which these generations cannot store."""
         del config
         require_written(self.files.generation)
         first = Snapshot(
@@ -155,7 +164,7 @@ class AlphaEntry:
     # Writing
 
     def _write(self, old: _Stored, new: RepoInfo, kind: UpdateKind) -> bool:
-        """Whether it was done; if not, somebody else was faster."""
+        """Writes the change; False if another writer was faster."""
         generation = self.files.generation
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
@@ -163,7 +172,7 @@ class AlphaEntry:
                 key = branch_file_key(generation, name, following)
                 target = new.snapshots.id(new.branches[name])
                 return self._made(key, target) or (
-                    # By us, and the answer was lost: nobody else knows what we committed.
+                    # Written by us, and the response was lost: no other writer has this snapshot.
                     isinstance(kind, NewCommit) and self.files.fetch_ref(key).snapshot == target
                 )
             case BranchCreated(name):
@@ -175,7 +184,7 @@ class AlphaEntry:
                 key = tag_file_key(generation, name)
                 return self._made(key, new.snapshots.id(new.tags[name]))
             case NewDetachedSnapshot():
-                return True  # its file is all there is of it
+                return True  # its file is all that is stored of it
             case _:
                 raise _not_there(generation)
 
@@ -219,7 +228,7 @@ class V2preEntry:
         return self.fetch(), {}
 
     def fetch_config(self) -> Json | None:
-        """In a file of its own, as in version 1, until February 2026."""
+        """The configuration, which was in `config.yaml` until February 2026."""
         stored = self.fetch().config
         return fetch_config_yaml(self.files.store) if stored is None else stored
 

@@ -1,7 +1,7 @@
-"""The files of a repository of an older generation, as records of today.
+"""Files of older repositories, decoded to the records of version 2.
 
-What those generations left out is made up for here: files that do not say what they are called,
-first snapshots under another name, histories that only the refs tell, logs that were never kept.
+What those generations left out is derived here: names that files do not contain, first snapshots
+that have another id inside, histories that only the refs have, logs that were not kept.
 """
 
 import secrets
@@ -116,7 +116,7 @@ class AlphaFiles(OlderFiles):
         return NodeNames.of(self.fetch_snapshot(snapshot).nodes)
 
     def fetch_old_snapshot(self, snapshot: SnapshotId) -> OldSnapshot:
-        """With what the file says of its own name and history. Never remembered."""
+        """A snapshot with the id and the history in its file. Never cached."""
         key = snapshot_key(snapshot)
         with naming(key):
             return decode_old_snapshot(self.store.get(key).data, snapshot)
@@ -142,7 +142,7 @@ class AlphaFiles(OlderFiles):
         return self._load_snapshot(snapshot).head
 
     def _placed(self, found: OldSnapshot) -> Snapshot:
-        """The snapshot with a parent that can be looked for by that name."""
+        """The snapshot with the file name of its parent."""
         snapshot = found.snapshot
         if found.fields == _HISTORY_ONLY_IN_REFS:
             parent, written_at_us = self._fetch_reflog().get(snapshot.id, (None, 0))
@@ -152,7 +152,7 @@ class AlphaFiles(OlderFiles):
         return replace(snapshot, parent_id=self._find_first(found.history[0]))
 
     def _find_first(self, head: SnapshotHead) -> SnapshotId:
-        """The name of the first snapshot, as its child knows it."""
+        """The file name of the first snapshot, whose id its child has."""
         own = head.id
         if own in self._lost:
             return own
@@ -192,7 +192,7 @@ class AlphaFiles(OlderFiles):
     # Manifests
 
     def _note_dimensions(self, snapshot: Snapshot) -> None:
-        """For manifests that hold chunks of other arrays: see format/alpha/manifest.py."""
+        """Notes dimensions for manifests with chunks of other arrays: see alpha_manifest.py."""
         if snapshot.id in self._noted:
             return
         for node in snapshot.nodes:
@@ -202,7 +202,7 @@ class AlphaFiles(OlderFiles):
         self._noted.add(snapshot.id)
 
     def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
-        """What snapshots would tell that are not read here, but on Spark's driver."""
+        """Notes the dimensions of snapshots that were read in another process."""
         self._ndims.setdefault(manifest, {}).update(ndims)
 
     def _decode_manifest(self, manifest: ManifestId) -> Manifest:
@@ -217,7 +217,7 @@ class AlphaFiles(OlderFiles):
         return as_stored(user_data, self.generation)
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
-        """A number of 32 bits, at random: nobody can ask others for the next one."""
+        """A random number of 32 bits: concurrent sessions that count would take the same one."""
         while True:
             new = NodeId(bytes(4) + secrets.token_bytes(4))
             if not is_taken(new):
@@ -250,12 +250,12 @@ class AlphaFiles(OlderFiles):
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
-        """Nowhere: it is made up when somebody asks for it."""
+        """Stores nothing: logs are derived from snapshots when they are read."""
 
     def put_log_stream(
         self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
     ) -> None:
-        """Nowhere, as above."""
+        """Stores nothing, as `put_log`."""
 
     # Logs
 
@@ -287,7 +287,7 @@ class AlphaFiles(OlderFiles):
 
 
 class V2preFiles(OlderFiles):
-    """The files of a repository of version 2 from before its release."""
+    """The files of a pre-release of version 2."""
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
@@ -296,7 +296,7 @@ class V2preFiles(OlderFiles):
         self._info: RepoInfo | None = None
 
     def fetch_early_info(self) -> RepoInfo:
-        """The entry point as of now."""
+        """Reads the entry point."""
         data = self.store.get(REPO_INFO).data
         with naming(REPO_INFO):
             self._info = info = decode_early_repo_info(data, max_size=self._allowed(data))

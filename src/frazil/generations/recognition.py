@@ -36,7 +36,7 @@ _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
 
 
 def snapshot_parts(data: Buffer) -> Any:
-    """What a snapshot file holds, not taken apart; None for one in FlatBuffers."""
+    """The undecoded fields of a snapshot file; None for one in FlatBuffers."""
     content = payload(data, FileType.SNAPSHOT)
     if is_flatbuffer(content):
         return None
@@ -45,7 +45,7 @@ def snapshot_parts(data: Buffer) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Traces:
-    """What a repository has that later generations have."""
+    """Features of a repository that only later generations have."""
 
     manifest: Buffer | None  # one of the snapshot's
     is_first: bool  # the snapshot has the name that every first one has since November 2024
@@ -54,7 +54,7 @@ class Traces:
 
 
 def late_generation(data: Buffer, traces: Traces) -> Generation:
-    """Of a repository with today's names, from the snapshot of a branch."""
+    """The generation of a repository with today's keys, from the snapshot of a branch."""
     parts = snapshot_parts(data)
     if parts is None:
         content = payload(data, FileType.SNAPSHOT)
@@ -97,7 +97,7 @@ def _second(parts: Fields, traces: Traces) -> Generation:
 
 
 def virtual_fields(manifest: Buffer) -> int:
-    """How many fields a virtual reference has in a flat manifest; 0 if there is none.
+    """The number of fields of a virtual reference in a flat manifest; 0 if there is none.
 
     1 stands for three of which the first is the location in a map.
     """
@@ -111,7 +111,10 @@ def virtual_fields(manifest: Buffer) -> int:
 
 
 def old_generation(store: ObjectStore) -> Generation | None:
-    """None if there is no such repository, or the store cannot list: refs could not be found."""
+    """The generation before version 1 that a store holds.
+
+    None if it holds none, or cannot list: refs could not be found.
+    """
     try:
         later, first = (list(store.list(folder)) for folder in ("refs/", "r/"))
     except StorageError:
@@ -128,7 +131,7 @@ def old_generation(store: ObjectStore) -> Generation | None:
 def _newest_of_main(
     store: ObjectStore, listed: list[ObjectInfo], *, documented: bool = False
 ) -> RefFile | None:
-    """The newest that can be read; one of another branch if there is none."""
+    """The newest readable file of `main`, or of another branch if there is none."""
     found = (parse_ref_key(each.key, documented=documented) for each in listed)
     branches = RefFiles.of(found).branches
     if MAIN not in branches:
@@ -201,7 +204,7 @@ def _manifest(store: ObjectStore, data: Data, name: SnapshotId) -> Data | None:
         files = decode_old_snapshot(data, name).snapshot.manifest_files
         return store.get(f"{MANIFESTS}{files[0].id}").data if files else None
     except (FormatError, ObjectNotFoundError):
-        return None  # whoever reads that will be told
+        return None  # reading it raises later
 
 
 def _any_name(store: ObjectStore, folder: str) -> str:

@@ -1,8 +1,8 @@
-"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2. FORMATS: 5.
+"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2.
 
 V1pre2 is version 1. The nodes of V1pre1 have one slot more, with attributes and array metadata
 apart, each MessagePack as in the generations before. A repository may hold files of both.
-The last slot of both lists files of attributes, which nobody ever wrote; in version 2 it lists
+The last slot of both lists files of attributes, which were never written; in version 2 it lists
 manifests.
 """
 
@@ -78,7 +78,7 @@ _SNAPSHOT_1, _SNAPSHOT_2 = _snapshot_of(_NODE), _snapshot_of(NODE_SNAPSHOT)
 
 
 def has_early_nodes(content: bytes) -> bool:
-    """Whether the nodes are those of V1pre1; so they are not if there are none."""
+    """True if there are nodes, and they are those of V1pre1."""
     nodes = decode(content, _PROBE).tables("nodes").rows
     return bool(nodes.scalar("slot_5").present.any())
 

@@ -1,4 +1,4 @@
-"""Entry points and snapshots of version 2 before its release. FORMATS: 7, and its addendum.
+"""Entry points and snapshots of version 2 before its release.
 
     477d22a4   0 tags  1 branches  2 deleted_tags  3 snapshots  4 spec_version  5 last_updated_at
                6 status  7 metadata
@@ -206,7 +206,10 @@ def decode_early_snapshot(
 
 
 def _opened(payload: bytes) -> tuple[_Form, Table]:
-    """Which form it is, and its root. A number 2 in slot 0 can never be an offset: see `decode`."""
+    """The form of an entry point, and its root.
+
+    The number 2 in slot 0 can never be an offset: see `decode`.
+    """
     for form in (_FIRST, _SECOND):
         try:
             root = decode(payload, form.root)

@@ -10,8 +10,8 @@ from frazil.assets.caches import Caches
 from frazil.assets.files import Files, preload_manifests
 from frazil.assets.object_stores import portable, with_settings
 from frazil.assets.settings import Settings, limited_config
-from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
-from frazil.assets.virtual.clients import trusting
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.clients import trust_home_endpoint
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -57,7 +57,7 @@ class Repository:
         *,
         spec_version: int = 2,
         generation: Generation | None = None,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
         caches: Caches | None = None,
     ) -> None:
         """`generation` unless it is the one of the version.
@@ -119,7 +119,7 @@ class Repository:
         generation: Generation | None = None,
         check_clean_root: bool = True,
         clock: Clock = system_clock,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Repository":
         """A new repository with one empty snapshot on branch main.
 
@@ -134,7 +134,7 @@ class Repository:
             )
         given = given_config(config)
         store = _configured(store, given)
-        access = trusting(access, store, is_given=True)
+        access = trust_home_endpoint(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
             store,
@@ -156,7 +156,7 @@ class Repository:
         config: RepositoryConfig | None = None,
         *,
         clock: Clock = system_clock,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
@@ -175,7 +175,7 @@ class Repository:
             clock,
             spec_version=there.generation.spec_version,
             generation=there.generation,
-            access=trusting(access, store, is_given=is_given),
+            access=trust_home_endpoint(access, store, is_given=is_given),
             caches=there.caches,
         )
         repository.containers_are_given = is_given
@@ -198,7 +198,7 @@ class Repository:
             self.clock,
             spec_version=self.spec_version,
             generation=self.generation,
-            access=trusting(allowed, self.raw_store, is_given=is_given),
+            access=trust_home_endpoint(allowed, self.raw_store, is_given=is_given),
             caches=self._files.caches if allowed.limits == self.access.limits else None,
         )
         again.containers_are_given = is_given

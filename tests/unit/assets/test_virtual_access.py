@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from frazil.assets.virtual.access import (
-    NOBODY,
+    NO_AUTHORIZATION,
     Home,
     VirtualAccess,
     VirtualChunkAccess,
@@ -159,4 +159,4 @@ def test_leave_can_be_pickled_and_not_changed() -> None:
     mine["s3://c/"] = OWN
     assert set(access.credentials) == {"s3://b/"}
     assert pickle.loads(pickle.dumps(access)) == access
-    assert VirtualChunkAccess() == NOBODY
+    assert VirtualChunkAccess() == NO_AUTHORIZATION

@@ -59,7 +59,7 @@ class SourceRead:
 
 
 class VirtualChunks:
-    """What sessions read virtual chunks with. Pickled, it takes only what is allowed along."""
+    """Reads virtual chunks for sessions. Its pickle holds the authorization, and no connections."""
 
     def __init__(self, access: VirtualAccess, pool: Pool, opener: Opener = open_source_of) -> None:
         self.access = access
@@ -87,7 +87,7 @@ class VirtualChunks:
         return found
 
     def fetch_parts(self, wanted: Sequence[tuple[Virtual, Range]]) -> list[Data | IcechunkError]:
-        """Parts of chunks, or for each that cannot be had the reason."""
+        """Parts of chunks, or the error of each that cannot be read."""
         found: list[Data | IcechunkError] = [b""] * len(wanted)
         groups: dict[tuple[str, Expectation | None], list[int]] = {}
         for row, (chunk, _) in enumerate(wanted):
@@ -174,7 +174,7 @@ class VirtualChunks:
         return Source(complete, place, grant)
 
     def size_bytes(self, location: str) -> int:
-        """Of the whole file that a location names."""
+        """The size of the whole file that a location names."""
         source = self.resolve(location)
         try:
             return self._client(source).size_bytes(source.place.key)
@@ -193,7 +193,7 @@ class VirtualChunks:
         return [_cut(read, wanted, data) for wanted in read.wanted]
 
     def _attempt(self, read: SourceRead) -> list[Data | IcechunkError]:
-        """As `_read`, with errors for results."""
+        """Reads parts, and returns errors in place of those that fail."""
         try:
             data = self._fetch_span(read)
         except IcechunkError as error:
@@ -257,7 +257,7 @@ def _expectation(checksum: Checksum | None) -> Expectation | None:
 
 
 def _expectation_of(etag: str | None, modified: int) -> Expectation | None:
-    """Of columns; an etag says more than a time."""
+    """The checksum in columns; an etag is stricter than a time."""
     if etag is not None:
         return SameETag(etag)
     return NotModifiedAfter(modified) if modified else None

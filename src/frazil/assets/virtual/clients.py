@@ -34,10 +34,10 @@ from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
 
 
 class SourceClients:
-    """At most `limit` clients; those not used for longest are let go.
+    """Cache of at most `limit` clients, by least recent use.
 
-    A client whose making failed is not kept: the next one who asks tries again. A forked child
-    makes its own.
+    Concurrent callers share one client. A client that failed to open is not kept: the next caller
+    tries again. A forked child opens its own.
     """
 
     def __init__(self, limit: int) -> None:
@@ -92,7 +92,7 @@ def _directory(grant: Grant) -> str:
 
 
 def home_of(store: ObjectStore) -> Home | None:
-    """None if no platform of the default containers is meant."""
+    """The store as one of virtual chunks; None if it is on no platform of default containers."""
     match store:
         case RemoteStore(place=S3Place() as place) | BucketRoot(place=place):
             kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
@@ -108,10 +108,10 @@ def home_of(store: ObjectStore) -> Home | None:
             return None
 
 
-def trusting(
+def trust_home_endpoint(
     access: VirtualChunkAccess, store: ObjectStore, *, is_given: bool
 ) -> VirtualChunkAccess:
-    """With the endpoint of the repository itself; with all, if the containers are the reader's."""
+    """Adds the repository's own endpoint, or all endpoints if the caller gave the containers."""
     if not access.credentials or ANY in access.endpoints:
         return access
     home = None if is_given else home_of(store)
