@@ -204,7 +204,7 @@ def _older_manifest(files: Files, manifest: ManifestId) -> Record:
 
 
 def inspect_transaction_log(repository: Repository, snapshot: SnapshotId) -> Record:
-    """With the logs of expired ancestors that the snapshot stands for.
+    """The log of a commit, merged with those of expired ancestors that the snapshot stands for.
 
     Where an older generation kept no log, it is derived from the snapshots.
     """
@@ -269,7 +269,7 @@ def _header(data: Buffer) -> Record:
 
 
 def _generation(files: Files) -> Record:
-    """In place of a header, which files before version 1 lack, or which says little."""
+    """The generation in place of a header, which files before version 1 lack."""
     return {"generation": str(files.settings.generation)}
 
 

@@ -48,17 +48,12 @@ class Generation(StrEnum):
 
     @property
     def spec_version(self) -> int:
-        """The version whose features there are at most."""
+        """The version whose features the generation has at most."""
         return 2 if self in {Generation.V2PRE, Generation.V2} else 1
 
     @property
-    def is_sequential(self) -> bool:
-        """Whether a branch is a sequence of files, and the last of them its tip."""
-        return self not in CURRENT and self is not Generation.V2PRE
-
-    @property
     def has_long_ids(self) -> bool:
-        """Whether ids of objects have 16 bytes; else they have 12."""
+        """True if ids of objects have 16 bytes, and not 12."""
         return self in _LONG
 
     @property

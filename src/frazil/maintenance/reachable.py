@@ -103,7 +103,7 @@ def reachable_rows(info: RepoInfo, roots: Iterable[int]) -> Ints:
 
 def ids_of_rows(info: RepoInfo, rows: Sequence[int] | Ints) -> npt.NDArray[np.uint8]:
     """Ids of these snapshots, (n, 12)."""
-    if info.spec_version == 1:  # found one after the other, and listed nowhere
+    if not info.lists_snapshots:  # they are found one after the other
         raw = b"".join(info.snapshots.id(int(row)).raw for row in rows)
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 12)
     return info.snapshots.ids[np.asarray(rows, dtype=np.int64)]

@@ -79,7 +79,7 @@ def _require_kept(files: Files, info: RepoInfo, request: CommitRequest) -> None:
     refer to that it finds there afterwards. Version 1 has no list: it deletes their files first.
     """
     for snapshot in request.relies_on:
-        if info.spec_version == 1:
+        if not info.lists_snapshots:
             try:
                 files.store.head(snapshot_key(snapshot))
                 continue

@@ -107,6 +107,16 @@ class Repository:
         """Which virtual chunks may be read here."""
         return self._files.settings.virtual
 
+    @property
+    def lists_snapshots(self) -> bool:
+        """True if the entry point lists all snapshots; before version 2 it has only refs."""
+        return self.spec_version >= 2
+
+    @property
+    def has_ops_log(self) -> bool:
+        """True if the entry point has an ops log and a status, which version 2 introduced."""
+        return self.spec_version >= 2
+
     # Opening
 
     @classmethod
@@ -327,7 +337,7 @@ class Repository:
         another client expired their parents. Expired snapshots may be collected meanwhile: then it
         is read once more.
         """
-        if self.spec_version != 1:
+        if self.lists_snapshots:
             return self.repo_info()
         try:
             return self._walked_info()

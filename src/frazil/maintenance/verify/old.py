@@ -1,9 +1,9 @@
-"""Repositories of generations before version 1, and of the alphas of version 2.
+"""Verification of repositories before version 1, and of pre-releases of version 2.
 
-Their files are read by the engine, which makes today's records of them. These are written as files
-of version 2, in memory, and looked at as such: what holds of every generation is checked (paths,
-parents, zarr metadata, extents, every reference and object, on request every chunk), the order of
-things in files is not. Of transaction logs and refs it is checked that they can be read.
+The engine decodes their files to the records of version 2. These are encoded as files of version 2,
+in memory, and verified as such: paths, parents, zarr metadata, extents, every reference and object,
+on request every chunk. The order of entries in files is not checked. Transaction logs and refs are
+only checked for being readable.
 """
 
 from collections.abc import Iterable, Iterator
@@ -103,7 +103,7 @@ def _readable_info(repository: Repository, problems: list[Problem]) -> RepoInfo:
 
 
 def _check_log(files: Files, name: str, problems: list[Problem]) -> None:
-    """Only that it can be read: what it says was never quite what later versions ask for."""
+    """Checks that a log can be read; its content never met the rules of later versions."""
     try:
         files.fetch_log(SnapshotId.parse(name))
     except FormatError as error:
@@ -118,7 +118,7 @@ def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferen
 
 
 def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
-    """Names of the snapshots that branches and tags lead to, each once."""
+    """Names of the snapshots reachable from branches and tags, each once."""
     seen = set[int]()
     for ref, row in [*sorted(info.branches.items()), *sorted(info.tags.items())]:
         try:

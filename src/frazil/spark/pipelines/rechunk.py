@@ -288,7 +288,7 @@ def _claim(staging: Staging) -> bool:
     compare-and-swap that finds the snapshot still listed.
     """
     repository = staging.repository
-    if repository.spec_version > 1:
+    if repository.lists_snapshots:
         return True
     key = branch_key(staging.name)
     try:
