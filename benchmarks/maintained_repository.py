@@ -28,10 +28,11 @@ from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.manifest import Manifest
 from frazil.format.metadata import encode_metadata
+from frazil.format.nodes import ManifestRef, Node
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
-from frazil.format.snapshot import ManifestFile, ManifestRef, Node, Snapshot
+from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId, format_ids

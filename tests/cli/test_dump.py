@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.format.dump import dump
+from frazil.describe.inspect import dump_file
 from frazil.format.envelope import HEADER
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
@@ -70,10 +70,10 @@ def test_dump_shows_files_of_old_generations(name: str, tmp_path: Path) -> None:
             continue
         file = tmp_path / "file"
         file.write_bytes(data)
-        content = dump(data)
+        content = dump_file(data)
         assert content["encoding"] == "msgpack"
         json.dumps(content)
         shown += 1
     assert shown > 3
     assert succeeds("dump", file).json == json.loads(json.dumps(content))
-    assert dump(data, max_rows=1) != content or len(str(content)) < 500
+    assert dump_file(data, max_rows=1) != content or len(str(content)) < 500

@@ -12,13 +12,14 @@ import zarr.storage
 from frazil.clock import to_datetime
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native
-from frazil.format.config import ObjectStoreConfig, RepositoryConfig, VirtualChunkContainer
+from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import ManifestFile, Snapshot, encode_snapshot
 from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.storage_config import ObjectStoreConfig, VirtualChunkContainer
 from frazil.format.transaction_log import TransactionLog, encode_txlog
 from frazil.format.update_log import Availability, NewCommit, RepoInitialized, RepoStatus, Update
 from frazil.ids import INITIAL_SNAPSHOT, ChunkId, ManifestId, NodeId, SnapshotId

@@ -16,8 +16,8 @@ import pytest
 import zarr
 
 from frazil.api import Repository, local_filesystem_storage
-from frazil.format.alpha.packing import pack_snapshot
-from frazil.format.alpha.unpacking import unpack
+from frazil.generations.alpha_encoder import pack_snapshot
+from frazil.generations.msgpack_values import unpack
 from frazil.ids import parse_base32
 from tests.conformance.generations import ARCHIVES, expectations, put, repository_files
 

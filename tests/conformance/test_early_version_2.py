@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from frazil.api import Repository, Storage, local_filesystem_storage
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
-from frazil.format.alpha.v2pre import (
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
+from frazil.format.repo_info import decode_repo_info
+from frazil.generations.v2pre import (
     decode_early_log_page,
     decode_early_repo_info,
     decode_early_snapshot,
@@ -24,8 +26,6 @@ from frazil.format.alpha.v2pre import (
     has_early_values,
     is_early_repo_info,
 )
-from frazil.format.envelope import FileType, decode_envelope, encode_envelope
-from frazil.format.repo_info import decode_repo_info
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from tests.conformance.early_version_2 import FORMS, Form, logged, make_early, pack

@@ -13,10 +13,10 @@ import zarr
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.assets.compared_log import compared_log
-from frazil.assets.old_files import OldFiles
 from frazil.errors import FormatError, RefNotFoundError, SnapshotNotFoundError
 from frazil.format.chunk_refs import RefKind
 from frazil.format.generation import Generation
+from frazil.generations.older_files import AlphaFiles
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from tests.conformance.generations import (
@@ -51,9 +51,9 @@ def opened(name: str, root: Path) -> Repository:
     return Repository.open(local_filesystem_storage(str(put(repository_files(name), root))))
 
 
-def old_files(repository: Repository) -> OldFiles:
+def old_files(repository: Repository) -> AlphaFiles:
     files = repository.engine.files
-    assert isinstance(files, OldFiles)
+    assert isinstance(files, AlphaFiles)
     return files
 
 

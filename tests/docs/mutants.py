@@ -410,7 +410,7 @@ SECURITY = (
     Mutant(
         "server of a bucket",
         f"{PLACES}test_a_stored_container_cannot_choose_the_server_of_a_bucket",
-        "frazil.assets.virtual.access:leads_elsewhere",
+        "frazil.assets.virtual.access:unauthorized_endpoint",
         always(None),
     ),
     Mutant(
@@ -446,7 +446,7 @@ SECURITY = (
     Mutant(
         "stored configuration",
         f"{AMOUNTS}test_a_stored_configuration_gets_no_more_than_the_limits",
-        "frazil.repo.repository:tamed",
+        "frazil.repo.repository:limited_config",
         lambda _: lambda config, _limits: config,
     ),
     Mutant(

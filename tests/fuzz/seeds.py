@@ -10,7 +10,6 @@ import numpy as np
 
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
-from frazil.format.alpha.unpacking import payload
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import encode_config, encode_config_yaml
@@ -21,6 +20,7 @@ from frazil.format.repo_info import encode_repo_info
 from frazil.format.snapshot import encode_snapshot
 from frazil.format.storage_config import S3Options, S3StoreConfig, VirtualChunkContainer
 from frazil.format.transaction_log import encode_txlog
+from frazil.generations.msgpack_values import payload
 from tests.unit.format.samples import (
     ARRAY_ID,
     MANIFEST_ID,

@@ -16,24 +16,11 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from frazil.describe.inspect import dump_file
 from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import decode_flexbuffer
-from frazil.format.alpha.config import decode_old_config
-from frazil.format.alpha.manifest import decode_old_manifest
-from frazil.format.alpha.recognition import Traces, late_generation
-from frazil.format.alpha.ref_file import decode_old_ref
-from frazil.format.alpha.snapshot import decode_old_snapshot
-from frazil.format.alpha.txlog import decode_old_log
-from frazil.format.alpha.v2pre import (
-    decode_early_log_page,
-    decode_early_repo_info,
-    decode_early_snapshot,
-    has_early_values,
-    is_early_repo_info,
-)
 from frazil.format.config_codec import decode_config, decode_config_yaml
-from frazil.format.dump import dump
 from frazil.format.envelope import (
     COMPRESSION_NONE,
     FileType,
@@ -55,6 +42,18 @@ from frazil.format.snapshot import (
 )
 from frazil.format.transaction_log import decode_txlog, decode_txlogs
 from frazil.format.urls import place_of, regular
+from frazil.generations.alpha_manifest import decode_old_manifest
+from frazil.generations.alpha_metadata import decode_old_config
+from frazil.generations.alpha_refs import decode_old_ref
+from frazil.generations.alpha_snapshot import decode_old_log, decode_old_snapshot
+from frazil.generations.recognition import Traces, late_generation
+from frazil.generations.v2pre import (
+    decode_early_log_page,
+    decode_early_repo_info,
+    decode_early_snapshot,
+    has_early_values,
+    is_early_repo_info,
+)
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.inventory_files import FileInventory
@@ -88,7 +87,7 @@ def _envelope(data: bytes) -> None:
     for kind in FileType:
         with suppress(FormatError):
             decode_envelope(data, kind, max_size=MAX_BYTES)
-    dump(data)
+    dump_file(data)
 
 
 def _snapshot(data: bytes) -> None:
@@ -102,7 +101,7 @@ def _snapshot(data: bytes) -> None:
     with suppress(FormatError):
         decode_snapshot_lazily(file).nodes.lookup(NodePath("/group/array"))
     with suppress(FormatError):
-        dump(file)
+        dump_file(file)
     with suppress(FormatError):
         decode_early_snapshot(file, {})
     found = decode_snapshot(file)
@@ -118,7 +117,7 @@ def _manifest(data: bytes) -> None:
     with suppress(FormatError):
         list(pieces_of(decode_storage_refs([file, file])))
     with suppress(FormatError):
-        dump(file)
+        dump_file(file)
     for refs in decode_manifest(file).arrays.values():
         for row in range(min(len(refs), 50)):
             refs.payload(row)
@@ -129,7 +128,7 @@ def _manifest(data: bytes) -> None:
 def _log(data: bytes) -> None:
     file = _wrapped(FileType.TRANSACTION_LOG, data)
     with suppress(FormatError):
-        dump(file)
+        dump_file(file)
     with suppress(FormatError):
         decode_txlogs([file, file])
     decode_txlog(file)
@@ -138,7 +137,7 @@ def _log(data: bytes) -> None:
 def _repo_info(data: bytes) -> None:
     file = _wrapped(FileType.REPO_INFO, data)
     with suppress(FormatError):
-        dump(file)
+        dump_file(file)
     with suppress(FormatError):
         decode_log_page(file)
     with suppress(FormatError):

@@ -19,7 +19,6 @@ from frazil.errors import FormatError, SessionStateError, StorageError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import MAX_DEPTH, decode_flexbuffer
 from frazil.flatbuf.table import Table
-from frazil.format.alpha.unpacking import unpack
 from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.format.conditions import found
 from frazil.format.config import (
@@ -28,9 +27,6 @@ from frazil.format.config import (
     ManifestPreloadConfig,
     RepositoryConfig,
     RepoUpdateRetryConfig,
-    StorageConcurrencySettings,
-    StorageRetriesSettings,
-    StorageSettings,
 )
 from frazil.format.config_codec import decode_config_yaml
 from frazil.format.envelope import (
@@ -47,6 +43,12 @@ from frazil.format.repo_info import decode_repo_info
 from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
 from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.storage_config import (
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+)
+from frazil.generations.msgpack_values import unpack
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote_http import HttpPlace

@@ -15,9 +15,9 @@ import zarr
 
 import frazil
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.alpha.unpacking import unpack
 from frazil.format.chunk_refs import Inline
 from frazil.format.config_codec import decode_config_yaml
+from frazil.generations.msgpack_values import unpack
 from frazil.objectstore.archive import ABOUT, ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.objectstore.keys import require_key

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.format.alpha.manifest import decode_old_manifest
-from frazil.format.alpha.ref_file import decode_old_ref
-from frazil.format.alpha.snapshot import decode_old_snapshot
-from frazil.format.alpha.txlog import decode_old_log
-from frazil.format.alpha.unpacking import payload
 from frazil.format.envelope import FileType
 from frazil.format.nodes import Nodes
+from frazil.generations.alpha_manifest import decode_old_manifest
+from frazil.generations.alpha_refs import decode_old_ref
+from frazil.generations.alpha_snapshot import decode_old_log, decode_old_snapshot
+from frazil.generations.msgpack_values import payload
 from frazil.ids import ManifestId, SnapshotId
 from tests.conformance.generations import ARCHIVES, repository_files
 

@@ -21,8 +21,8 @@ from zarr.registry import register_codec
 
 import frazil
 from frazil import IcechunkError
-from frazil.assets.shared import SharedSnapshots
-from frazil.assets.virtual.access import NOBODY
+from frazil.assets.caches import SharedSnapshots
+from frazil.assets.virtual.access import NO_AUTHORIZATION
 from frazil.errors import FormatError, StorageError
 from frazil.format.limits import Limits
 from frazil.format.snapshot import encode_snapshot
@@ -177,7 +177,7 @@ def test_a_reopened_repository_obeys_its_own_limits() -> None:
     Repository.create(store)
     wide = Repository.open(store)
     wide.readonly_session(Branch("main"))
-    narrow = replace(NOBODY, limits=Limits(metadata_bytes=50))
+    narrow = replace(NO_AUTHORIZATION, limits=Limits(metadata_bytes=50))
     with pytest.raises(FormatError, match="50 bytes"):
         Repository.open(store, access=narrow)
     with pytest.raises(FormatError, match="50 bytes"):

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import frazil
 from frazil.assets.layout import chunk_key
 from frazil.format.chunk_refs import ChunkRefs, Native
-from frazil.format.snapshot import ArrayData, ManifestRef, Node
+from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.ids import ChunkId, ManifestId, NodeId
 from frazil.maintenance import manifest_cells, relocate, rewrite_manifests
 from frazil.maintenance.pack import pack, plan_pack

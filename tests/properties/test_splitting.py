@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.format.chunk_refs import ChunkRefs, Inline
-from frazil.format.snapshot import ManifestRef
+from frazil.format.nodes import ManifestRef
 from frazil.ids import ManifestId
 from frazil.repo.splitting import plan_manifests, split
 

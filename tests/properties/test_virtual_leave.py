@@ -7,7 +7,7 @@ from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import VirtualAccess, VirtualChunkAccess
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import InvalidInputError
-from frazil.format.config import ObjectStoreConfig, S3Options, VirtualChunkContainer
+from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import (
     AnyCredential,
     CredentialsForS3,

@@ -13,13 +13,8 @@ from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.config import (
-    ManifestConfig,
-    ManifestSplitCondition,
-    ManifestSplitDimCondition,
-    ManifestSplittingConfig,
-    RepositoryConfig,
-)
+from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
+from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.format.envelope import FileType, decode_header, encode_envelope
 from frazil.format.schemas import IDENTIFIER, NODE_ARRAY
 from frazil.format.storage_config import S3Options, S3StoreConfig, VirtualChunkContainer

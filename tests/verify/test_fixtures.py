@@ -11,9 +11,9 @@ import zarr
 from frazil.api import Repository as Api
 from frazil.api import Storage
 from frazil.api.versions import AlphaVersion
-from frazil.format.alpha.packing import pack_snapshot
-from frazil.format.alpha.unpacking import unpack
 from frazil.format.chunk_refs import RefKind
+from frazil.generations.alpha_encoder import pack_snapshot
+from frazil.generations.msgpack_values import unpack
 from frazil.maintenance.repair.run import repair
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.local import LocalStore

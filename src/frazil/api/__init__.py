@@ -10,14 +10,7 @@ from frazil.api.about import (
     user_agent,
 )
 from frazil.api.attribution import Attribution
-from frazil.api.conflicts import (
-    BasicConflictSolver,
-    Conflict,
-    ConflictDetector,
-    ConflictSolver,
-    ConflictType,
-    VersionSelection,
-)
+from frazil.api.conflicts import BasicConflictSolver, ConflictDetector, ConflictSolver
 from frazil.api.credentials import (
     azure_anonymous_credentials,
     azure_credentials,
@@ -75,7 +68,9 @@ from frazil.api.values import (
 )
 from frazil.errors import (
     AlreadyExistsError,
+    Conflict,
     ConflictError,
+    ConflictType,
     FormatError,
     IcechunkError,
     InternalError,
@@ -90,21 +85,25 @@ from frazil.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
+from frazil.format.conditions import (
+    ManifestPreloadCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+)
 from frazil.format.config import (
     CachingConfig,
-    ChecksumAlgorithm,
     CompressionAlgorithm,
     CompressionConfig,
     ManifestConfig,
-    ManifestPreloadCondition,
     ManifestPreloadConfig,
-    ManifestSplitCondition,
-    ManifestSplitDimCondition,
     ManifestSplittingConfig,
     ManifestVirtualChunkLocationCompressionConfig,
-    ObjectStoreConfig,
     RepositoryConfig,
     RepoUpdateRetryConfig,
+)
+from frazil.format.storage_config import (
+    ChecksumAlgorithm,
+    ObjectStoreConfig,
     S3Options,
     StorageConcurrencySettings,
     StorageRetriesSettings,
@@ -130,6 +129,7 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3StaticCredentials,
 )
+from frazil.repo.solver import VersionSelection
 from frazil.zarrstore.virtual import VirtualChunkSpec
 from frazil.zarrstore.virtual_listing import ChunkType
 

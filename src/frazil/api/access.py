@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frazil.api.storage import Storage
-from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess
-from frazil.assets.virtual.home import home_of
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualChunkAccess
+from frazil.assets.virtual.clients import home_of
 from frazil.format.storage_config import ObjectStoreConfig
 from frazil.objectstore.credentials import AnyCredential
 from frazil.repo import repository as engine
@@ -32,7 +32,7 @@ _INSTEAD = {
 def access_of(given: GivenAccess, storage: Storage) -> VirtualChunkAccess:
     """Raises TypeError for what is not leave; warns where nobody says as whom to read."""
     if given is None:
-        return NOBODY
+        return NO_AUTHORIZATION
     access = given if isinstance(given, VirtualChunkAccess) else VirtualChunkAccess(given)
     for prefix, credentials in access.credentials.items():
         if credentials is None:

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from frazil.api.conflicts import Conflict, ConflictSolver, policy_of
+from frazil.api.conflicts import ConflictSolver, policy_of
 from frazil.api.inspection import InspectedRepository
 from frazil.api.values import Diff
+from frazil.errors import Conflict
 from frazil.ids import SnapshotId
 from frazil.repo import history_editing as engine
 from frazil.repo.solver import Policy

@@ -5,11 +5,9 @@ from typing import Any
 
 from frazil.api.administration import AdministeredRepository
 from frazil.api.versions import require_version
-from frazil.assets.old_files import OldFiles
-from frazil.describe import inspect, inspect_old
+from frazil.describe import inspect
 from frazil.describe.graph import Graph, graph_of, svg_of, text_of
 from frazil.ids import ManifestId, SnapshotId
-from frazil.repo.spec_version import require_version_2
 
 
 class AncestryGraph:
@@ -60,41 +58,28 @@ class InspectedRepository(AdministeredRepository):
 
     def inspect_snapshot(self, snapshot_id: str) -> dict[str, Any]:
         """What its file says: message, metadata, manifests, nodes."""
-        snapshot = SnapshotId.parse(snapshot_id)
-        if isinstance(self._engine.files, OldFiles):
-            return inspect_old.inspect_old_snapshot(self._engine.files, snapshot)
-        return inspect.inspect_snapshot(self._engine.store, snapshot)
+        return inspect.inspect_snapshot(self._engine, SnapshotId.parse(snapshot_id))
 
     async def inspect_snapshot_async(self, snapshot_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_snapshot, snapshot_id)
 
     def inspect_repo_info(self) -> dict[str, Any]:
         """What the entry point says: branches, tags, snapshots, the newest part of the ops log."""
-        require_version_2(self._engine.spec_version)
-        return inspect.inspect_repo_info(self._engine.store)
+        return inspect.inspect_repo_info(self._engine)
 
     async def inspect_repo_info_async(self) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_repo_info)
 
     def inspect_manifest(self, manifest_id: str) -> dict[str, Any]:
         """How many chunk references of which kind the manifest has, in all and by array."""
-        manifest = ManifestId.parse(manifest_id)
-        if isinstance(self._engine.files, OldFiles):
-            return inspect_old.inspect_old_manifest(self._engine.files, manifest)
-        return inspect.inspect_manifest(self._engine.store, manifest)
+        return inspect.inspect_manifest(self._engine, ManifestId.parse(manifest_id))
 
     async def inspect_manifest_async(self, manifest_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_manifest, manifest_id)
 
     def inspect_transaction_log(self, snapshot_id: str) -> dict[str, Any]:
         """Which nodes and chunks the commit changed; after an expiration, also those before it."""
-        snapshot = SnapshotId.parse(snapshot_id)
-        if isinstance(self._engine.files, OldFiles):
-            return inspect_old.inspect_old_log(self._engine.files, snapshot)
-        known = self._engine.repo_info().snapshots
-        row = known.find(snapshot)
-        pruned = [] if row < 0 else [SnapshotId(raw) for raw in known.pruned_logs(row)]
-        return inspect.inspect_transaction_log(self._engine.store, snapshot, pruned)
+        return inspect.inspect_transaction_log(self._engine, SnapshotId.parse(snapshot_id))
 
     async def inspect_transaction_log_async(self, snapshot_id: str) -> dict[str, Any]:
         return await asyncio.to_thread(self.inspect_transaction_log, snapshot_id)

@@ -15,8 +15,9 @@ from frazil.api.values import SpecVersion
 from frazil.api.versions import AlphaVersion, require_spec_version
 from frazil.assets.object_stores import with_settings
 from frazil.errors import ConflictError, RepositoryNotFoundError
-from frazil.format.config import RepositoryConfig, StorageSettings
+from frazil.format.config import RepositoryConfig
 from frazil.format.limits import Limits
+from frazil.format.storage_config import StorageSettings
 from frazil.repo import repository as engine
 
 

@@ -29,7 +29,7 @@ class VerifiedRepository:
         as far as access to them was given. Nothing is written.
         """
         checks = _checks(actions.quiet_files(self._engine), decode=decode, virtual=virtual)
-        return actions.verify(self._engine.store, chunks=checks, progress=progress)
+        return actions.verify(self._engine.raw_store, chunks=checks, progress=progress)
 
     async def verify_async(
         self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
@@ -46,7 +46,7 @@ class VerifiedRepository:
         What a step replaces is kept under `overwritten/damaged.`. Open the repository again after
         it: what this object remembers may be what was replaced.
         """
-        return actions.repair(self._engine.store, dry_run=dry_run, progress=progress)
+        return actions.repair(self._engine.raw_store, dry_run=dry_run, progress=progress)
 
     async def repair_async(
         self, *, dry_run: bool = False, progress: Progress | None = None

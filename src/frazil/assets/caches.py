@@ -1,28 +1,145 @@
-"""What is kept of a repository's files, by the weights of the configuration.
+"""Caches of a repository's decoded files, sized by the configuration.
 
-- `num_snapshot_nodes`: snapshots, by nodes; names of nodes, where that is all that was read
+- `num_snapshot_nodes`: snapshots, by nodes; names of nodes, where only those were read
 - `num_chunk_refs`: manifests, by references
 - `num_transaction_changes`: transaction logs, by changes
 - `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
-- `num_bytes_attributes`: nothing, as attributes are part of their node
+- `num_bytes_attributes`: unused, as attributes are part of their node
 
-All are bounded in bytes as well: a reference may be forty bytes or a long location, and a process
-may see very many files with hardly anything in them, each of which is some objects of Python.
+All are bounded in bytes as well: a reference may take forty bytes or hold a long location, and a
+process may read very many files with little in them, each of which costs some Python objects.
 """
 
+import os
+from collections import OrderedDict
+from collections.abc import Buffer, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
+from threading import Event, Lock
+from weakref import WeakValueDictionary
 
-from frazil.assets.background import Background
-from frazil.assets.cache import WeighedCache
-from frazil.assets.chunks import ChunkPart
-from frazil.assets.flights import Flights
+from frazil.assets.pool import Background
 from frazil.assets.preload_rules import PreloadPlan
 from frazil.assets.settings import Settings
 from frazil.assets.stored_info import Newest
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead
+from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead, decode_snapshot_lazily
 from frazil.format.transaction_log import TransactionLog
-from frazil.ids import ManifestId, SnapshotId
+from frazil.ids import ChunkId, ManifestId, SnapshotId
+from frazil.ranges import Range
+
+type ChunkPart = tuple[ChunkId, Range]
+
+
+@dataclass(slots=True)
+class WeighedCache[K, V]:
+    """The most recently used values whose weights add up to at most `capacity`.
+
+    And whose sizes add up to at most `most_bytes`, as far as they are known.
+    A value that alone is more than that is returned but not kept. Two threads that miss the
+    same key at once may both fetch it: files are immutable, so either result will do.
+    """
+
+    capacity: int
+    weigh: Callable[[V], int]
+    most_bytes: int = 1 << 62
+    size: Callable[[V], int] = lambda _: 0
+    _values: OrderedDict[K, tuple[V, int, int]] = field(default_factory=OrderedDict)
+    _weight: int = 0
+    _bytes: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def find(self, key: K) -> V | None:
+        """The cached value; nothing is loaded."""
+        with self._lock:
+            if (known := self._values.get(key)) is None:
+                return None
+            self._values.move_to_end(key)
+            return known[0]
+
+    def fetch(self, key: K, load: Callable[[K], V]) -> V:
+        if (known := self.find(key)) is not None:
+            return known
+        value = load(key)
+        self.remember(key, value)
+        return value
+
+    def remember(self, key: K, value: V) -> None:
+        weight, size = max(1, self.weigh(value)), self.size(value)
+        if weight > self.capacity or size > self.most_bytes:
+            return
+        with self._lock:
+            if (old := self._values.pop(key, None)) is not None:
+                self._forget(old)
+            self._values[key] = (value, weight, size)
+            self._weight += weight
+            self._bytes += size
+            while self._weight > self.capacity or self._bytes > self.most_bytes:
+                self._forget(self._values.popitem(last=False)[1])
+
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._weight = self._bytes = 0
+
+    def _forget(self, entry: tuple[V, int, int]) -> None:
+        self._weight -= entry[1]
+        self._bytes -= entry[2]
+
+
+@dataclass(slots=True)
+class _Flight[V]:
+    landed: Event = field(default_factory=Event)
+    value: V | None = None  # None too if it failed
+
+
+@dataclass(frozen=True, slots=True)
+class SingleFlight[K, V]:
+    """Concurrent loads of one key are one load: other threads wait for its result.
+
+    If it fails, each of them loads for itself, so that each gets an error of its own.
+    """
+
+    # By process as well: a forked child has none of the threads that would land.
+    _under_way: dict[tuple[int, K], _Flight[V]] = field(default_factory=dict)
+
+    def load(self, key: K, load: Callable[[K], V]) -> V:
+        own = _Flight[V]()
+        place = (os.getpid(), key)
+        first = self._under_way.setdefault(place, own)
+        if first is not own:
+            first.landed.wait()
+            return load(key) if first.value is None else first.value
+        try:
+            own.value = value = load(key)
+        finally:
+            del self._under_way[place]
+            own.landed.set()
+        return value
+
+
+class SharedSnapshots:
+    """Snapshots by the bytes of their files and the limit they were decoded with, while in use.
+
+    A repository that is opened several times then has its nodes in memory once. Bytes are what
+    counts, not names: other repositories have a first snapshot of the same name. A reader with a
+    narrower limit must not get what it would refuse.
+    """
+
+    def __init__(self, decode: Callable[..., Snapshot] = decode_snapshot_lazily) -> None:
+        self._decode = decode
+        self._held = WeakValueDictionary[tuple[bytes, int | None], Snapshot]()
+
+    def decode(self, data: Buffer, *, max_size: int | None = None) -> Snapshot:
+        key = sha256(data, usedforsecurity=False).digest(), max_size
+        found = self._held.get(key)
+        if found is None:
+            found = self._held[key] = self._decode(data, max_size=max_size)
+        return found
+
+
+shared_snapshots = SharedSnapshots()
+
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs
 _MOST_SNAPSHOT_BYTES = 1 << 28
@@ -59,7 +176,7 @@ class Caches:
             _REMEMBERED_PLANS, lambda plan: _PLAN + len(plan.manifests)
         )
     )
-    loading: Flights[ManifestId, Manifest] = field(default_factory=Flights)
+    loading: SingleFlight[ManifestId, Manifest] = field(default_factory=SingleFlight)
     background: Background = field(default_factory=Background)
     v1_tags: dict[TagFile, SnapshotId] = field(default_factory=dict)
     newest: Newest = field(default_factory=Newest)

@@ -11,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.cache import WeighedCache
+from frazil.assets.caches import ChunkPart, WeighedCache
 from frazil.assets.layout import CHUNKS, chunk_key
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
+from frazil.format.limits import Limits
 from frazil.ids import ChunkId, format_ids
 from frazil.objectstore.parts import Parts, PartsStore, Targets, shares
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
 
 _ONLY = np.zeros(1, np.int64)
-
-type ChunkPart = tuple[ChunkId, Range]
+_MAX_OFFSET = 1 << 62  # so that sums of offsets and lengths fit the integers of file systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class ChunkFiles:
     ) -> None:
         divided = [parts.some(*share) for share in shares(parts, self.pool.width)]
         every = [part for some in self.pool.map(store.read_parts, divided) for part in some]
-        # Whatever was put into its target is there in full.
+        # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):
             if part is not target and len(part) != parts.length[at]:
                 name = parts.names[bisect(parts.edges, at) - 1]
@@ -174,5 +174,25 @@ def _require_length(key: str, wanted: Range, data: Data) -> None:
         raise StorageError(
             f"chunk object {key!r} is too short: bytes {wanted.start} to"
             f" {wanted.stop} were asked for and {len(data)} came back",
+            kind="invalid-object-size",
+        )
+
+
+def require_readable_length(length: int, limits: Limits) -> None:
+    """Raises StorageError if a chunk is too long to read; pass the largest length of several."""
+    if length > limits.chunk_bytes:
+        raise StorageError(
+            f"a chunk reference is to {length} bytes, at most {limits.chunk_bytes} are read at"
+            " once: Limits(chunk_bytes=...) allows more",
+            kind="invalid-object-size",
+        )
+
+
+def require_readable_range(offset: int, length: int, limits: Limits) -> None:
+    """Raises StorageError if a chunk is too long, or begins at an offset that no file has."""
+    require_readable_length(length, limits)
+    if offset >= _MAX_OFFSET:
+        raise StorageError(
+            f"a chunk reference begins at byte {offset}, where no file has any",
             kind="invalid-object-size",
         )

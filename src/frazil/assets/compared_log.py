@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs, RefKind
-from frazil.format.nodes import id_column
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.nodes import Node, id_column
+from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 

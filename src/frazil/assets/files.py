@@ -1,10 +1,12 @@
-"""The files of one repository: fetched, decoded, remembered; encoded and put."""
+"""The files of one repository: fetched, decoded and cached; encoded and put."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Self
+from weakref import ReferenceType, ref
 
-from frazil.assets.background import BETWEEN_FORKS
-from frazil.assets.caches import Caches
+from frazil.assets.caches import Caches, shared_snapshots
 from frazil.assets.chunks import ChunkFiles
 from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import (
@@ -15,14 +17,14 @@ from frazil.assets.layout import (
     transaction_key,
 )
 from frazil.assets.outgoing import Outgoing
-from frazil.assets.pool import Pool
+from frazil.assets.pool import BETWEEN_FORKS, Pool
+from frazil.assets.preload_rules import PreloadPlan, plan_preload
 from frazil.assets.settings import Settings
-from frazil.assets.shared import shared_snapshots
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import FormatError
-from frazil.format.alpha.v2pre_log import decode_early_log
 from frazil.format.chunk_index import ChunkSet
+from frazil.format.early_txlog import decode_early_log
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import (
     LogPage,
@@ -66,18 +68,22 @@ def naming(key: str) -> Iterator[None]:
 
 
 class Files:
-    """Snapshots, manifests and transaction logs are immutable, so what was read once is kept.
+    """Reads and writes files; caches the immutable ones, within the sizes of the configuration.
 
-    As much of it as the configuration says (see caches).
     What is put here is durable only after the store's `sync`; names are random, so nothing is
     ever overwritten.
     """
 
+    # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
+    # decoded in bulk, without this object. Subclasses for older generations say otherwise.
+    has_current_encoding = True
+
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
     ) -> None:
-        """With caches of another object for the same repository, as far as they fit."""
+        """`caches` of another object for the same repository are shared if their sizes match."""
         self.store = store
+        self.raw_store = store  # by the keys that files really have, where `store` translates them
         self.settings = settings
         self.pool = Pool(settings.io_threads)
         self.caches = Caches.of(settings) if caches is None else caches.fitting(settings)
@@ -86,10 +92,14 @@ class Files:
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
 
+    def with_settings(self, settings: Settings) -> Self:
+        """The same files with other settings, and with empty caches."""
+        return type(self)(self.raw_store, settings)
+
     # The entry point
 
     def fetch_repo_info(self) -> StoredRepoInfo:
-        """The newest one, always asked of the store."""
+        """The newest repo info, always compared with the store."""
         known = self._newest.stored
         blob = reread(self.store, REPO_INFO, None if known is None else known.blob)
         if known is not None and blob is known.blob:
@@ -105,11 +115,11 @@ class Files:
 
     @property
     def newest_repo_info(self) -> RepoInfo | None:
-        """The newest that was seen so far."""
+        """The newest repo info that this process has seen."""
         return None if self._newest.stored is None else self._newest.stored.info
 
     def fetch_to_replace(self) -> StoredRepoInfo:
-        """The same, in a form that its successor is quickly encoded from."""
+        """The newest repo info, in a form that its successor is quickly encoded from."""
         stored = self.fetch_repo_info()
         info = resume_growth(stored.info)
         if info is not stored.info:
@@ -137,7 +147,7 @@ class Files:
         version = replace_entry(
             self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
         )
-        # Whoever commits again finds it unchanged, and need not decode what we have just encoded.
+        # The next commit of this object finds it unchanged, and does not decode what it encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
 
     def drop_backup(self, name: str) -> None:
@@ -152,7 +162,7 @@ class Files:
         return self.caches.snapshots.fetch(snapshot, self._load_snapshot)
 
     def fetch_head(self, snapshot: SnapshotId) -> SnapshotHead:
-        """Of a snapshot of version 1, without its nodes."""
+        """The head of a snapshot of version 1, without its nodes."""
         known = self.caches.snapshots.find(snapshot)
         return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
 
@@ -162,7 +172,7 @@ class Files:
         self.caches.heads.clear()
 
     def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
-        """Of a snapshot, without the rest of it unless that is at hand."""
+        """The names of a snapshot's nodes, without the rest of it unless that is cached."""
         known = self.caches.snapshots.find(snapshot)
         if known is not None:
             return NodeNames.of(known.nodes)
@@ -173,18 +183,21 @@ class Files:
         return self.preload_manifest(manifest) if known is None else known
 
     def preload_manifest(self, manifest: ManifestId) -> Manifest:
-        """As `fetch_manifest`, for when it is known not to be in memory."""
+        """Fetches a manifest that is known not to be cached."""
         return self.caches.loading.load(manifest, self._load_manifest)
 
     def find_manifest(self, manifest: ManifestId) -> Manifest | None:
         """The manifest if it is in memory."""
         return self.caches.manifests.find(manifest)
 
+    def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
+        """Notes the dimensions of arrays, which some older generations need to read a manifest."""
+
     def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
         return self.caches.logs.fetch(snapshot, self._load_log)
 
     def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
-        """All at once."""
+        """Fetches several logs with concurrent requests."""
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
@@ -204,7 +217,7 @@ class Files:
         return user_data
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
-        del is_taken  # nobody draws the same 64 bits twice
+        del is_taken  # the same 64 random bits are not drawn twice
         return NodeId.random()
 
     def outgoing(self) -> Outgoing:
@@ -220,7 +233,7 @@ class Files:
         self.caches.snapshots.remember(snapshot.id, snapshot)
 
     def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
-        """Particulars of it. `outgoing`, if given, sees to it that it arrives."""
+        """Returns its entry in a snapshot's list. `outgoing`, if given, uploads it concurrently."""
         data = encode_manifest(
             manifest,
             level=self.settings.bulk_level,
@@ -246,7 +259,7 @@ class Files:
     def put_log_stream(
         self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
     ) -> None:
-        """A log in which these chunks are listed too: they may be too many to have in memory."""
+        """Puts a log that lists these chunks too, which may be too many to hold in memory."""
         settings = self.settings
         data = encode_txlog_stream(
             log, chunks, level=settings.compression_level, spec_version=settings.spec_version
@@ -265,7 +278,7 @@ class Files:
     def _load_manifest(self, manifest: ManifestId) -> Manifest:
         with BETWEEN_FORKS:  # this may run in the background
             known = self.caches.manifests.find(manifest)
-        if known is not None:  # it was being loaded when somebody looked for it
+        if known is not None:  # another thread loaded it since the caller looked
             return known
         loaded = self._decode_manifest(manifest)
         with BETWEEN_FORKS:
@@ -295,3 +308,55 @@ class Files:
     def _allowed(self, data: Data) -> int:
         """Bytes that a file of that size may hold."""
         return self.settings.limits.payload_bytes(len(data))
+
+
+_FEW = 16
+
+
+def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> None:
+    """Begins to fetch what the rules choose of the snapshot's manifests; returns at once.
+
+    Ends early once the files or `reader` are gone: neither is kept alive by it. Failures are not
+    reported: a reader that needs the manifest meets the error again.
+    """
+    rules = files.settings.preload
+    if rules.are_void or not snapshot.manifest_files:
+        return
+    if len(snapshot.manifest_files) <= _FEW and _are_cached(files, snapshot):
+        return  # as after a commit in this process
+    kept, wanted_by = ref(files), ref(reader)
+    plan = files.caches.plans.find(snapshot.id)
+    if plan is not None and plan.rules == rules:
+        _submit(files, plan, wanted_by)
+        return
+
+    def begin() -> None:
+        if (files := kept()) is not None and wanted_by() is not None:
+            plan = plan_preload(snapshot, rules)
+            with BETWEEN_FORKS:
+                files.caches.plans.remember(snapshot.id, plan)
+            _submit(files, plan, wanted_by)
+
+    if len(snapshot.nodes) <= _FEW:  # planning is faster than starting a thread
+        with suppress(FormatError):
+            begin()
+    else:
+        files.caches.background.submit(begin)
+
+
+def _are_cached(files: Files, snapshot: Snapshot) -> bool:
+    with BETWEEN_FORKS:
+        return all(files.find_manifest(each.id) is not None for each in snapshot.manifest_files)
+
+
+def _submit(files: Files, plan: PreloadPlan, wanted_by: ReferenceType[object]) -> None:
+    kept = ref(files)
+
+    def fetch(manifest: ManifestId) -> None:
+        if (files := kept()) is not None and wanted_by() is not None:
+            files.preload_manifest(manifest)
+
+    with BETWEEN_FORKS:
+        missing = [manifest for manifest in plan.manifests if files.find_manifest(manifest) is None]
+    for manifest in missing:
+        files.caches.background.submit(partial(fetch, manifest))

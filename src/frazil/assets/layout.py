@@ -1,4 +1,4 @@
-"""Where each file of a repository lives, below its root.
+"""Keys of a repository's files, below its root.
 
 repo                      the entry point, the only object that is ever overwritten
 snapshots/<id>            one per commit
@@ -57,7 +57,7 @@ def tombstone_key(name: str) -> str:
 
 
 def ref_of_key(key: str) -> tuple[str, str, bool] | None:
-    """A branch or a tag, its name, and whether the file says that it is deleted."""
+    """Parses the key of a ref: `branch` or `tag`, its name, and True for a tombstone."""
     match key.split("/"):
         case ["refs", folder, ("ref.json" | "ref.json.deleted") as file]:
             kind, dot, name = folder.partition(".")

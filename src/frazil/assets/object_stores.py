@@ -1,4 +1,4 @@
-"""What a configuration says of object stores, put into practice."""
+"""Object stores and their settings, made from a configuration."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,6 @@ from frazil.assets.layout import (
     SNAPSHOTS,
     TRANSACTIONS,
 )
-from frazil.assets.old_layout import OldLayout
 from frazil.errors import StorageError
 from frazil.format.storage_config import (
     AzureStoreConfig,
@@ -62,12 +61,12 @@ _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, C
 def remote_settings(
     given: StorageSettings | None, *, before: RemoteSettings | None = None
 ) -> RemoteSettings:
-    """`given` over what was there before: a field that is None says nothing."""
+    """`given` over the settings `before`; a field that is None keeps the earlier value."""
     settings = given or StorageSettings()
     concurrency = settings.concurrency or StorageConcurrencySettings()
     retries = settings.retries or StorageRetriesSettings()
     timeouts = settings.timeouts or StorageTimeoutSettings()
-    said = {
+    given_values = {
         "max_requests_for_object": concurrency.max_concurrent_requests_for_object,
         "request_bytes": concurrency.ideal_concurrent_request_size,
         "multipart_bytes": settings.minimum_size_for_multipart_upload,
@@ -83,7 +82,7 @@ def remote_settings(
         "metadata": settings.unsafe_use_metadata,
         "storage_classes": _storage_classes(settings) or None,
     }
-    known = {name: value for name, value in said.items() if value is not None}
+    known = {name: value for name, value in given_values.items() if value is not None}
     return replace(before or RemoteSettings(), **known)  # type: ignore[arg-type]  # by their names
 
 
@@ -95,23 +94,23 @@ def _storage_classes(settings: StorageSettings) -> tuple[tuple[str, str], ...]:
 
 
 def portable(stored: StorageSettings | None) -> StorageSettings | None:
-    """What a repository's saved settings say of the store that it is in now.
+    """The saved settings of a repository that hold for the store that it is in now.
 
-    Not what a store can do: the repository may have come from another one. And the reference saves
-    the settings of a local directory, tiny requests and no retries, with every repository that it
-    makes in one.
+    Capabilities of the store are left out: the repository may have been copied from another one.
+    The reference saves the settings of a local directory, tiny requests and no retries, with every
+    repository that it creates in one: these are left out too.
     """
     if stored is None:
         return None
-    said = replace(
+    kept = replace(
         stored,
         unsafe_use_conditional_create=None,
         unsafe_use_conditional_update=None,
         unsafe_use_metadata=None,
     )
     if stored.concurrency == _OF_DIRECTORIES:
-        return replace(said, concurrency=None, retries=None)
-    return said
+        return replace(kept, concurrency=None, retries=None)
+    return kept
 
 
 _OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
@@ -120,17 +119,17 @@ _OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
 def with_settings(
     store: ObjectStore, settings: StorageSettings | None, *, max_requests: int | None = None
 ) -> ObjectStore:
-    """The same store, working as a configuration says. Only remote ones listen.
+    """The store with the settings of a configuration; only remote stores have any.
 
-    `max_requests` are those at a time of the whole store.
+    `max_requests` bounds the concurrent requests of the whole store.
     """
     match store:
         case RemoteStore() | LateStore():
-            said = remote_settings(settings, before=store.settings)
+            remote = remote_settings(settings, before=store.settings)
             if max_requests is not None:
-                said = replace(said, max_requests=max(1, max_requests))
-            return store.with_settings(said)
-        case Counting() | Prefixed() | ReadOnly() | OldLayout():
+                remote = replace(remote, max_requests=max(1, max_requests))
+            return store.with_settings(remote)
+        case Counting() | Prefixed() | ReadOnly():
             inner = with_settings(store.inner, settings, max_requests=max_requests)
             return store if inner is store.inner else replace(store, inner=inner)
         case _:
@@ -145,7 +144,7 @@ def open_source(
     *,
     scheme: str = "https",
 ) -> SourceStore:
-    """Objects that others write, in the bucket, container or host that `authority` names.
+    """A store of virtual chunks: the bucket, container or host that `authority` names.
 
     `scheme` matters only for web servers.
     """

@@ -1,16 +1,23 @@
-"""Bounded concurrency for storage requests."""
+"""Threads: bounded concurrency for storage requests, and background jobs.
 
+Background threads are daemons: a process that ends does not wait for them. They hold locks only
+where a fork of the process waits too, or the child would find a lock held by a thread that it does
+not have.
+"""
+
+import logging
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock, local
+from threading import Lock, Thread, local
 from time import perf_counter
 
 _QUICK_S = 200e-6  # about what it takes until a new thread has begun to work
 
 
 class Pool:
-    """At most `width` requests at a time, on threads that start when first needed.
+    """Runs at most `width` requests at a time, on threads that start when first needed.
 
     Survives a fork (the child starts its own threads) and pickling (only `width` travels).
     """
@@ -30,11 +37,11 @@ class Pool:
     def map[T, R](
         self, work: Callable[[T], R], items: Sequence[T], *, at_most: int | None = None
     ) -> list[R]:
-        """`work` of each item, in order; the first failure is raised once all have stopped.
+        """Results of `work` for each item, in order; raises the first failure once all stopped.
 
-        Items are dealt out in contiguous shares, one task a thread: handing over a task costs
-        as much as reading a small file. `at_most` so many at a time, if not as many as there may
-        be. Work that calls this again does what it asks for itself: no thread waits for another.
+        Items are divided into contiguous shares, one task per thread: submitting a task costs as
+        much as reading a small file. `at_most` bounds the number of threads further. Work that
+        calls this again runs on its own thread, so that no thread waits for another.
         """
         shares = min(len(items), self.width, at_most or self.width)
         if shares <= 1 or getattr(self._inside, "is_worker", False):
@@ -61,10 +68,10 @@ class Pool:
         return [result for future in futures for result in future.result()] + last
 
     def map_quickly[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """As `map`, for work that may be over before a thread has started.
+        """A `map` for work that may be done before a thread has started.
 
-        As long as it is, the calling thread does it alone: files that the operating system has in
-        memory are read in no time, and nobody knows beforehand which it has.
+        The calling thread works alone while items are that quick: files in the page cache of the
+        operating system are, and which files those are is not known beforehand.
         """
         done = list[R]()
         for at, item in enumerate(items, start=1):
@@ -75,7 +82,10 @@ class Pool:
         return done
 
     def beside[R](self, aside: Callable[[], object], work: Callable[[], R]) -> R:
-        """`work`, and `aside` on another thread meanwhile; `work`'s failure comes first."""
+        """Returns the result of `work`, with `aside` on another thread at the same time.
+
+        If both fail, the failure of `work` is raised.
+        """
         if getattr(self._inside, "is_worker", False):
             result = work()
             aside()
@@ -90,9 +100,9 @@ class Pool:
         return result
 
     def start[R](self, work: Callable[[], R]) -> Callable[[], R]:
-        """Begins `work` on another thread; what is returned waits for its result.
+        """Starts `work` on another thread; returns a function that waits for its result.
 
-        On a thread of a pool it is done at once: no thread waits for another.
+        On a thread of the pool it runs at once, so that no thread waits for another.
         """
         if getattr(self._inside, "is_worker", False):
             result = work()
@@ -105,3 +115,54 @@ class Pool:
                 self._threads = ThreadPoolExecutor(self.width, thread_name_prefix="frazil")
                 self._process = os.getpid()
             return self._threads
+
+
+_log = logging.getLogger(__name__)
+
+BETWEEN_FORKS = Lock()
+"""Held by code that a fork must not interrupt; never while waiting for storage."""
+
+os.register_at_fork(
+    before=BETWEEN_FORKS.acquire,
+    after_in_parent=BETWEEN_FORKS.release,
+    after_in_child=BETWEEN_FORKS.release,
+)
+
+
+class Background:
+    """Runs jobs in the order of submission, on at most `width` threads that end when idle.
+
+    If more than `waiting` jobs queue up, the oldest are dropped. A failure is logged.
+    """
+
+    def __init__(self, width: int = 4, waiting: int = 1000) -> None:
+        self._width = width
+        self._jobs: deque[Callable[[], object]] = deque(maxlen=waiting)
+        self._running = 0
+        self._process = os.getpid()
+
+    def submit(self, job: Callable[[], object]) -> None:
+        with BETWEEN_FORKS:
+            if self._process != os.getpid():  # threads do not survive a fork, nor do their jobs
+                self._process, self._running = os.getpid(), 0
+                self._jobs.clear()
+            self._jobs.append(job)
+            if self._running == self._width:
+                return
+            self._running += 1
+        Thread(target=self._work, name="frazil-background", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._next()) is not None:
+            try:
+                job()
+            except Exception as error:  # noqa: BLE001 -- no caller waits for it
+                _log.info("work in the background failed: %s", error, exc_info=error)
+            del job  # which would keep its files alive until the next job
+
+    def _next(self) -> Callable[[], object] | None:
+        with BETWEEN_FORKS:
+            if self._jobs:
+                return self._jobs.popleft()
+            self._running -= 1
+            return None

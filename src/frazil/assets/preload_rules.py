@@ -1,6 +1,6 @@
-"""Which manifests a new session will want soon, by the rules of the configuration.
+"""Preloading: the manifests that a new session fetches in advance, by the configuration's rules.
 
-Those of coordinates, by default: they are small, and most programs begin by reading them.
+By default those of coordinates: they are small, and most programs begin by reading them.
 """
 
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ class PreloadRules:
 
     @property
     def are_void(self) -> bool:
-        """Whether no manifest fits, whatever there is."""
+        """True if these rules choose no manifest of any snapshot."""
         nothing = self.max_total_refs == 0 or self.max_arrays == 0
         return nothing or isinstance(self.condition, PreloadFalse)
 
@@ -98,7 +98,10 @@ def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> PreloadPlan:
 
 
 def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -> bool:
-    """Whether a manifest of an array is wanted; if `num_refs` is None, whether any may be."""
+    """True if a manifest of an array is to be preloaded.
+
+    With `num_refs` None: True if one of some size might be.
+    """
     match condition:
         case PreloadOr(conditions):
             return any(fits(each, path, num_refs) for each in conditions)

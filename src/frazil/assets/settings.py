@@ -1,27 +1,28 @@
-"""A configuration with every blank filled in, and in the terms of the engine."""
+"""The engine's settings: a configuration with all defaults filled in, bounded by limits."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from frazil.assets.preload_rules import PreloadRules
-from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.config import (
     CachingConfig,
     CompressionConfig,
     ManifestConfig,
+    ManifestPreloadConfig,
     ManifestSplittingConfig,
     RepositoryConfig,
     RepoUpdateRetryConfig,
-    StorageRetriesSettings,
 )
 from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.locations import LocationCompression
 from frazil.format.records import given
+from frazil.format.storage_config import StorageRetriesSettings, StorageSettings
 
 # Of zstd. Configurations may ask for more, which then means as much as there is.
 _MIN_LEVEL, _MAX_LEVEL = -131_072, 22
-# Where nobody asks for a level: twice as fast as level 3, for files a twelfth larger.
+# Where the configuration names no level: twice as fast as level 3, for files a twelfth larger.
 _BULK_LEVEL = 1
 # Where a configuration says nothing. Never changed, only looked at.
 _CACHING, _COMPRESSION, _MANIFEST = CachingConfig(), CompressionConfig(), ManifestConfig()
@@ -34,7 +35,7 @@ class Settings:
     inline_threshold_bytes: int
     io_threads: int
     compression_level: int
-    bulk_level: int  # the same, of manifests and of what every commit writes anew
+    bulk_level: int  # for manifests, and for files that every commit rewrites
     cached_nodes: int
     cached_refs: int
     cached_changes: int
@@ -58,7 +59,7 @@ class Settings:
         *,
         spec_version: int = 2,
         generation: Generation | None = None,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Settings":
         """`generation` unless it is the one of the version."""
         caching = config.caching or _CACHING
@@ -101,7 +102,7 @@ class Settings:
 
 
 def _location_compression(manifest: ManifestConfig) -> LocationCompression | None:
-    """None unless asked for: the manifest is compressed as a whole, sooner and smaller."""
+    """None unless configured: the manifest is compressed as a whole, faster and smaller."""
     wanted = manifest.virtual_chunk_location_compression
     if wanted is None:
         return None
@@ -118,3 +119,78 @@ def _given[T](value: T | None, default: T) -> T:
 
 
 DEFAULT = Settings.of(RepositoryConfig())
+
+
+def limited_config(config: RepositoryConfig, limits: Limits) -> RepositoryConfig:
+    """A stored configuration with every number reduced to the limits.
+
+    The configuration that a caller gives is merged over it later, and is not limited.
+    """
+    return replace(
+        config,
+        caching=_caching(config.caching, limits),
+        manifest=_manifest(config.manifest, limits),
+        max_concurrent_requests=_least(config.max_concurrent_requests, limits.requests),
+        repo_update_retries=_updates(config.repo_update_retries, limits),
+        storage=_storage(config.storage, limits),
+    )
+
+
+def _least(asked: int | None, limit: int) -> int | None:
+    return None if asked is None else min(asked, limit)
+
+
+def _caching(asked: CachingConfig | None, limits: Limits) -> CachingConfig | None:
+    if asked is None:
+        return None
+    return replace(
+        asked,
+        num_snapshot_nodes=_least(asked.num_snapshot_nodes, limits.cached_nodes),
+        num_chunk_refs=_least(asked.num_chunk_refs, limits.cached_refs),
+        num_transaction_changes=_least(asked.num_transaction_changes, limits.cached_refs),
+        num_bytes_attributes=_least(asked.num_bytes_attributes, limits.cached_chunk_bytes),
+        num_bytes_chunks=_least(asked.num_bytes_chunks, limits.cached_chunk_bytes),
+    )
+
+
+def _manifest(asked: ManifestConfig | None, limits: Limits) -> ManifestConfig | None:
+    if asked is None or asked.preload is None:
+        return asked
+    preload: ManifestPreloadConfig = replace(
+        asked.preload,
+        max_total_refs=_least(asked.preload.max_total_refs, limits.preloaded_refs),
+        max_arrays_to_scan=_least(asked.preload.max_arrays_to_scan, limits.preloaded_arrays),
+    )
+    return replace(asked, preload=preload)
+
+
+def _updates(asked: RepoUpdateRetryConfig | None, limits: Limits) -> RepoUpdateRetryConfig | None:
+    return None if asked is None else replace(asked, default=_retries(asked.default, limits))
+
+
+def _retries(asked: StorageRetriesSettings | None, limits: Limits) -> StorageRetriesSettings | None:
+    if asked is None:
+        return None
+    return replace(
+        asked,
+        max_tries=_least(asked.max_tries, limits.tries),
+        initial_backoff_ms=_least(asked.initial_backoff_ms, limits.wait_ms),
+        max_backoff_ms=_least(asked.max_backoff_ms, limits.wait_ms),
+    )
+
+
+def _storage(asked: StorageSettings | None, limits: Limits) -> StorageSettings | None:
+    """Raises the size of requests to the limit: requests of a few bytes would be too many."""
+    if asked is None:
+        return None
+    concurrency = asked.concurrency
+    if concurrency is not None:
+        size = concurrency.ideal_concurrent_request_size
+        number = concurrency.max_concurrent_requests_for_object
+        is_small = size is not None and size < limits.least_request_bytes
+        concurrency = replace(
+            concurrency,
+            max_concurrent_requests_for_object=_least(number, limits.requests),
+            ideal_concurrent_request_size=limits.least_request_bytes if is_small else size,
+        )
+    return replace(asked, concurrency=concurrency, retries=_retries(asked.retries, limits))

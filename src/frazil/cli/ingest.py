@@ -118,8 +118,9 @@ def ingest(
 
     from frazil.cli.output import silence_logs
     from frazil.cli.repositories import open_repository
-    from frazil.spark.ingestion.ingest import PARQUET, IngestMode
+    from frazil.spark.ingestion.ingest import PARQUET
     from frazil.spark.ingestion.ingest import ingest as run_ingest
+    from frazil.spark.ingestion.run import IngestMode
     from frazil.spark.session import session
     from frazil.spark.sources import find_sources, parse_kind
 

@@ -3,22 +3,25 @@
 For every file there is, also those no snapshot refers to. `frazil dump` shows more, of one file.
 """
 
-from collections.abc import Buffer, Iterable, Sequence
+from collections.abc import Buffer, Sequence
 from dataclasses import fields
 
 import numpy as np
 
-from frazil.assets.files import naming
+from frazil.assets.files import Files, naming
 from frazil.assets.layout import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.clock import to_datetime
-from frazil.errors import ObjectNotFoundError
+from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import distinct
+from frazil.format.chunk_refs import RefKind
+from frazil.format.dump import DEFAULT_MAX_ROWS, dump
 from frazil.format.envelope import FileType, decode_envelope, decode_header
+from frazil.format.nodes import ArrayData, Node
 from frazil.format.repo_info import RepoInfo, decode_repo_info
 from frazil.format.schemas import MANIFEST, UPDATE_KINDS
-from frazil.format.snapshot import ArrayData, Node, decode_snapshot
+from frazil.format.snapshot import Snapshot, decode_snapshot
 from frazil.format.transaction_log import NODE_LISTS, Move, TransactionLog, decode_txlog
 from frazil.format.update_log import (
     FeatureFlagChanged,
@@ -30,6 +33,9 @@ from frazil.format.update_log import (
 )
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entries import older_generations
+from frazil.repo.repository import Repository
+from frazil.repo.spec_version import require_version_2
 
 # Several transaction logs as one: what expired snapshots leave to their successor.
 
@@ -75,27 +81,48 @@ _COMPOSITE_NOTE = (
 )
 
 
-def inspect_snapshot(store: ObjectStore, snapshot: SnapshotId) -> Record:
+def dump_file(data: Buffer, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> Record:
+    """Any metadata file as JSON: see format/dump.py.
+
+    Files of generations before version 1 are shown as they are stored.
+    """
+    try:
+        return dump(data, max_rows=max_rows)
+    except FormatError:
+        record = older_generations().dump(data, max_rows=max_rows)
+        if record is None:
+            raise
+        return record
+
+
+def inspect_snapshot(repository: Repository, snapshot: SnapshotId) -> Record:
+    files = repository.files
+    if not files.has_current_encoding:
+        return _snapshot(files.fetch_snapshot(snapshot), _generation(files))
     key = snapshot_key(snapshot)
-    data = store.get(key).data
+    data = files.store.get(key).data
     with naming(key):
-        found = decode_snapshot(data)
-        return {
-            "id": str(found.id),
-            "header": _header(data),
-            "flushed_at": time_text(found.flushed_at_us),
-            "commit_message": found.message,
-            "metadata": found.metadata,
-            "manifests": [
-                {"id": str(file.id), "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
-                for file in found.manifest_files
-            ],
-            "nodes": [node_record(node) for node in found.nodes],
-        }
+        return _snapshot(decode_snapshot(data), _header(data))
 
 
-def inspect_repo_info(store: ObjectStore) -> Record:
-    data = store.get(REPO_INFO).data
+def _snapshot(snapshot: Snapshot, header: Record) -> Record:
+    return {
+        "id": str(snapshot.id),
+        "header": header,
+        "flushed_at": time_text(snapshot.flushed_at_us),
+        "commit_message": snapshot.message,
+        "metadata": snapshot.metadata,
+        "manifests": [
+            {"id": str(file.id), "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
+            for file in snapshot.manifest_files
+        ],
+        "nodes": [_node(node) for node in snapshot.nodes],
+    }
+
+
+def inspect_repo_info(repository: Repository) -> Record:
+    require_version_2(repository.spec_version)
+    data = repository.store.get(REPO_INFO).data
     with naming(REPO_INFO):
         info = decode_repo_info(data)
         ids = format_ids(info.snapshots.ids)
@@ -112,10 +139,13 @@ def inspect_repo_info(store: ObjectStore) -> Record:
         return record | _given(repo_before_updates=info.before_updates)
 
 
-def inspect_manifest(store: ObjectStore, manifest: ManifestId) -> Record:
+def inspect_manifest(repository: Repository, manifest: ManifestId) -> Record:
     """Counts only; looks at no location, so that compressed ones stay compressed."""
+    files = repository.files
+    if not files.has_current_encoding:
+        return _older_manifest(files, manifest)
     key = manifest_key(manifest)
-    data = store.get(key).data
+    data = files.store.get(key).data
     with naming(key):
         payload = decode_envelope(data, FileType.MANIFEST).data
         root = decode(payload, MANIFEST)
@@ -154,24 +184,54 @@ def inspect_manifest(store: ObjectStore, manifest: ManifestId) -> Record:
         }
 
 
-def inspect_transaction_log(
-    store: ObjectStore, snapshot: SnapshotId, pruned: Iterable[SnapshotId] = ()
-) -> Record:
-    """Returns a transaction log with those of expired ancestors that the snapshot stands for,
-    `pruned`, oldest first.
+def _older_manifest(files: Files, manifest: ManifestId) -> Record:
+    decoded = files.fetch_manifest(manifest)
+    kinds = {"inline": RefKind.INLINE, "native": RefKind.NATIVE, "virtual": RefKind.VIRTUAL}
+    counts = {
+        name: [int(np.count_nonzero(refs.kind == kind)) for refs in decoded.arrays.values()]
+        for name, kind in kinds.items()
+    }
+    return {
+        "id": str(decoded.id),
+        "header": _generation(files),
+        "size_bytes": files.store.head(manifest_key(manifest)).size_bytes,
+        "num_arrays": len(decoded.arrays),
+        "total_chunk_refs": decoded.num_refs,
+        **{f"total_{name}": sum(each) for name, each in counts.items()},
+        "arrays": [
+            {
+                "node_id": str(node),
+                "num_chunk_refs": len(refs),
+                **{f"num_{name}": each[at] for name, each in counts.items()},
+            }
+            for at, (node, refs) in enumerate(decoded.arrays.items())
+        ],
+        "compression": {"uses_location_compression": False, "num_compressed_refs": 0},
+    }
+
+
+def inspect_transaction_log(repository: Repository, snapshot: SnapshotId) -> Record:
+    """The log of a commit, merged with those of expired ancestors that the snapshot stands for.
+
+    Where an older generation kept no log, it is derived from the snapshots.
     """
+    files = repository.files
+    if not files.has_current_encoding:
+        return {"header": _generation(files), **_log(files.fetch_log(snapshot))}
+    snapshots = repository.repo_info().snapshots
+    row = snapshots.find(snapshot)
+    pruned = [] if row < 0 else [SnapshotId(raw) for raw in snapshots.pruned_logs(row)]
     key = transaction_key(snapshot)
-    data = store.get(key).data
+    data = files.store.get(key).data
     with naming(key):
         log = decode_txlog(data)
     record: Record = {"header": _header(data)}
-    pruned = list(pruned)
     if not pruned:
-        return record | log_record(log)
-    found, missing = _fetch_logs(store, pruned)
+        return record | _log(log)
+    found, missing = _fetch_logs(files.store, pruned)
     return (
         record
-        | log_record(composite([*found.values(), log]))
+        | _log(composite([*found.values(), log]))
         | {
             "synthetic_composite": {
                 "note": _COMPOSITE_NOTE,
@@ -215,6 +275,11 @@ def _header(data: Buffer) -> Record:
     }
 
 
+def _generation(files: Files) -> Record:
+    """The generation in place of a header, which files before version 1 lack."""
+    return {"generation": str(files.settings.generation)}
+
+
 def _version(number: int) -> str:
     return f"{number}.0"
 
@@ -234,7 +299,7 @@ def _given(**values: Json) -> Record:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def node_record(node: Node) -> Record:
+def _node(node: Node) -> Record:
     record: Record = {
         "id": str(node.id),
         "path": node.path.text,
@@ -299,7 +364,7 @@ def _update_kind(kind: UpdateKind) -> Record:
     return record
 
 
-def log_record(log: TransactionLog) -> Record:
+def _log(log: TransactionLog) -> Record:
     return {
         **{name: [*format_ids(ids)] if len(ids) else [] for name, ids in log.node_lists()},
         "updated_chunks": [

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from frazil.clock import to_datetime
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.dump import dump_old
 from frazil.format.chunk_refs import (
     ChunkRefs,
     ETag,
@@ -42,18 +41,8 @@ def dump(data: Buffer, *, max_rows: int | None = DEFAULT_MAX_ROWS) -> dict[str, 
     """The content of a file of any kind; the kind is read from its header.
 
     Of each list of references, snapshots or nodes at most `max_rows` are shown, None for all;
-    counts are always complete. Files of generations before version 1 are shown as they are stored.
+    counts are always complete.
     """
-    try:
-        return _dump(data, max_rows)
-    except FormatError:
-        old = dump_old(data, max_rows=max_rows)
-        if old is None:
-            raise
-        return old
-
-
-def _dump(data: Buffer, max_rows: int | None) -> dict[str, Json]:
     header = decode_header(data)
     show = _DUMPERS.get(header.file_type)
     if show is None:

@@ -1,4 +1,4 @@
-"""Which state of the format a repository is in. FORMATS: 0.
+"""Generations: the states that the format has been in. docs/generations.md lists them.
 
 A1a to A3e are the alphas, in MessagePack. V1pre1 and V1pre2 are FlatBuffers with the refs of the
 alphas. Two states were documented: what the code did when alpha2 was written is A2e, and `alpha1`
@@ -8,7 +8,9 @@ is the document, since the code never did quite that.
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["CURRENT", "WRITTEN", "Generation"]
+from frazil.errors import FormatError
+
+__all__ = ["CURRENT", "WRITTEN", "Generation", "read_only", "require_written"]
 
 
 class Generation(StrEnum):
@@ -46,17 +48,12 @@ class Generation(StrEnum):
 
     @property
     def spec_version(self) -> int:
-        """The version whose features there are at most."""
+        """The version whose features the generation has at most."""
         return 2 if self in {Generation.V2PRE, Generation.V2} else 1
 
     @property
-    def is_sequential(self) -> bool:
-        """Whether a branch is a sequence of files, and the last of them its tip."""
-        return self not in CURRENT and self is not Generation.V2PRE
-
-    @property
     def has_long_ids(self) -> bool:
-        """Whether ids of objects have 16 bytes; else they have 12."""
+        """True if ids of objects have 16 bytes, and not 12."""
         return self in _LONG
 
     @property
@@ -77,3 +74,16 @@ _LONG: Final = frozenset(
 )
 CURRENT: Final = frozenset({Generation.V1, Generation.V2})
 WRITTEN: Final = CURRENT | {Generation.ALPHA1, Generation.A2E}
+
+
+def read_only(generation: Generation) -> FormatError:
+    return FormatError(
+        f"repositories of generation {generation} can only be read: `frazil migrate` makes them"
+        " ones of version 2",
+        kind="unsupported-spec-version",
+    )
+
+
+def require_written(generation: Generation) -> None:
+    if not generation.is_written:
+        raise read_only(generation)

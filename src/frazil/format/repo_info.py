@@ -65,6 +65,11 @@ class RepoInfo:
     enabled_flags: tuple[int, ...] = ()
     disabled_flags: tuple[int, ...] = ()
 
+    @property
+    def lists_snapshots(self) -> bool:
+        """True if `snapshots` are all that are stored; before version 2 refs alone are known."""
+        return self.spec_version >= 2
+
     def snapshot_of_branch(self, name: str) -> SnapshotId | None:
         row = self.branches.get(name)
         return None if row is None else self.snapshots.id(row)

@@ -42,7 +42,7 @@ def pages_of_log(repository: Repository) -> set[str]:
     Whenever there are more entries than fit, the log goes on in the backup that the first one
     which does not names.
     """
-    if repository.spec_version == 1:
+    if not repository.has_ops_log:
         return set()
     info = repository.repo_info()
     named = UpdateLog.of(info.updates).table.string("backup_path").to_texts()
@@ -64,7 +64,7 @@ def stale_branches(repository: Repository, older_than_us: int) -> tuple[str, ...
     names = [name for name in sorted(repository.branches()) if name.startswith(STAGING)]
     if not names:
         return ()
-    if repository.spec_version == 1:
+    if not repository.has_ops_log:
         head = repository.store.head
         return tuple(n for n in names if head(branch_key(n)).modified_at_us < older_than_us)
     alive = set[str]()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import ArrayData, ManifestRef, Node
+from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
 from frazil.repo.splitting import split

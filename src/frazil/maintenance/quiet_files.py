@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from frazil.assets.files import Files
-from frazil.assets.old_files import files_of
 from frazil.errors import FormatError
 from frazil.format.generation import CURRENT
 from frazil.repo.repository import Repository
@@ -16,7 +15,7 @@ def quiet_files(repository: Repository) -> Files:
 
 def quietened(files: Files) -> Files:
     settings = replace(files.settings, cached_refs=0, cached_chunk_bytes=0, cached_changes=0)
-    return files_of(files.store, settings)
+    return files.with_settings(settings)
 
 
 def require_current(repository: Repository) -> None:

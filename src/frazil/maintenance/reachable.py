@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files, naming
 from frazil.assets.layout import MANIFESTS, SNAPSHOTS
-from frazil.assets.old_files import OldFiles
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
@@ -104,7 +103,7 @@ def reachable_rows(info: RepoInfo, roots: Iterable[int]) -> Ints:
 
 def ids_of_rows(info: RepoInfo, rows: Sequence[int] | Ints) -> npt.NDArray[np.uint8]:
     """Ids of these snapshots, (n, 12)."""
-    if info.spec_version == 1:  # found one after the other, and listed nowhere
+    if not info.lists_snapshots:  # they are found one after the other
         raw = b"".join(info.snapshots.id(int(row)).raw for row in rows)
         return np.frombuffer(raw, dtype=np.uint8).reshape(-1, 12)
     return info.snapshots.ids[np.asarray(rows, dtype=np.int64)]
@@ -136,7 +135,7 @@ def manifests_by_snapshot(
     names, decoders = format_ids(snapshots), Pool(_DECODERS)
     for start in range(0, len(names), at_once):
         some = names[start : start + at_once]
-        if isinstance(files, OldFiles):
+        if not files.has_current_encoding:
             yield files.pool.map(partial(_listed_of_old, files), some)
         else:
             groups = list(batched(some, _SNAPSHOTS_TOGETHER))
@@ -183,7 +182,7 @@ def read_chunk_ids(
     progress: Progress | None = None,
 ) -> Iterator[tuple[slice, Ids]]:
     """Rows of some manifests, and the ids of the chunk objects that they refer to."""
-    if not isinstance(files, OldFiles):
+    if files.has_current_encoding:
         yield from read_together(
             files, manifests, decode_chunk_ids, budget=budget, progress=progress
         )
@@ -258,7 +257,7 @@ def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int
         start = stop
 
 
-def _listed_of_old(files: OldFiles, name: str) -> ManifestFiles:
+def _listed_of_old(files: Files, name: str) -> ManifestFiles:
     found = files.fetch_snapshot(SnapshotId.parse(name)).manifest_files
     return ManifestFiles(
         np.frombuffer(b"".join(file.id.raw for file in found), np.uint8).reshape(-1, 12),

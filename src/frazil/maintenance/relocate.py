@@ -15,7 +15,8 @@ from frazil.assets.files import Files
 from frazil.errors import NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import ChunkSet
-from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node, Snapshot
+from frazil.format.nodes import ArrayData, ManifestRef, Node
+from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Relocation
 from frazil.maintenance.quiet_files import quietened

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.assets.files import Files
-from frazil.assets.old_files import OldFiles
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_refs import RefKind
 from frazil.format.nodes import raw_ids
@@ -171,7 +170,7 @@ def count(
 def read_storage_refs(
     files: Files, manifests: ManifestFiles, budget: Budget | None, progress: Progress | None
 ) -> Iterator[tuple[slice, StorageRefs]]:
-    if isinstance(files, OldFiles):
+    if not files.has_current_encoding:
         for row, raw in enumerate(manifests.ids):
             yield (
                 slice(row, row + 1),

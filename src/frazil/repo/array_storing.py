@@ -8,7 +8,8 @@ from frazil.assets.files import Files
 from frazil.assets.outgoing import Outgoing
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node
+from frazil.format.nodes import ArrayData, ManifestRef, Node
+from frazil.format.snapshot import ManifestFile
 from frazil.ids import ManifestId, NodeId
 from frazil.repo.bands import FEW, MOST, Stored, in_bands
 from frazil.repo.lookup import refs_in

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from frazil.assets.files import Files
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_index import ChunkSet
-from frazil.format.snapshot import ArrayData, ManifestFile, ManifestRef, Node
+from frazil.format.nodes import ArrayData, ManifestRef, Node
+from frazil.format.snapshot import ManifestFile
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from frazil.format.chunk_index import Box, distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import ManifestRef
+from frazil.format.nodes import ManifestRef
 
 MOST: Final = 1 << 16  # references in a manifest: a megabyte or less, compressed
 

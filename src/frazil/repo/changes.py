@@ -12,8 +12,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node, Nodes
 from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from frazil.assets.files import Files
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import ManifestRef, Node
+from frazil.format.nodes import ManifestRef, Node
 from frazil.repo.chunk_overlaps import Canonical, changed_since
 from frazil.repo.lookup import refs_in
 from frazil.repo.pending import ChunkChanges

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.chunks import require_readable_range
 from frazil.assets.files import Files
-from frazil.assets.moderation import require_moderate
 from frazil.errors import IcechunkError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
 from frazil.objectstore.parts import Targets
@@ -23,7 +23,7 @@ def fetch_payload(files: Files, payload: Payload, byte_range: ByteRange | None) 
             return data[part.start : part.stop]
         case Native(chunk_id, offset, length):
             part = resolve(byte_range, length)
-            require_moderate(offset, part.stop - part.start, files.settings.limits)
+            require_readable_range(offset, part.stop - part.start, files.settings.limits)
             return files.chunks.fetch(chunk_id, Range(offset + part.start, offset + part.stop))
         case Virtual():
             return files.virtual.fetch(payload, resolve(byte_range, payload.length))
@@ -77,7 +77,7 @@ def _fetch_native(
         stop = np.minimum(parts[places, 1].astype(np.uint64), length)
         length = stop - start
     if len(length):
-        require_moderate(int(offset.max()), int(length.max()), files.settings.limits)
+        require_readable_range(int(offset.max()), int(length.max()), files.settings.limits)
     if parts is not None:
         offset = offset + start
     targets = None if into is None else _fitting(into, places, length)

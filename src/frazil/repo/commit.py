@@ -18,8 +18,9 @@ from frazil.assets.outgoing import Outgoing
 from frazil.clock import Clock
 from frazil.errors import ConflictError, FormatError, InternalError, ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import ManifestFile, Node, Snapshot
+from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import NewCommit, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
@@ -79,7 +80,7 @@ def _require_kept(files: Files, info: RepoInfo, request: CommitRequest) -> None:
     refer to that it finds there afterwards. Version 1 has no list: it deletes their files first.
     """
     for snapshot in request.relies_on:
-        if info.spec_version == 1:
+        if not info.lists_snapshots:
             try:
                 files.store.head(snapshot_key(snapshot))
                 continue

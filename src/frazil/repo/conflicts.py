@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from frazil.errors import Conflict, ConflictType
 from frazil.format.chunk_index import SortedKeys, distinct
-from frazil.format.nodes import Nodes, id_column
+from frazil.format.nodes import Node, Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import Node
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath

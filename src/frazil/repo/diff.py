@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_index import distinct
-from frazil.format.nodes import raw_ids
-from frazil.format.snapshot import Node, NodeNames
+from frazil.format.nodes import Node, raw_ids
+from frazil.format.snapshot import NodeNames
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath

@@ -1,125 +1,169 @@
-"""Which entry point a repository has."""
+"""The files and the entry point of a repository, by the generation that the store holds.
 
+Versions 1 and 2 are opened here. Everything older is behind `OlderGenerations`, the seam to
+`frazil.generations`.
+"""
+
+from collections.abc import Buffer
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Protocol
 
 from frazil.assets.caches import Caches
-from frazil.assets.files import Files
-from frazil.assets.layout import V1_MAIN_BRANCH
-from frazil.assets.old_files import EarlyFiles, OldFiles, files_of
-from frazil.assets.old_layout import OldLayout
+from frazil.assets.files import Files, naming
+from frazil.assets.layout import CONFIG_YAML, V1_MAIN_BRANCH
 from frazil.assets.settings import DEFAULT, Settings
 from frazil.clock import Clock
 from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.v2pre import has_early_values
 from frazil.format.config import RepositoryConfig
+from frazil.format.config_codec import decode_config_yaml
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.detection import old_generation
 from frazil.repo.entry import EntryPoint, RepoInfoEntry
-from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.entry_v1 import RefFilesEntry
-from frazil.repo.entry_v2pre import EarlyRepoInfoEntry, fetch_config_yaml, is_early
 
 # August 2025, and the release of 2.0 in April 2026: no other repository is asked for the file
 _FIRST_US, _RELEASED_US = 1_754_000_000_000_000, 1_775_000_000_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stored:
-    """A repository that is there: where, of which generation, and what it takes to go on."""
+class OlderGenerations(Protocol):
+    """Repositories older than version 1, and pre-releases of version 2."""
 
-    store: ObjectStore  # with today's names
+    def recognise(self, store: ObjectStore) -> Generation | None:
+        """The generation before version 1 that the store holds; None if it holds none."""
+        ...
+
+    def holds_v2pre(
+        self, store: ObjectStore, limits: Limits, decoded: RepoInfo | None = None
+    ) -> bool:
+        """True if the entry point is of a pre-release of version 2.
+
+        `decoded` is the entry point decoded as one of version 2, where that succeeded.
+        """
+        ...
+
+    def open_files(self, store: ObjectStore, settings: Settings, caches: Caches | None) -> Files:
+        """The files of a repository of the generation in `settings`."""
+        ...
+
+    def open_entry(self, files: Files, clock: Clock) -> EntryPoint:
+        """The entry point beside files that `open_files` returned."""
+        ...
+
+    def dump(self, data: Buffer, *, max_rows: int | None) -> dict[str, Json] | None:
+        """A metadata file as JSON; None if it is no file of these generations."""
+        ...
+
+
+def older_generations() -> OlderGenerations:
+    """Loads the package at first use: it builds on the engine, so the engine cannot import it."""
+    opener: OlderGenerations = import_module("frazil.generations.opener").OPENER
+    return opener
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredRepository:
+    """A repository that exists: its generation, and what was read to recognise it."""
+
     generation: Generation
-    config: Json | None  # that it stores
-    caches: Caches  # with what was read to find that out
+    config: Json | None  # as stored in the repository
+    caches: Caches
+
+
+def files_of(store: ObjectStore, settings: Settings, caches: Caches | None = None) -> Files:
+    """The files of a repository of any generation."""
+    if settings.generation in CURRENT:
+        return Files(store, settings, caches)
+    return older_generations().open_files(store, settings, caches)
 
 
 def entry_of(files: Files, clock: Clock) -> EntryPoint:
-    if isinstance(files, OldFiles):
-        return SequenceEntry(files, clock)
-    if isinstance(files, EarlyFiles):
-        return EarlyRepoInfoEntry(files, clock)
+    """The entry point of a repository of any generation."""
+    if files.settings.generation not in CURRENT:
+        return older_generations().open_entry(files, clock)
     if files.settings.spec_version == 1:
         return RefFilesEntry(files, clock)
     return RepoInfoEntry(files, clock)
 
 
-def with_names_of(store: ObjectStore, generation: Generation) -> ObjectStore:
-    """`store` with the names that files have today, and without what must not be written."""
-    if generation in CURRENT or isinstance(store, OldLayout):
-        return store
-    return OldLayout(store, generation)
-
-
-def stored_config(
+def find_repository(
     store: ObjectStore, config: RepositoryConfig, clock: Clock, limits: Limits = DEFAULT_LIMITS
-) -> Stored:
-    """What there is. Raises RepositoryNotFoundError.
+) -> StoredRepository:
+    """Recognises what the store holds. Raises RepositoryNotFoundError.
 
     A repository that is of both versions is half migrated, and of version 2.
     """
     settings = replace(Settings.of(config), limits=limits)
     files = Files(store, settings)
     try:
-        found = RepoInfoEntry(files, clock).fetch_config()
+        stored = RepoInfoEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
         pass
     except FormatError:
-        if not is_early(store, limits):
+        if not older_generations().holds_v2pre(store, limits):
             raise
-        return _stored_otherwise(store, Generation.V2PRE, settings, clock)
+        return _find_older(store, Generation.V2PRE, settings, clock)
     else:
         info = files.newest_repo_info
-        if info is not None and has_early_values(info) and is_early(store, limits):
-            return _stored_otherwise(store, Generation.V2PRE, settings, clock)
-        if found is None and info is not None and _may_have_config_yaml(info):
-            found = fetch_config_yaml(store)
-        return Stored(store, Generation.V2, found, files.caches)
+        if info is not None and older_generations().holds_v2pre(store, limits, info):
+            return _find_older(store, Generation.V2PRE, settings, clock)
+        if stored is None and info is not None and _may_have_config_yaml(info):
+            stored = fetch_config_yaml(store)
+        return StoredRepository(Generation.V2, stored, files.caches)
     files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
-        found = RefFilesEntry(files, clock).fetch_config()
+        stored = RefFilesEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
         pass
     else:
-        return Stored(store, Generation.V1, found, files.caches)
-    generation = old_generation(store)
+        return StoredRepository(Generation.V1, stored, files.caches)
+    generation = older_generations().recognise(store)
     if generation is None:
         raise RepositoryNotFoundError("the repository doesn't exist")
-    return _stored_otherwise(store, generation, settings, clock)
+    return _find_older(store, generation, settings, clock)
+
+
+def _find_older(
+    store: ObjectStore, generation: Generation, settings: Settings, clock: Clock
+) -> StoredRepository:
+    version = generation.spec_version
+    files = files_of(store, replace(settings, spec_version=version, generation=generation))
+    return StoredRepository(generation, entry_of(files, clock).fetch_config(), files.caches)
 
 
 def _may_have_config_yaml(info: RepoInfo) -> bool:
-    """True of what was written last before version 2 had a place for the configuration."""
+    """True if the last commit is from before version 2 had a place for the configuration."""
     times = info.snapshots.flushed_at_us
     return bool(len(times)) and _FIRST_US <= int(times.max()) < _RELEASED_US
 
 
-def _stored_otherwise(
-    store: ObjectStore, generation: Generation, settings: Settings, clock: Clock
-) -> Stored:
-    store = with_names_of(store, generation)
-    version = generation.spec_version
-    files = files_of(store, replace(settings, spec_version=version, generation=generation))
-    return Stored(store, generation, entry_of(files, clock).fetch_config(), files.caches)
+def fetch_config_yaml(store: ObjectStore) -> Json | None:
+    """The configuration in `config.yaml`; None if there is no such file."""
+    try:
+        data = store.get(CONFIG_YAML).data
+    except ObjectNotFoundError:
+        return None
+    with naming(CONFIG_YAML):
+        return decode_config_yaml(data)
 
 
-def stored_version(store: ObjectStore) -> int | None:
-    """None if there is no repository."""
+def find_spec_version(store: ObjectStore) -> int | None:
+    """The version of the repository in the store; None if there is no repository."""
     files = Files(store, DEFAULT)
     try:
         return files.fetch_repo_info().info.spec_version
     except ObjectNotFoundError:
         pass
     except FormatError:
-        if not is_early(store):
+        if not older_generations().holds_v2pre(store, DEFAULT_LIMITS):
             raise
         return 2
     try:
         store.head(V1_MAIN_BRANCH)
     except ObjectNotFoundError:
-        found = old_generation(store)
-        return None if found is None else found.spec_version
+        generation = older_generations().recognise(store)
+        return None if generation is None else generation.spec_version
     return 1

@@ -20,6 +20,7 @@ from frazil.assets.stored_info import StoredRepoInfo
 from frazil.clock import Clock, to_datetime
 from frazil.errors import (
     ConflictError,
+    FormatError,
     ObjectNotFoundError,
     PreconditionFailedError,
     ReadOnlyError,
@@ -88,6 +89,10 @@ class EntryPoint(Protocol):
         """As of now. Raises RepositoryNotFoundError."""
         ...
 
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        """The entry point without the ref files that cannot be read, and their errors by key."""
+        ...
+
     def fetch_config(self) -> Json | None:
         """What the repository stores. Raises RepositoryNotFoundError."""
         ...
@@ -130,6 +135,9 @@ class RepoInfoEntry:
     def fetch(self) -> RepoInfo:
         with _not_found():
             return self.files.fetch_repo_info().info
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        return self.fetch(), {}
 
     def fetch_config(self) -> Json | None:
         return self.fetch().config

@@ -34,6 +34,7 @@ from frazil.clock import Clock
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
+    FormatError,
     ObjectNotFoundError,
     PreconditionFailedError,
     RepositoryNotFoundError,
@@ -82,6 +83,9 @@ class RefFilesEntry:
 
     def fetch(self) -> RepoInfo:
         return RefReader(self.files).info
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        return self.fetch(), {}
 
     def fetch_config(self) -> Json | None:
         try:

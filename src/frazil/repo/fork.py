@@ -14,20 +14,21 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 
 from frazil.assets.files import Files
-from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, Payload
-from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.nodes import Node, Nodes
+from frazil.format.snapshot import Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
+from frazil.repo.entries import files_of
 from frazil.repo.merging import ForkChanges, merge_changes
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
 from frazil.repo.same_bytes import same_bytes
-from frazil.repo.session import Session, SessionMode
+from frazil.repo.session import Session
+from frazil.repo.session_state import SessionMode
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +104,7 @@ class ForkedSession(Session):
         if self._origin is None:
             files, at = self.files, (self.snapshot_id, self.base.flushed_at_us)
             self._origin = pickle.dumps(
-                (files.store, files.settings, self.clock, at, self.inherited)
+                (files.raw_store, files.settings, self.clock, at, self.inherited)
             )
         return self._origin
 

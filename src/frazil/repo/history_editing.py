@@ -17,8 +17,8 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Nodes
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.format.chunk_refs import ChunkRefs, Payload
-from frazil.format.snapshot import ManifestRef, Node
+from frazil.format.nodes import ManifestRef, Node
 from frazil.repo.pending import ChunkChanges, Index
 
 _AHEAD = 8  # manifests that are fetched while one is looked at

@@ -24,8 +24,7 @@ import numpy as np
 from frazil.errors import SessionStateError
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node, Nodes
 from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_overlaps import Doubt, changed_since, find_overlaps, only

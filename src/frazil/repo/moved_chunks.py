@@ -16,8 +16,8 @@ from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_index import SortedKeys
 from frazil.format.chunk_refs import ChunkRefs, RefKind
+from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Node
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo import history

@@ -13,9 +13,8 @@ from frazil.errors import (
     NodeNotFoundError,
     SessionStateError,
 )
-from frazil.format.nodes import Nodes
+from frazil.format.nodes import Node, Nodes
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import Node
 from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
 from frazil.paths import NodePath

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.format.nodes import Nodes, id_column
+from frazil.format.nodes import Node, Nodes, id_column
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import Node
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from frazil.errors import ConflictType
-from frazil.format.nodes import Nodes
+from frazil.format.nodes import Node, Nodes
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.conflicts import Clash, id_at, rows_by_id

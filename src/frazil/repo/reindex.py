@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.repo.pending import ChunkChanges
 
 type Rule = Callable[[list[int]], Iterable[int] | None]

@@ -7,15 +7,11 @@ from itertools import chain
 from typing import Any
 
 from frazil.assets.caches import Caches
-from frazil.assets.files import Files
+from frazil.assets.files import Files, preload_manifests
 from frazil.assets.object_stores import portable, with_settings
-from frazil.assets.old_files import files_of
-from frazil.assets.old_layout import require_written
-from frazil.assets.preload import preload_manifests
-from frazil.assets.settings import Settings
-from frazil.assets.tamed import tamed
-from frazil.assets.virtual.access import NOBODY, VirtualAccess, VirtualChunkAccess
-from frazil.assets.virtual.home import trusting
+from frazil.assets.settings import Settings, limited_config
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
+from frazil.assets.virtual.clients import trust_home_endpoint
 from frazil.clock import Clock, system_clock
 from frazil.errors import (
     InvalidInputError,
@@ -25,7 +21,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.generation import Generation
+from frazil.format.generation import Generation, require_written
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
@@ -35,7 +31,7 @@ from frazil.repo import admin, flags, history, ops_log, refs
 from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
-from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
+from frazil.repo.entries import entry_of, files_of, find_repository, find_spec_version
 from frazil.repo.entry import EntryPoint, require_online
 from frazil.repo.expectation import fetch_for_session
 from frazil.repo.given_config import given_config
@@ -60,14 +56,13 @@ class Repository:
         *,
         spec_version: int = 2,
         generation: Generation | None = None,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
         caches: Caches | None = None,
     ) -> None:
-        """`generation`, unless it is the one of the version, has the names of files in `store`.
+        """`generation` unless it is the one of the version.
 
         `caches` are those of another object for the same repository.
         """
-        self.store = store
         self.config = config
         self.clock = clock
         self.spec_version = spec_version
@@ -79,6 +74,8 @@ class Repository:
             config, spec_version=spec_version, generation=self.generation, access=access
         )
         self._files = files_of(store, settings, caches)
+        self.store = self._files.store  # shows the files of every generation by today's keys
+        self.raw_store = self._files.raw_store  # shows them by the keys that they have
         self._entry = entry_of(self._files, clock)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -92,7 +89,7 @@ class Repository:
             "default_commit_metadata": self.default_commit_metadata,
             "containers_are_given": self.containers_are_given,
         }
-        return make, (self.store, self.config, self.clock), state
+        return make, (self.raw_store, self.config, self.clock), state
 
     @property
     def files(self) -> Files:
@@ -109,6 +106,16 @@ class Repository:
         """Which virtual chunks may be read here."""
         return self._files.settings.virtual
 
+    @property
+    def lists_snapshots(self) -> bool:
+        """True if the entry point lists all snapshots; before version 2 it has only refs."""
+        return self.spec_version >= 2
+
+    @property
+    def has_ops_log(self) -> bool:
+        """True if the entry point has an ops log and a status, which version 2 introduced."""
+        return self.spec_version >= 2
+
     # Opening
 
     @classmethod
@@ -121,7 +128,7 @@ class Repository:
         generation: Generation | None = None,
         check_clean_root: bool = True,
         clock: Clock = system_clock,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Repository":
         """A new repository with one empty snapshot on branch main.
 
@@ -136,10 +143,10 @@ class Repository:
             )
         given = given_config(config)
         store = _configured(store, given)
-        access = trusting(access, store, is_given=True)
+        access = trust_home_endpoint(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
-            with_names_of(store, generation),
+            store,
             given,
             clock,
             spec_version=generation.spec_version,
@@ -158,15 +165,15 @@ class Repository:
         config: RepositoryConfig | None = None,
         *,
         clock: Clock = system_clock,
-        access: VirtualChunkAccess = NOBODY,
+        access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = given_config(config)
         store = _configured(store, given)
-        there = stored_config(store, given, clock, access.limits)
-        store, merged = there.store, given
+        there = find_repository(store, given, clock, access.limits)
+        merged = given
         if there.config is not None:
-            found = tamed(decode_config(there.config), access.limits)
+            found = limited_config(decode_config(there.config), access.limits)
             elsewhere = replace(found, storage=portable(found.storage))
             store = _configured(_configured(store, elsewhere), given)
             merged = found.merge(given)
@@ -177,7 +184,7 @@ class Repository:
             clock,
             spec_version=there.generation.spec_version,
             generation=there.generation,
-            access=trusting(access, store, is_given=is_given),
+            access=trust_home_endpoint(access, store, is_given=is_given),
             caches=there.caches,
         )
         repository.containers_are_given = is_given
@@ -195,12 +202,12 @@ class Repository:
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
-            _configured(self.store, given),
+            _configured(self.raw_store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
             generation=self.generation,
-            access=trusting(allowed, self.store, is_given=is_given),
+            access=trust_home_endpoint(allowed, self.raw_store, is_given=is_given),
             caches=self._files.caches if allowed.limits == self.access.limits else None,
         )
         again.containers_are_given = is_given
@@ -214,12 +221,12 @@ class Repository:
     @staticmethod
     def fetch_spec_version(store: ObjectStore) -> int | None:
         """None if there is no repository."""
-        return stored_version(store)
+        return find_spec_version(store)
 
     @staticmethod
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
-        stored = stored_config(store, RepositoryConfig(), system_clock).config
+        stored = find_repository(store, RepositoryConfig(), system_clock).config
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
@@ -329,7 +336,7 @@ class Repository:
         another client expired their parents. Expired snapshots may be collected meanwhile: then it
         is read once more.
         """
-        if self.spec_version != 1:
+        if self.lists_snapshots:
             return self.repo_info()
         try:
             return self._walked_info()

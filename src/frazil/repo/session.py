@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from frazil.assets.files import Files
-from frazil.assets.old_files import files_of
 from frazil.clock import Clock
 from frazil.errors import (
     AlreadyExistsError,
@@ -19,7 +18,8 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.nodes import ArrayData, Node
+from frazil.format.snapshot import Snapshot
 from frazil.ids import SnapshotId
 from frazil.paths import ROOT, NodePath
 from frazil.repo.amend import amend, flush
@@ -27,6 +27,7 @@ from frazil.repo.changes import ChangeSet
 from frazil.repo.commit import CommitRequest, commit, transaction_log
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, paths_in, summarise
+from frazil.repo.entries import files_of
 from frazil.repo.entry import EntryPoint
 from frazil.repo.merge_base import carry_over_notes
 from frazil.repo.moves import plan_move
@@ -51,7 +52,7 @@ class Session(SessionChunks):
                 " would be lost. Merge the fork that comes back (Session.merge)"
             )
         if self._opening is None:
-            self._opening = pickle.dumps((self.files.store, self.files.settings, self.clock))
+            self._opening = pickle.dumps((self.files.raw_store, self.files.settings, self.clock))
         return reopen, (self._opening, self.snapshot_id)
 
     def pickle_as(self, opening: bytes) -> None:

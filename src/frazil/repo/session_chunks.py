@@ -13,7 +13,7 @@ import numpy.typing as npt
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs, Payload
-from frazil.format.snapshot import ArrayData, Node
+from frazil.format.nodes import ArrayData, Node
 from frazil.ids import ManifestId
 from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data

@@ -24,7 +24,8 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.snapshot import ArrayData, Node, Snapshot
+from frazil.format.nodes import ArrayData, Node
+from frazil.format.snapshot import Snapshot
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from frazil.errors import ConflictType
 from frazil.format.config import NamedIntEnum
-from frazil.format.snapshot import ArrayData, Node
+from frazil.format.nodes import ArrayData, Node
 from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import Clash, Theirs, added_below, rows_by_id

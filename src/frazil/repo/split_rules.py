@@ -21,7 +21,7 @@ from frazil.format.conditions import (
     found,
 )
 from frazil.format.config import ManifestSplittingConfig
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.repo.bands import MOST, cut_axis
 
 _UNSPLIT = 2**32 - 1  # more than there can be chunks

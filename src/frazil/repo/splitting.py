@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from frazil.format.chunk_index import Box, SortedKeys, distinct
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import ManifestRef
+from frazil.format.nodes import ManifestRef
 
 type Boxes = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 """First and last cell of each box, both inclusive, (k, ndim) each."""

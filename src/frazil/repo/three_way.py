@@ -20,8 +20,7 @@ import numpy as np
 
 from frazil.errors import ConflictType
 from frazil.format.chunk_index import Box, distinct
-from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node, Nodes
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo.changes import ChangeSet

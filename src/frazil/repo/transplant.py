@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.format.chunk_index import SortedKeys
-from frazil.format.nodes import Nodes
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node, Nodes
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet

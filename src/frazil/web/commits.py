@@ -226,7 +226,7 @@ def operation_page(explored: Explored, offset: int, limit: int) -> dict[str, obj
         log = explored.recall_of(explored.info(), "ops", lambda: _Log(explored))
         updates, more = log.page(offset, limit)
     except FormatError as error:
-        if explored.repository.spec_version >= 2:
+        if explored.repository.has_ops_log:
             raise
         return {"available": False, "reason": str(error), "offset": 0, "more": False, "at_us": []}
     return {

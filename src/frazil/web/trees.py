@@ -7,8 +7,8 @@ from typing import Any, cast
 import numpy as np
 
 from frazil.errors import NodeNotFoundError
+from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.snapshot_chain import SnapshotChain

@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError, require_type
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.paths import ROOT, NodePath
 from frazil.repo.session import Session
 

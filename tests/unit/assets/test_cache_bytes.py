@@ -8,7 +8,7 @@ import numpy as np
 import zarr
 
 import frazil
-from frazil.assets.cache import WeighedCache
+from frazil.assets.caches import WeighedCache
 from frazil.assets.files import Files
 from frazil.assets.layout import snapshot_key
 from frazil.assets.settings import Settings

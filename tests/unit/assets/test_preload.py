@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.assets.background import BETWEEN_FORKS, Background
-from frazil.assets.flights import Flights
+from frazil.assets.caches import SingleFlight
 from frazil.assets.layout import manifest_key
+from frazil.assets.pool import BETWEEN_FORKS, Background
 from frazil.assets.preload_rules import (
     DEFAULT_CONDITION,
     PreloadPlan,
@@ -355,7 +355,7 @@ def test_a_process_can_be_forked_while_it_preloads(tmp_path: Path) -> None:
 
 
 def test_whoever_waits_for_a_load_that_fails_loads_for_themselves() -> None:
-    flights: Flights[str, int] = Flights()
+    flights: SingleFlight[str, int] = SingleFlight()
     tries: list[int] = []
     going, may_fail = Event(), Event()
     background = Background()

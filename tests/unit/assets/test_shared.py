@@ -4,7 +4,7 @@ import gc
 from collections.abc import Buffer
 
 import frazil
-from frazil.assets.shared import SharedSnapshots
+from frazil.assets.caches import SharedSnapshots
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 from frazil.repo.initial import initial_snapshot
 

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from frazil.assets.virtual.access import (
-    NOBODY,
+    NO_AUTHORIZATION,
     Home,
     VirtualAccess,
     VirtualChunkAccess,
     VirtualReads,
 )
 from frazil.errors import InvalidInputError, StorageError
-from frazil.format.config import ObjectStoreConfig, S3Options, VirtualChunkContainer
+from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import (
     CredentialsForGcs,
     CredentialsForS3,
@@ -159,4 +159,4 @@ def test_leave_can_be_pickled_and_not_changed() -> None:
     mine["s3://c/"] = OWN
     assert set(access.credentials) == {"s3://b/"}
     assert pickle.loads(pickle.dumps(access)) == access
-    assert VirtualChunkAccess() == NOBODY
+    assert VirtualChunkAccess() == NO_AUTHORIZATION

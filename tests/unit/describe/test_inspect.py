@@ -41,7 +41,7 @@ def tip(store: MemoryStore) -> SnapshotId:
 
 
 def test_a_snapshot_lists_its_nodes_and_manifests(store: MemoryStore, tip: SnapshotId) -> None:
-    shown: Any = inspect_snapshot(store, tip)
+    shown: Any = inspect_snapshot(Repository.open(store), tip)
     assert shown["id"] == str(tip)
     assert shown["header"]["written_by"] == WRITER
     assert shown["commit_message"] == "first"
@@ -54,8 +54,10 @@ def test_a_snapshot_lists_its_nodes_and_manifests(store: MemoryStore, tip: Snaps
 
 
 def test_a_manifest_is_counted(store: MemoryStore, tip: SnapshotId) -> None:
-    snapshot: Any = inspect_snapshot(store, tip)
-    shown: Any = inspect_manifest(store, ManifestId.parse(snapshot["manifests"][0]["id"]))
+    snapshot: Any = inspect_snapshot(Repository.open(store), tip)
+    shown: Any = inspect_manifest(
+        Repository.open(store), ManifestId.parse(snapshot["manifests"][0]["id"])
+    )
     counts = {"num_chunk_refs": 2, "num_inline": 1, "num_native": 1, "num_virtual": 0}
     assert shown["arrays"] == [{"node_id": snapshot["nodes"][1]["id"], **counts}]
     assert (shown["total_chunk_refs"], shown["total_inline"], shown["total_native"]) == (2, 1, 1)
@@ -63,9 +65,9 @@ def test_a_manifest_is_counted(store: MemoryStore, tip: SnapshotId) -> None:
 
 
 def test_a_log_lists_what_the_commit_did(store: MemoryStore, tip: SnapshotId) -> None:
-    snapshot: Any = inspect_snapshot(store, tip)
+    snapshot: Any = inspect_snapshot(Repository.open(store), tip)
     group, array = (node["id"] for node in snapshot["nodes"])
-    shown = inspect_transaction_log(store, tip)
+    shown = inspect_transaction_log(Repository.open(store), tip)
     assert shown["new_groups"] == [group]
     assert shown["new_arrays"] == [array]
     assert shown["updated_chunks"] == [{"node_id": array, "chunks": [[0, 0], [1, 1]]}]
@@ -73,7 +75,7 @@ def test_a_log_lists_what_the_commit_did(store: MemoryStore, tip: SnapshotId) ->
 
 
 def test_the_entry_point_is_shown_with_its_log(store: MemoryStore, tip: SnapshotId) -> None:
-    shown: Any = inspect_repo_info(store)
+    shown: Any = inspect_repo_info(Repository.open(store))
     assert shown["branches"] == {"main": str(tip)}
     assert [each["update_type"]["type"] for each in shown["latest_updates"]] == [
         "NewCommitUpdate",
@@ -89,10 +91,10 @@ def test_a_missing_file_is_missing_and_a_damaged_one_is_named(
     store: MemoryStore, tip: SnapshotId
 ) -> None:
     with pytest.raises(ObjectNotFoundError):
-        inspect_snapshot(store, SnapshotId(bytes(12)))
+        inspect_snapshot(Repository.open(store), SnapshotId(bytes(12)))
     store.put(f"snapshots/{tip}", b"rubbish")
     with pytest.raises(FormatError, match=f"snapshots/{tip}"):
-        inspect_snapshot(store, tip)
+        inspect_snapshot(Repository.open(store), tip)
 
 
 # --- several logs as one ------------------------------------------------------------------------

@@ -5,21 +5,26 @@ import pytest
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.format.conditions import (
+    ManifestPreloadCondition,
+    ManifestSplitCondition,
+    ManifestSplitDimCondition,
+)
 from frazil.format.config import (
     CachingConfig,
-    ChecksumAlgorithm,
     CompressionAlgorithm,
     CompressionConfig,
     ManifestConfig,
-    ManifestPreloadCondition,
     ManifestPreloadConfig,
-    ManifestSplitCondition,
-    ManifestSplitDimCondition,
     ManifestSplittingConfig,
     ManifestVirtualChunkLocationCompressionConfig,
-    ObjectStoreConfig,
     RepositoryConfig,
     RepoUpdateRetryConfig,
+)
+from frazil.format.config_codec import decode_config, encode_config
+from frazil.format.storage_config import (
+    ChecksumAlgorithm,
+    ObjectStoreConfig,
     S3Options,
     StorageConcurrencySettings,
     StorageRetriesSettings,
@@ -27,7 +32,6 @@ from frazil.format.config import (
     StorageTimeoutSettings,
     VirtualChunkContainer,
 )
-from frazil.format.config_codec import decode_config, encode_config
 
 Preload, Split, Dim = ManifestPreloadCondition, ManifestSplitCondition, ManifestSplitDimCondition
 

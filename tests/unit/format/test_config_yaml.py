@@ -15,7 +15,6 @@ from frazil.format.config import (
     ManifestPreloadConfig,
     ManifestSplittingConfig,
     RepositoryConfig,
-    VirtualChunkContainer,
 )
 from frazil.format.config_codec import (
     decode_config,
@@ -23,7 +22,7 @@ from frazil.format.config_codec import (
     encode_config,
     encode_config_yaml,
 )
-from frazil.format.storage_config import ObjectStoreConfig, S3Options
+from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 
 STORES: list[ObjectStoreConfig] = [
     storage_config.InMemoryStoreConfig(),

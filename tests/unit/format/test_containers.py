@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.strings import Strings
-from frazil.format.config import ObjectStoreConfig, S3Options, VirtualChunkContainer
-from frazil.format.storage_config import Containers, repaired, require_container
+from frazil.format.storage_config import (
+    Containers,
+    ObjectStoreConfig,
+    S3Options,
+    VirtualChunkContainer,
+    repaired,
+    require_container,
+)
 from frazil.format.urls import regular
 
 S3 = ObjectStoreConfig.S3(S3Options())

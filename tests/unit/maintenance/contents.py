@@ -1,7 +1,7 @@
 """What a version of a repository holds, wherever its bytes are."""
 
 from frazil.format.chunk_refs import Payload, Virtual
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.chunk_reads import fetch_payload

@@ -14,8 +14,8 @@ from frazil.errors import InvalidInputError, SessionStateError
 from frazil.maintenance.migrate.upgrade import plan_upgrade
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from tests.unit.generations.test_v2pre_repositories import early
 from tests.unit.maintenance.moved import made, opened, seen
-from tests.unit.repo.test_v2pre import early
 
 
 def theirs(root: Path) -> icechunk.Repository:

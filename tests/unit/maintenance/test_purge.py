@@ -11,7 +11,7 @@ from frazil.errors import ConflictError, FormatError, InvalidInputError, Snapsho
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.envelope import decode_envelope, decode_header
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestRef
+from frazil.format.nodes import ManifestRef
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.pack import pack, plan_pack
 from frazil.maintenance.purge.message import plan_purge_messages, purge_messages

@@ -7,13 +7,8 @@ from threading import Barrier, Lock
 import pytest
 
 from frazil.errors import FormatError, StorageError
-from frazil.format.config import (
-    ManifestConfig,
-    ManifestSplitCondition,
-    ManifestSplitDimCondition,
-    ManifestSplittingConfig,
-    RepositoryConfig,
-)
+from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
+from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition

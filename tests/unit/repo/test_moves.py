@@ -24,7 +24,8 @@ from frazil.paths import ROOT, NodePath
 from frazil.repo.flags import MOVE_NODE
 from frazil.repo.fork import fork, merge
 from frazil.repo.repository import Repository
-from frazil.repo.session import Session, SessionMode
+from frazil.repo.session import Session
+from frazil.repo.session_state import SessionMode
 from frazil.repo.solver import Policy, VersionSelection
 from frazil.repo.version import Branch
 from tests.examples_count import scaled

@@ -2,7 +2,7 @@
 
 import pytest
 
-from frazil.assets.virtual.access import NOBODY, VirtualChunkAccess, VirtualReads
+from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualChunkAccess, VirtualReads
 from frazil.errors import InvalidInputError
 from frazil.objectstore.credentials import (
     AnyCredential,
@@ -38,8 +38,8 @@ def test_what_has_no_secret_is_readable() -> None:
 
 
 def test_no_leave_is_no_option() -> None:
-    assert format_access(NOBODY) == AccessText()
-    assert parse_access(AccessText()) == NOBODY
+    assert format_access(NO_AUTHORIZATION) == AccessText()
+    assert parse_access(AccessText()) == NO_AUTHORIZATION
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,8 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Table
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.config import (
-    ManifestConfig,
-    ManifestSplitCondition,
-    ManifestSplitDimCondition,
-    ManifestSplittingConfig,
-    RepositoryConfig,
-)
+from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
+from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.schemas import MANIFEST, REPO, SNAPSHOT, TRANSACTION_LOG
 from frazil.objectstore.memory import MemoryStore

@@ -10,7 +10,7 @@ from frazil.assets.virtual.access import VirtualAccess, VirtualChunkAccess
 from frazil.assets.virtual.chunks import VirtualChunks
 from frazil.errors import IcechunkError, InvalidInputError, StorageError
 from frazil.format.chunk_refs import Virtual
-from frazil.format.config import ObjectStoreConfig, S3Options, VirtualChunkContainer
+from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
 from frazil.objectstore.protocol import Data, DataList
 from frazil.objectstore.source import Expectation

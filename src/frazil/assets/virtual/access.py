@@ -1,7 +1,7 @@
-"""Which files outside of a repository may be read, and as whom.
+"""Authorization to read virtual chunks, which are in files outside of the repository.
 
-A repository says where its virtual chunks are; that alone gives nobody access. Whoever opens it
-names the containers they trust, with credentials for each. Nothing of this is ever stored.
+A repository names the locations of its virtual chunks, which alone gives no access. The caller that
+opens it authorizes containers, with credentials for each. None of this is ever stored.
 """
 
 from collections.abc import Collection, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
 
-from frazil.assets.virtual.endpoints import leads_elsewhere
+from frazil.assets.virtual.endpoints import unauthorized_endpoint
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.storage_config import (
@@ -44,13 +44,13 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualReads:
-    """How parts of files are fetched.
+    """Options for fetching parts of files.
 
     Parts of one file that are at most `max_gap_bytes` apart are fetched by one request, unless it
     would be for more than `max_request_bytes`; one chunk is always one request. Of a local file,
     where a request costs little, parts are at most 4 KiB apart. `max_clients` connections are
-    kept, one for each container and bucket or host. Web servers may redirect to addresses that
-    anybody can reach, and to their own; `check_redirects=False` lets them redirect anywhere, and
+    kept, one for each container and bucket or host. Web servers may redirect to public
+    addresses, and to their own; `check_redirects=False` lets them redirect anywhere, and
     saves one small request for each file.
     """
 
@@ -66,7 +66,7 @@ class VirtualReads:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """How the repository itself is reached."""
+    """The store of the repository itself, and the credentials for it."""
 
     store: ObjectStoreConfig
     credentials: AnyCredential | None = None
@@ -74,15 +74,15 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkAccess:
-    """What whoever opens a repository allows: more than a mapping of credentials can say.
+    """Authorization that a caller gives when opening a repository.
 
     `credentials` are by url prefix of the container, with or without its last slash. With
     `default_containers` every location of S3, Google, Azure and Tigris is covered, by containers
     named after the schemes (`s3`, `gcs`, `gs`, `azure`, `az`, `abfs`, `tigris`) that yield to
     those of the repository. One for which no credentials are given under its name is read as the
     repository itself is, if that is on the same platform: in its region, with its credentials.
-    Whoever can write to the repository can then make its readers fetch any object that they may
-    read, so this is for repositories one trusts.
+    Writers of the repository can then make its readers fetch any object that the readers may read,
+    so this is for trusted repositories.
 
     A container that the repository stores may name a server of its own for a bucket. It is asked
     only if it is one of `endpoints`, if the repository itself is there, or if the container is
@@ -127,12 +127,12 @@ def _checked(given: object) -> Mapping[str, AnyCredential | None]:
     return MappingProxyType(dict(given))
 
 
-NOBODY = VirtualChunkAccess()
+NO_AUTHORIZATION = VirtualChunkAccess()
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Leave to read what is in one container."""
+    """Permission to read the objects of one container."""
 
     container: VirtualChunkContainer
     credentials: AnyCredential | None
@@ -140,7 +140,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class VirtualAccess:
-    """What may be read of one repository's virtual chunks; travels with its sessions."""
+    """Authorized containers of one repository; pickled with its sessions."""
 
     containers: Containers = field(default_factory=Containers)
     fallbacks: Containers = field(default_factory=Containers)  # where no other covers a location
@@ -148,25 +148,25 @@ class VirtualAccess:
     reads: VirtualReads = field(default_factory=VirtualReads)
     settings: StorageSettings = field(default_factory=StorageSettings)
     limits: Limits = DEFAULT_LIMITS
-    astray: tuple[tuple[str, str], ...] = ()  # prefixes of containers, and where they lead
+    refused: tuple[tuple[str, str], ...] = ()  # prefixes of containers, and their endpoints
 
     @classmethod
     def of(
         cls,
         containers: Mapping[str, VirtualChunkContainer] | None,
-        given: VirtualChunkAccess = NOBODY,
+        given: VirtualChunkAccess = NO_AUTHORIZATION,
         *,
         settings: StorageSettings | None = None,
     ) -> "VirtualAccess":
         """Raises StorageError if credentials are not of the kind that their container needs."""
         own = Containers.usable((containers or {}).values())
         grants: list[Grant] = []
-        astray: dict[str, str] = {}
+        refused: dict[str, str] = {}
         for each in own.listed:
-            elsewhere = leads_elsewhere(each, given.endpoints)
+            elsewhere = unauthorized_endpoint(each, given.endpoints)
             for key in (each.url_prefix, each.url_prefix.removesuffix("/")):
                 if key in given.credentials and elsewhere is not None:
-                    astray[each.url_prefix] = elsewhere
+                    refused[each.url_prefix] = elsewhere
                 elif key in given.credentials:
                     grants.append(Grant(each, _matching(each.store, given.credentials[key])))
         fallbacks: Containers = Containers()
@@ -174,15 +174,21 @@ class VirtualAccess:
             defaults = [_default_grant(each, given) for each in _defaults()]
             fallbacks = Containers.of(grant.container for grant in defaults)
             grants += [grant for grant in defaults if grant.credentials is not None]
-        said = settings or StorageSettings()
-        refused = tuple(astray.items())
-        return cls(own, fallbacks, tuple(grants), given.reads, said, given.limits, refused)
+        return cls(
+            own,
+            fallbacks,
+            tuple(grants),
+            given.reads,
+            settings or StorageSettings(),
+            given.limits,
+            tuple(refused.items()),
+        )
 
     def all_containers(self) -> Containers:
         return Containers((*self.containers.listed, *self.fallbacks.listed))
 
     def grant_for(self, location: str) -> Grant:
-        """For a regular, complete location. Raises InvalidInputError if nobody gave one."""
+        """The grant for a normalized, complete location. Raises InvalidInputError without one."""
         container = self.containers.find(location) or self.fallbacks.find(location)
         if container is None:
             raise InvalidInputError(
@@ -194,7 +200,7 @@ class VirtualAccess:
         for grant in self.grants:
             if grant.container is container or grant.container == container:
                 return grant
-        raise unauthorized(container, dict(self.astray).get(container.url_prefix))
+        raise unauthorized(container, dict(self.refused).get(container.url_prefix))
 
     def local_grants(self) -> tuple[Grant, ...]:
         return tuple(
@@ -287,7 +293,7 @@ def _defaults() -> list[VirtualChunkContainer]:
 
 
 def _default_grant(container: VirtualChunkContainer, given: VirtualChunkAccess) -> Grant:
-    """As the credentials for its name say, else as the repository is read; else not at all."""
+    """Uses credentials under the container's name, or else those of the repository's own store."""
     credentials: AnyCredential | None = None
     if given.home is not None and type(given.home.store) is type(container.store):
         container = replace(container, store=given.home.store)

@@ -11,11 +11,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.moderation import require_length
+from frazil.assets.chunks import require_readable_length
 from frazil.assets.pool import Pool
 from frazil.assets.virtual.access import Grant, VirtualAccess
-from frazil.assets.virtual.clients import SourceClients
-from frazil.assets.virtual.opening import open_source_of
+from frazil.assets.virtual.clients import SourceClients, open_source_of
 from frazil.errors import (
     IcechunkError,
     InvalidInputError,
@@ -58,7 +57,7 @@ class SourceRead:
 
 
 class VirtualChunks:
-    """What sessions read virtual chunks with. Pickled, it takes only what is allowed along."""
+    """Reads virtual chunks for sessions. Its pickle holds the authorization, and no connections."""
 
     def __init__(self, access: VirtualAccess, pool: Pool, opener: Opener = open_source_of) -> None:
         self.access = access
@@ -86,7 +85,7 @@ class VirtualChunks:
         return found
 
     def fetch_parts(self, wanted: Sequence[tuple[Virtual, Range]]) -> list[Data | IcechunkError]:
-        """Parts of chunks, or for each that cannot be had the reason."""
+        """Parts of chunks, or the error of each that cannot be read."""
         found: list[Data | IcechunkError] = [b""] * len(wanted)
         groups: dict[tuple[str, Expectation | None], list[int]] = {}
         for row, (chunk, _) in enumerate(wanted):
@@ -108,7 +107,7 @@ class VirtualChunks:
         return found
 
     def _within_file(self, chunk: Virtual, part: Range) -> Range:
-        require_length(part.stop - part.start, self.access.limits)
+        require_readable_length(part.stop - part.start, self.access.limits)
         return Range(chunk.offset + part.start, chunk.offset + part.stop)
 
     def plan(self, parts: Sequence[tuple[ChunkRefs, Rows]]) -> list[SourceRead]:
@@ -122,7 +121,7 @@ class VirtualChunks:
         modified = np.concatenate([refs.last_modified[rows] for refs, rows in parts])
         offset = np.concatenate([refs.offset[rows] for refs, rows in parts])
         lengths = np.concatenate([refs.length[rows] for refs, rows in parts])
-        require_length(int(lengths.max()), self.access.limits)
+        require_readable_length(int(lengths.max()), self.access.limits)
         length = lengths.tolist()
         places, tags = distinct_codes(location), distinct_codes(etag)
         order = np.lexsort((offset, modified, tags, places))
@@ -173,7 +172,7 @@ class VirtualChunks:
         return Source(complete, place, grant)
 
     def size_bytes(self, location: str) -> int:
-        """Of the whole file that a location names."""
+        """The size of the whole file that a location names."""
         source = self.resolve(location)
         try:
             return self._client(source).size_bytes(source.place.key)
@@ -192,7 +191,7 @@ class VirtualChunks:
         return [_cut(read, wanted, data) for wanted in read.wanted]
 
     def _attempt(self, read: SourceRead) -> list[Data | IcechunkError]:
-        """As `_read`, with errors for results."""
+        """Reads parts, and returns errors in place of those that fail."""
         try:
             data = self._fetch_span(read)
         except IcechunkError as error:
@@ -256,7 +255,7 @@ def _expectation(checksum: Checksum | None) -> Expectation | None:
 
 
 def _expectation_of(etag: str | None, modified: int) -> Expectation | None:
-    """Of columns; an etag says more than a time."""
+    """The checksum in columns; an etag is stricter than a time."""
     if etag is not None:
         return SameETag(etag)
     return NotModifiedAfter(modified) if modified else None

@@ -1,10 +1,10 @@
-"""Where a container leads besides what its url prefix says.
+"""Endpoints of virtual chunk containers that a url prefix alone does not authorize.
 
-Whoever authorizes `s3://bucket/` names a bucket, and means the platform's own servers. A container
-that the repository stores may say that another server has the bucket, or is to be asked by way of
-a proxy: then a stranger would choose which hosts are asked, and see what is signed for them. So
-that must be said by the reader too: by a configuration of their own with the container in it, by
-the storage of the repository having the same endpoint, or by naming the endpoint.
+A caller that authorizes `s3://bucket/` names a bucket, and means the platform's own servers. A
+container that the repository stores may name another server for the bucket, or a proxy: a stranger
+would then choose which hosts receive requests, and signatures made for them. So the caller must
+authorize the endpoint as well: with a configuration that has the container in it, by opening a
+repository whose own storage has that endpoint, or by naming the endpoint.
 """
 
 import re
@@ -30,7 +30,7 @@ _OF_AMAZON = re.compile(
     r"\.amazonaws\.com(?:\.cn)?"
 )
 _OF_TIGRIS = {"t3.storage.dev", "fly.storage.tigris.dev", "t3.storageapi.dev"}
-# Options that say how long to wait or which account is meant; all others may lead astray.
+# Options that say how long to wait or which account is meant; any other may redirect requests.
 _HARMLESS = re.compile(
     r"(?:azure_storage_)?(?:account|account_name)|(?:google_)?(?:bucket|bucket_name)|region"
     r"|(?:connect_|read_)?timeout|pool_idle_timeout|pool_max_idle_per_host|user_agent"
@@ -41,8 +41,8 @@ _HARMLESS = re.compile(
 _LEADING_HEADERS = re.compile(r"host|proxy-.*|x-forwarded-.*|forwarded")
 
 
-def leads_elsewhere(container: VirtualChunkContainer, trusted: Collection[str]) -> str | None:
-    """The endpoint or option that nobody has authorized; None if there is none."""
+def unauthorized_endpoint(container: VirtualChunkContainer, trusted: Collection[str]) -> str | None:
+    """The first endpoint or option that the caller has not authorized; None if there is none."""
     if ANY in trusted:
         return None
     found = _leading(container.store)
@@ -52,7 +52,7 @@ def leads_elsewhere(container: VirtualChunkContainer, trusted: Collection[str]) 
 
 
 def endpoint_of(store: ObjectStoreConfig) -> str | None:
-    """Where the store is said to be, if it is said."""
+    """The endpoint that a store configuration names; None for the platform's own."""
     match store:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options) | TigrisStoreConfig(options):
             return options.endpoint_url

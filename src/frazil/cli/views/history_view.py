@@ -176,7 +176,7 @@ def standing_as_json(repository: Repository, location: str) -> dict[str, Any]:
         "tags": len(tags),
         "tip": _tip(repository),
     }
-    if repository.spec_version < 2:  # older ones know neither a status nor a list of snapshots
+    if not repository.has_ops_log:
         return facts
     info = repository.repo_info()
     return facts | {

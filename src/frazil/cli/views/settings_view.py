@@ -111,7 +111,7 @@ def store_setting(repository: Repository, key: str, text: str) -> RepositoryConf
     except FormatError as error:
         raise InvalidInputError(f"{key} cannot be {text}: {error}") from error
     changed = Repository(
-        repository.store,
+        repository.raw_store,
         config,
         repository.clock,
         spec_version=repository.spec_version,

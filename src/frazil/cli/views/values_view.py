@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.virtual.access import NOBODY
+from frazil.assets.virtual.access import NO_AUTHORIZATION
 from frazil.cli.output import print_json
 from frazil.cli.repositories import chosen_version, open_repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
@@ -203,7 +203,7 @@ def open_session(
     """Opens a session for reading; `authorize` holds values such as file:///data/=local."""
     version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
     words = dict(one.rpartition("=")[::2] for one in authorize)
-    access = parse_access(AccessText(json.dumps(words))) if words else NOBODY
+    access = parse_access(AccessText(json.dumps(words))) if words else NO_AUTHORIZATION
     return open_repository(repo).reopened(access=access).readonly_session(version)
 
 

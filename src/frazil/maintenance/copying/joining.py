@@ -107,7 +107,7 @@ def _with_history(info: RepoInfo, source: RepoInfo, settled: IdSet, tip: Snapsho
     was there and is not listed any more may be gone, with all that it consists of.
     """
     rows = list(source.snapshots.ancestors(source.snapshots.find(tip)))
-    if info.spec_version == 1:  # nothing lists them: their files are there
+    if not info.lists_snapshots:  # their files are there
         _require_settled(source, rows, settled, lost=~_reachable(info).contains(settled.ids()))
         return info
     new: list[int] = []

@@ -16,7 +16,6 @@ from functools import partial
 from time import perf_counter
 
 from frazil.assets.layout import CONFIG_YAML, REFS
-from frazil.assets.old_layout import inner_store
 from frazil.errors import ConflictError, InvalidInputError, ReadOnlyError
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.repo_info import encode_repo_info
@@ -114,7 +113,7 @@ def plan_migration(
             " version 1, which has no place for all that it may hold",
             kind="invalid-repository-migration",
         )
-    store = inner_store(repository.store) if target is None else target
+    store = repository.raw_store if target is None else target
     if not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     steps: UpgradePlan | ClonePlan | DerivedPlan

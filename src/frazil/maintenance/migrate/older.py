@@ -1,7 +1,7 @@
-"""From the generations before version 1: metadata is written anew, chunks stay where they can.
+"""Migration of older generations: metadata is rewritten, chunks stay where they can.
 
-In place, new files stand beside the old ones, under names of their own (copying/names.py), and the
-old ones are there until `confirm`; some under other names (displaced.py). Elsewhere they keep their
+In place, new files have names of their own beside the old ones (copying/names.py), and the old ones
+are kept until `confirm`, some under other names (displaced.py). In another store files keep their
 names. Chunks whose names were longer, up to A2a, are copied to the names they have now.
 """
 
@@ -23,7 +23,6 @@ from frazil.assets.layout import (
     tag_key,
     transaction_key,
 )
-from frazil.assets.old_layout import inner_store
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config, encode_config_yaml
@@ -64,10 +63,10 @@ def plan_rewriting(
     to: int,
     progress: Progress | None = None,
 ) -> DerivedPlan:
-    """To another store, or in place. An earlier try that was stopped is put right first."""
-    place = inner_store(repository.store) if target is None else target
+    """Plans a migration to another store, or in place; cleans up an interrupted one first."""
+    place = repository.raw_store if target is None else target
     if target is not None:
-        require_elsewhere(inner_store(repository.store), target)
+        require_elsewhere(repository.raw_store, target)
     else:
         put_back(place)
     is_early = target is None and repository.generation is Generation.V2PRE
@@ -113,12 +112,12 @@ def plan_rewriting(
 
 
 def old_files(plan: DerivedPlan) -> Iterator[str]:
-    """What is there of the older generation, and of no use to the new one.
+    """Keys of files of the older generation that the new repository does not use.
 
-    On a second try the files of the first stand beside them. So what the first try has noted down
-    counts, and of what came later that which can be nothing else.
+    A second try finds new files of the first beside them. So files count that the first try has
+    noted in the journal, and of later ones those that can only be of the older generation.
     """
-    store = inner_store(plan.repository.store)
+    store = plan.repository.raw_store
     journal = read_journal(store)
     later = {snapshot_key(plan.info.snapshots.id(row)) for row in range(len(plan.info.snapshots))}
     later |= {transaction_key(SnapshotId(raw)) for raw in log_ids(plan.info)}
@@ -162,18 +161,18 @@ def _names(repository: Repository, info: RepoInfo, store: ObjectStore) -> Names:
 
 
 def _is_old(store: ObjectStore) -> bool:
-    """Whether the file of the first snapshot's name is there, and not of an earlier try."""
+    """True if a file has the name of the first snapshot, and is not of an earlier try."""
     key, journal = snapshot_key(INITIAL_SNAPSHOT), read_journal(store)
     return exists(store, key) if journal is None else key in journal.keys
 
 
 def _config(repository: Repository) -> Json | None:
-    stored = Repository.fetch_config(inner_store(repository.store))
+    stored = Repository.fetch_config(repository.raw_store)
     return None if stored is None else encode_config(stored)
 
 
 def _status(old: RepoInfo, new: RepoInfo) -> RepoStatus:
-    """That of an early version 2, unless its entry point had none."""
+    """The status of a pre-release of version 2, unless its entry point had none."""
     return old.status if old.status.set_at_us else new.status
 
 

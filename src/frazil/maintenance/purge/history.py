@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import FormatError
+from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Node, Snapshot
+from frazil.format.snapshot import Snapshot
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet

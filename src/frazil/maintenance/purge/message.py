@@ -81,7 +81,7 @@ def plan_purge_messages(
     return MessagePurgePlan(
         said=said,
         snapshots=tuple(changed),
-        listed=repository.spec_version > 1 and info_with(info, said) is not None,
+        listed=repository.lists_snapshots and info_with(info, said) is not None,
         backups=tuple(_keys(executor, backups, "reading backups")),
         remaining=(*mentions, *put_aside(files), ELSEWHERE) if changed else tuple(mentions),
     )

@@ -16,8 +16,8 @@ import numpy as np
 
 from frazil.assets.layout import manifest_key
 from frazil.errors import ConflictError, InvalidInputError
+from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import Node
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
 from frazil.maintenance.executor import Executor, ThreadExecutor

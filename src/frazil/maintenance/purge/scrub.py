@@ -12,8 +12,9 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.metadata import encode_metadata
+from frazil.format.nodes import ArrayData, Node
 from frazil.format.repo_info import RepoInfo
-from frazil.format.snapshot import ArrayData, ManifestFile, Node, Snapshot
+from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId

@@ -2,7 +2,8 @@
 
 from frazil.errors import IcechunkError
 from frazil.format.envelope import FileType, decode_header
-from frazil.format.manifest import LocationCompression, decode_manifest, encode_manifest
+from frazil.format.locations import LocationCompression
+from frazil.format.manifest import decode_manifest, encode_manifest
 from frazil.maintenance.repair.steps import RepairStep
 from frazil.maintenance.verify.opening import open_file
 from frazil.objectstore.protocol import ObjectStore

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 from frazil.assets.files import Files
 from frazil.assets.layout import CONFIG_YAML, MANIFESTS, REPO_INFO
-from frazil.assets.old_layout import inner_store
 from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
 from frazil.errors import ConflictError, PreconditionFailedError, ReadOnlyError, StorageError
@@ -99,7 +98,6 @@ def repair(
     """
     if not dry_run and not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-    store = inner_store(store)
     before = verify(store, progress=progress)
     plan = plan_repair(store, before)
     if dry_run:

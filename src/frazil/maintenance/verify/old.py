@@ -1,9 +1,9 @@
-"""Repositories of generations before version 1, and of the alphas of version 2.
+"""Verification of repositories before version 1, and of pre-releases of version 2.
 
-Their files are read by the engine, which makes today's records of them. These are written as files
-of version 2, in memory, and looked at as such: what holds of every generation is checked (paths,
-parents, zarr metadata, extents, every reference and object, on request every chunk), the order of
-things in files is not. Of transaction logs and refs it is checked that they can be read.
+The engine decodes their files to the records of version 2. These are encoded as files of version 2,
+in memory, and verified as such: paths, parents, zarr metadata, extents, every reference and object,
+on request every chunk. The order of entries in files is not checked. Transaction logs and refs are
+only checked for being readable.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,6 @@ from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entry_alpha import SequenceEntry
 from frazil.repo.repository import Repository
 
 _NO_ENTRY = {
@@ -97,17 +96,14 @@ def verify_old(
 
 def _readable_info(repository: Repository, problems: list[Problem]) -> RepoInfo:
     """The entry point without the refs that cannot be read, which are problems."""
-    entry = repository.entry
-    if not isinstance(entry, SequenceEntry):
-        return repository.repo_info()
-    damaged = entry.files.find_damaged_refs()
+    info, damaged = repository.entry.fetch_readable()
     for key, error in damaged.items():
         problems.append(problem("ref-unreadable", key, error.message))
-    return entry.fetch_without(damaged.keys())
+    return info
 
 
 def _check_log(files: Files, name: str, problems: list[Problem]) -> None:
-    """Only that it can be read: what it says was never quite what later versions ask for."""
+    """Checks that a log can be read; its content never met the rules of later versions."""
     try:
         files.fetch_log(SnapshotId.parse(name))
     except FormatError as error:
@@ -122,7 +118,7 @@ def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferen
 
 
 def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
-    """Names of the snapshots that branches and tags lead to, each once."""
+    """Names of the snapshots reachable from branches and tags, each once."""
     seen = set[int]()
     for ref, row in [*sorted(info.branches.items()), *sorted(info.tags.items())]:
         try:

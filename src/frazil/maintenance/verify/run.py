@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.assets.old_layout import inner_store
 from frazil.assets.pool import Pool
 from frazil.errors import IcechunkError
 from frazil.format.storage_config import Containers
@@ -66,7 +65,6 @@ def plan_verify(
 
     `lister` may list it elsewhere.
     """
-    store = inner_store(store)
     problems: list[Problem] = []
     known = fetch_entry(store)
     listed = lister(store)
@@ -99,7 +97,6 @@ def verify(
     tell = progress or _silent
     tell("listing", 0, 0)
     pool = Pool(IO_THREADS)
-    store = inner_store(store)
     plan = plan_verify(store, pool)
     old = open_old(store, plan.problems)
     if old is not None:

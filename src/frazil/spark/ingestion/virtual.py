@@ -24,7 +24,8 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs, Native, RefKind
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestFile, ManifestRef, Node
+from frazil.format.nodes import ManifestRef, Node
+from frazil.format.snapshot import ManifestFile
 from frazil.ids import ChunkId, ManifestId
 from frazil.references.plan import locate
 from frazil.repo.attached_manifests import AttachedManifest

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.format.chunk_index import ChunkSet
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath

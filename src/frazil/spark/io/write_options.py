@@ -311,5 +311,5 @@ def open_engine(repo: RepositoryLike, storage: Mapping[str, object] | None) -> R
     if isinstance(repo, str | os.PathLike) or storage:
         return opened.open_repository(place_of(repo, storage), NO_ACCESS)
     engine = repo if isinstance(repo, Repository) else repo.engine
-    require_shared(engine.store)
+    require_shared(engine.raw_store)
     return engine

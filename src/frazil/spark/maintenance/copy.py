@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from frazil.assets.old_files import OldFiles, files_of
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.copying.clone import (
@@ -29,6 +28,7 @@ from frazil.maintenance.copying.rewriting import NewManifest, Rules, Survey, rew
 from frazil.maintenance.copying.transfer import Transferred, copy_object, refresh_listed
 from frazil.maintenance.inventory import Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entries import files_of
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.runtime.jobs import TASKS_PER_CORE, collect, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
@@ -83,8 +83,7 @@ class RewriteListed:
         rows = []
         for task in tasks:
             old = self.manifests[task]
-            if isinstance(source, OldFiles):
-                source.note_ndims(old, ndims)
+            source.note_ndims(old, ndims)
             rows.append(
                 _encode(old, rewrite_manifest(source, target, old, self.survey, self.rules))
             )

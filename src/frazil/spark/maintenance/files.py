@@ -7,6 +7,7 @@ from frazil.assets.settings import Settings
 from frazil.assets.virtual.access import VirtualAccess
 from frazil.maintenance.quiet_files import quietened
 from frazil.objectstore.protocol import ObjectStore
+from frazil.repo.entries import files_of
 from frazil.repo.repository import Repository
 
 
@@ -21,7 +22,7 @@ class ExecutorFiles:
     def of(cls, repository: Repository) -> "ExecutorFiles":
         # Credentials for virtual chunks stay on the driver.
         settings = replace(repository.files.settings, virtual=VirtualAccess())
-        return cls(repository.store, settings)
+        return cls(repository.raw_store, settings)
 
     def open(self) -> Files:
-        return quietened(Files(self.store, self.settings))
+        return quietened(files_of(self.store, self.settings))

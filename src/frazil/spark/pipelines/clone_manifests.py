@@ -17,7 +17,7 @@ import pyarrow as pa
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.manifest import Manifest
-from frazil.format.snapshot import ManifestRef, Node
+from frazil.format.nodes import ManifestRef, Node
 from frazil.ids import ManifestId, NodeId, format_ids
 from frazil.repo.lookup import refs_in
 from frazil.repo.session import Session

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.local_names import LOCK_NAME

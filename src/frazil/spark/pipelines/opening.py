@@ -27,7 +27,7 @@ def find_store(repo: RepositoryLike, storage: StorageOptions | None) -> ObjectSt
     """The store of a repository, which need not be sound enough to be opened."""
     if isinstance(repo, str | os.PathLike) or storage:
         return open_place(place_of(repo, storage))
-    return require_shared((repo if isinstance(repo, Repository) else repo.engine).store)
+    return require_shared((repo if isinstance(repo, Repository) else repo.engine).raw_store)
 
 
 def open_target(target: str | os.PathLike[str], storage: StorageOptions | None) -> ObjectStore:

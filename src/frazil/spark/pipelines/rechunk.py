@@ -30,7 +30,7 @@ from frazil.errors import (
     RefNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.snapshot import Node
+from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
@@ -288,7 +288,7 @@ def _claim(staging: Staging) -> bool:
     compare-and-swap that finds the snapshot still listed.
     """
     repository = staging.repository
-    if repository.spec_version > 1:
+    if repository.lists_snapshots:
         return True
     key = branch_key(staging.name)
     try:

@@ -14,7 +14,7 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeAliasType, Union, cast, get_args, get_origin, get_type_hints
 
-from frazil.assets.virtual.access import NOBODY, Home, VirtualChunkAccess, VirtualReads
+from frazil.assets.virtual.access import NO_AUTHORIZATION, Home, VirtualChunkAccess, VirtualReads
 from frazil.errors import InvalidInputError
 from frazil.format import storage_config as configs
 from frazil.format.limits import Limits
@@ -305,7 +305,7 @@ def parse_access(text: AccessText) -> VirtualChunkAccess:
         ]
         return cast("VirtualChunkAccess", access)
     if not text.plain:
-        return NOBODY
+        return NO_AUTHORIZATION
     try:
         given = json.loads(text.plain)
         if not isinstance(given, dict):

@@ -32,7 +32,6 @@ from frazil.api.storage_functions import (
     s3_storage,
     tigris_storage,
 )
-from frazil.assets.old_layout import OldLayout
 from frazil.errors import InvalidInputError
 from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.local import LocalStore
@@ -327,8 +326,6 @@ def format_place(store: ObjectStore) -> PlaceText:
 
 def require_shared(store: ObjectStore) -> LocalStore | RemoteStore | BucketRoot:
     """The store below wrappers. Raises InvalidInputError if no other process could open it."""
-    if isinstance(store, OldLayout):  # its generation is detected again where it is opened
-        store = store.inner
     if isinstance(store, RedirectedStore):
         store = store.target
     if isinstance(store, LocalStore | RemoteStore | BucketRoot):

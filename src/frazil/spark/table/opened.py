@@ -82,7 +82,7 @@ def place_of(repository: RepositoryLike, storage: Mapping[str, object] | None = 
     if storage:
         raise InvalidInputError("`storage` goes with a location, not with an open repository")
     opened = repository if isinstance(repository, Repository) else repository.engine
-    return format_place(opened.store)
+    return format_place(opened.raw_store)
 
 
 def pin(options: ReadOptions) -> Pinned:

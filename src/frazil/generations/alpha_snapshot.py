@@ -1,36 +1,48 @@
-"""Snapshots of the generations before version 1, as the records of today.
+"""Snapshots and transaction logs before version 1, decoded to the records of version 2.
 
-What there is of history: up to A3c each snapshot lists all of its ancestors, from A3d on it names
-its parent, and those of A1a say nothing at all. FORMATS: 4.3.
+History: up to A3c each snapshot lists all of its ancestors, from A3d on it names its parent, and
+snapshots of A1a have no history. A transaction log is
+
+    [version, new_groups, new_arrays, deleted_groups, deleted_arrays, updated_user_attributes,
+     updated_zarr_metadata, {node: [[i, j ...] ...]}]                   A3e has no version
+
+Version 1 lists updated nodes as groups and arrays instead, which needs the snapshot's nodes.
 """
 
 from collections.abc import Buffer
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.identities import node_id, object_id
-from frazil.format.alpha.times import parse_time
-from frazil.format.alpha.unpacking import (
+from frazil.format.envelope import FileType
+from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes, id_column
+from frazil.format.schemas import NODE_ARRAY
+from frazil.format.snapshot import ManifestFile, Snapshot, SnapshotHead
+from frazil.format.transaction_log import TransactionLog, decode_txlog
+from frazil.generations.alpha_manifest import index_rows
+from frazil.generations.alpha_metadata import array_document, zarr_json
+from frazil.generations.msgpack_values import (
     Fields,
     fields,
     is_flatbuffer,
     items,
     mapping,
     named,
+    node_id,
     number,
+    object_id,
+    parse_time,
     payload,
     shown,
     text,
     unpack,
     variant,
 )
-from frazil.format.alpha.v1pre import decode_v1pre
-from frazil.format.alpha.zarr_metadata import array_document, zarr_json
-from frazil.format.envelope import FileType
-from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
-from frazil.format.snapshot import ManifestFile, Snapshot, SnapshotHead
+from frazil.generations.v1pre import decode_v1pre
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
 
@@ -39,7 +51,7 @@ BARE, EARLY, LISTED, ENVELOPED, LINKED = 1, 7, 11, 9, 8  # by their number of fi
 
 @dataclass(frozen=True, slots=True)
 class OldSnapshot:
-    """A snapshot, and what its file says beyond that.
+    """A snapshot, and the history that its file lists.
 
     `snapshot.id` is the name of the file. Up to A2f the first snapshot of a repository calls itself
     something else inside, `own_id`, and its descendants call it that.
@@ -54,7 +66,7 @@ class OldSnapshot:
 def decode_old_snapshot(
     data: Buffer, name: SnapshotId, *, max_size: int | None = None
 ) -> OldSnapshot:
-    """`name` is that of the file."""
+    """Decodes a snapshot. `name` is that of the file."""
     content = payload(data, FileType.SNAPSHOT, max_size=max_size)
     if is_flatbuffer(content):
         snapshot = decode_v1pre(content)
@@ -131,7 +143,7 @@ def _commit(value: Any, metadata: dict[str, Json]) -> SnapshotHead:
 
 
 def _newest_first(listed: Fields) -> tuple[SnapshotHead, ...]:
-    """Up to A1c the oldest comes first; times tell, and where they do not the order is today's."""
+    """Ancestors, the parent first: up to A1c files list the oldest first, as times show."""
     heads = [_commit(each, {}) for each in listed]
     if len(heads) > 1 and heads[0].flushed_at_us < heads[-1].flushed_at_us:
         heads.reverse()
@@ -164,7 +176,7 @@ def _is_unversioned(parts: Fields) -> bool:
 
 
 def _with_files(snapshot: Snapshot) -> Snapshot:
-    """With every manifest in use among those listed: earlier generations do not list them."""
+    """Lists every manifest that nodes use: earlier generations do not list them."""
     known = {file.id.raw for file in snapshot.manifest_files}
     used = {raw.tobytes() for raw in snapshot.nodes.manifest_ids()} - known
     more = tuple(ManifestFile(ManifestId(raw), 0, 0) for raw in sorted(used))
@@ -212,7 +224,7 @@ def _node(key: Any, value: Any) -> Node:
 
 def _attributes(value: Any) -> dict[str, Json]:
     name, content = variant(value, "the attributes of a node")
-    if name != "Inline":  # elsewhere: planned, and never written by anybody
+    if name != "Inline":  # files of attributes were planned, and never written
         raise FormatError("attributes in a file of their own were never defined")
     return named(content, "the attributes of a node")
 
@@ -234,3 +246,70 @@ def manifest_ref(value: Any, grid: tuple[int, ...]) -> ManifestRef:
     if not len(starts) == len(stops) == len(grid):
         raise FormatError("the extents of a manifest are of another dimensionality than its array")
     return ManifestRef(manifest, tuple(zip(starts, stops, strict=True)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OldLog:
+    """A log, with the updated nodes in one list."""
+
+    log: TransactionLog
+    updated: frozenset[bytes]
+
+    def resolved(self, nodes: Nodes) -> TransactionLog:
+        """The log with updated arrays and groups apart; new nodes are not listed as updated."""
+        log = self.log
+        new = {raw.tobytes() for ids in (log.new_groups, log.new_arrays) for raw in ids}
+        is_array = nodes.table.union("node_data").types == NODE_ARRAY
+        arrays, groups = list[bytes](), list[bytes]()
+        for raw, array in zip(nodes.raw_ids(), is_array.tolist(), strict=True):
+            if raw in self.updated and raw not in new:
+                (arrays if array else groups).append(raw)
+        return TransactionLog(
+            id=log.id,
+            new_groups=log.new_groups,
+            new_arrays=log.new_arrays,
+            deleted_groups=log.deleted_groups,
+            deleted_arrays=log.deleted_arrays,
+            updated_arrays=_sorted(arrays),
+            updated_groups=_sorted(groups),
+            updated_chunks=log.updated_chunks,
+        )
+
+
+def decode_old_log(data: Buffer, name: SnapshotId, *, max_size: int | None = None) -> OldLog:
+    """Decodes a transaction log. `name` is that of the file, and of the snapshot."""
+    content = payload(data, FileType.TRANSACTION_LOG, max_size=max_size)
+    if is_flatbuffer(content):
+        log = decode_txlog(data, max_size=max_size)
+        both = (log.updated_arrays, log.updated_groups)
+        return OldLog(log, frozenset(raw.tobytes() for ids in both for raw in ids))
+    parts = fields(unpack(content), (7, 8), "a transaction log")[-7:]
+    updated = {node_id(each) for one in parts[4:6] for each in items(one, "a list of nodes")}
+    log = TransactionLog(
+        id=name,
+        new_groups=_ids(parts[0]),
+        new_arrays=_ids(parts[1]),
+        deleted_groups=_ids(parts[2]),
+        deleted_arrays=_ids(parts[3]),
+        updated_chunks=_chunks(parts[6]),
+    )
+    return OldLog(log, frozenset(updated))
+
+
+def _ids(value: Any) -> npt.NDArray[np.uint8]:
+    return _sorted([node_id(each) for each in items(value, "a list of nodes")])
+
+
+def _sorted(raw: list[bytes]) -> npt.NDArray[np.uint8]:
+    return id_column(sorted(raw), NodeId.size)
+
+
+def _chunks(value: Any) -> dict[NodeId, npt.NDArray[np.uint32]]:
+    found = {}
+    for node, listed in mapping(value, "the updated chunks").items():
+        rows = items(listed, "a list of chunks")
+        if len({len(items(each, "a chunk index")) for each in rows}) > 1:
+            raise FormatError("chunk indices of one array differ in length")
+        if rows:
+            found[NodeId(node_id(node))] = index_rows(list(rows))
+    return found

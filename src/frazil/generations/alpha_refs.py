@@ -1,21 +1,89 @@
-"""Where branches and tags are in the generations before version 1. FORMATS: 4.1.
+"""Branches and tags before version 1: their keys, and JSON files with the id of a snapshot.
 
     A1        r/branch:NAME/SEQUENCE.json     r/tag:NAME/ref.json
     alpha1    r/NAME/SEQUENCE.json            r/NAME.json
     A2a       refs/branch:NAME/SEQUENCE.json  refs/tag:NAME/ref.json
     A2e ..    refs/branch.NAME/SEQUENCE.json  refs/tag.NAME/ref.json, later ref.json.deleted too
 
-Every change of a branch adds a file with the next number, and the file is what decides: of two
-that want to make it at once, one does. Numbers count down in the name, from all bits of 8 bytes up
-to A2c and of 5 bytes later, so that the newest is listed first.
+Every change of a branch creates a file with the next number; of two writers that create the same
+file at once, one succeeds. Numbers count down in the name, from all bits of 8 bytes up to A2c and
+of 5 bytes later, so that the newest file is listed first.
+
+    A1a, A1b   {"snapshot": id, "timestamp": time, "properties": {...}}
+    A1c ..     {"snapshot": id}
+
+Ids are base 32; in the document alpha1 they are lists of 16 numbers.
 """
 
-from collections.abc import Iterable
+import binascii
+import json
+from base64 import urlsafe_b64decode
+from collections.abc import Buffer, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-from frazil.errors import ConflictError
+from frazil.errors import ConflictError, FormatError
 from frazil.format.generation import Generation
-from frazil.ids import format_base32, parse_base32
+from frazil.generations.msgpack_values import (
+    LONG_SIZE,
+    LONG_WIDTH,
+    WIDTH,
+    format_time,
+    long_id,
+    object_id,
+    parse_time,
+    shown,
+)
+from frazil.ids import ObjectId, SnapshotId, format_base32, parse_base32
+
+
+@dataclass(frozen=True, slots=True)
+class OldRef:
+    snapshot: SnapshotId
+    has_long_id: bool
+    written_at_us: int | None  # None since A1c
+
+
+def decode_old_ref(data: Buffer) -> OldRef:
+    try:
+        document = json.loads(bytes(data))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"a ref is not JSON: {error}") from error
+    match document:
+        case {"snapshot": value, "timestamp": when}:
+            raw, is_long = _snapshot(value)
+            return OldRef(SnapshotId(raw), is_long, parse_time(when, "the time of a ref"))
+        case {"snapshot": value}:
+            raw, is_long = _snapshot(value)
+            return OldRef(SnapshotId(raw), is_long, None)
+    raise FormatError(f"a ref is {shown(document)}, expected an object with a snapshot id")
+
+
+def _snapshot(value: Any) -> tuple[bytes, bool]:
+    match value:
+        case str() if len(value) in {LONG_WIDTH, WIDTH}:
+            return object_id(value, "the snapshot of a ref"), len(value) == LONG_WIDTH
+        case str():
+            try:
+                raw = urlsafe_b64decode(value)
+            except (binascii.Error, ValueError) as error:
+                raise FormatError(f"a ref has no snapshot id but {shown(value)}") from error
+            if len(raw) == LONG_SIZE:
+                return raw[: ObjectId.size], True
+        case list() if len(value) == LONG_SIZE:
+            if all(type(each) is int and 0 <= each < 256 for each in value):
+                return bytes(value)[: ObjectId.size], True
+    raise FormatError(f"a ref has no snapshot id but {shown(value)}")
+
+
+def encode_alpha1_ref(snapshot: SnapshotId, now_us: int) -> bytes:
+    document = {
+        "snapshot": list(long_id(snapshot.raw)),
+        "timestamp": format_time(now_us),
+        "properties": {},
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
 
 _OLD_REFS, _REFS = "r/", "refs/"
 _BYTES = {8: 5, 13: 8}  # of a number, by the characters that it takes
@@ -46,7 +114,7 @@ class RefFile:
 
 @dataclass(frozen=True, slots=True)
 class RefFiles:
-    """All of them, by name."""
+    """All ref files, by name of the ref."""
 
     branches: dict[str, list[RefFile]] = field(default_factory=dict)  # newest first
     tags: dict[str, RefFile] = field(default_factory=dict)
@@ -71,7 +139,7 @@ class RefFiles:
         return refs
 
     def without(self, keys: Iterable[str]) -> "RefFiles":
-        """The same, as if these files were not there."""
+        """All files but those with these keys."""
         gone = set(keys)
         branches = {
             name: [file for file in files if file.key not in gone]
@@ -89,7 +157,7 @@ def refs_folder(generation: Generation) -> str:
 
 
 def parse_ref_key(key: str, *, documented: bool = False) -> RefFile | None:
-    """None for a file that is none; `documented`: as in alpha1."""
+    """Parses the key of a ref file; None for another file. `documented`: as in alpha1."""
     match key.split("/"):
         case ["r", file] if documented and file.endswith(".json"):
             return RefFile("tag", file.removesuffix(".json"), key)

@@ -1,4 +1,4 @@
-"""Ops logs of version 2 before its release: other numbers, and entries that lack ids. FORMATS: 7.
+"""Ops logs of version 2 before its release: other numbers, and entries that lack ids.
 
     until 2025-10-02   4 TagCreated .. 10 CommitAmended, 11 GCRan, 12 ExpirationRan
     until 2025-12-03   the same with 11 NewDetachedSnapshot; 12 GCRan, 13 ExpirationRan
@@ -214,7 +214,7 @@ def _renumbered(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn
 
 
 def _contradictions(union: UnionColumn, numbering: Mapping[int, int]) -> int:
-    """How much of the entries is not what their numbers say."""
+    """Counts the slots that contradict the kinds of their entries."""
     total = 0
     for number, table in union.variants.items():
         total += 10 * int(np.count_nonzero(table["beyond"].present))
@@ -229,7 +229,7 @@ def _contradictions(union: UnionColumn, numbering: Mapping[int, int]) -> int:
 
 
 def _unknown_names(updates: Iterable[Update], refs: KnownRefs) -> int:
-    """How many entries are about branches and tags that were never there."""
+    """Counts the entries about branches and tags that never existed."""
     updates = list(updates)
     gone = {each.kind.name for each in updates if isinstance(each.kind, BranchDeleted)}
     branches, tags = refs.branches | gone, refs.tags | refs.deleted_tags

@@ -1,4 +1,4 @@
-"""Manifests of the generations before version 1, as columns. FORMATS: 4.4.
+"""Manifests of the generations before version 1, decoded to columns.
 
     A1a .. A2b   [chunks]
     A2c .. A3a   [version, {}, chunks]           chunks: {[node, [i, j ...]]: payload}
@@ -6,9 +6,9 @@
     A3c, A3d     [version, {}, id, nodes]
     A3e          [id, nodes]
 
-Until the end of November 2024 a node may have got chunks of other arrays. Those of another
-dimensionality can be told apart, and only by who knows the array: so each node has a set of
-references for every dimensionality that there is.
+Until the end of November 2024 a node may have chunks of other arrays. Only those of another
+dimensionality can be recognised, by a caller that knows the array's shape: so each node has a set
+of references for every dimensionality in the file.
 """
 
 from collections.abc import Buffer, Iterable
@@ -21,21 +21,22 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.alpha.identities import node_id, object_ids
-from frazil.format.alpha.unpacking import (
+from frazil.format.chunk_refs import ChunkRefs, RefKind
+from frazil.format.envelope import FileType
+from frazil.format.manifest import Manifest, decode_manifest
+from frazil.generations.msgpack_values import (
     fields,
     is_flatbuffer,
     mapping,
+    node_id,
     number,
+    object_ids,
     payload,
     shown,
     text,
     unpack,
     variant,
 )
-from frazil.format.chunk_refs import ChunkRefs, RefKind
-from frazil.format.envelope import FileType
-from frazil.format.manifest import Manifest, decode_manifest
 from frazil.ids import ManifestId, NodeId
 
 
@@ -45,7 +46,10 @@ class OldManifest:
     arrays: dict[NodeId, dict[int, ChunkRefs]]  # by node, then by number of dimensions
 
     def resolved(self, ndims: dict[NodeId, int]) -> Manifest:
-        """With as many dimensions as each array has; of unknown arrays what there is most of."""
+        """The references that have the dimensions of their array.
+
+        Of an array that `ndims` lacks, those with the most common number of dimensions.
+        """
         return Manifest(
             self.id,
             {
@@ -63,7 +67,7 @@ def _chosen(parts: dict[int, ChunkRefs], ndim: int | None) -> ChunkRefs | None:
 def decode_old_manifest(
     data: Buffer, name: ManifestId, *, max_size: int | None = None
 ) -> OldManifest:
-    """`name` is that of the file; before A3c it is nowhere in it."""
+    """Decodes a manifest. `name` is that of the file; files before A3c do not contain it."""
     content = payload(data, FileType.MANIFEST, max_size=max_size)
     if is_flatbuffer(content):
         found = decode_manifest(data, max_size=max_size)
@@ -86,7 +90,7 @@ type _ByNode = dict[NodeId, dict[int, _Rows]]
 
 
 def _is_nested(count: int, chunks: dict[Any, Any]) -> bool:
-    """In a manifest of three fields, keys tell: [bytes, []] is a node, [node, [..]] a chunk."""
+    """True if the keys of a manifest with three fields are nodes: [bytes, []], not [node, [..]]."""
     if count != 3:
         return count in {2, 4}
     match next(iter(chunks), None):

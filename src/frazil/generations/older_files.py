@@ -1,7 +1,7 @@
-"""The files of a repository of an older generation, as records of today.
+"""Files of older repositories, decoded to the records of version 2.
 
-What those generations left out is made up for here: files that do not say what they are called,
-first snapshots under another name, histories that only the refs tell, logs that were never kept.
+What those generations left out is derived here: names that files do not contain, first snapshots
+that have another id inside, histories that only the refs have, logs that were not kept.
 """
 
 import secrets
@@ -18,45 +18,60 @@ from frazil.assets.layout import (
     snapshot_key,
     transaction_key,
 )
-from frazil.assets.old_layout import require_written
 from frazil.assets.outgoing import Outgoing
-from frazil.assets.ref_sequences import RefFiles, parse_ref_key, refs_folder
 from frazil.assets.settings import Settings
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.alpha.manifest import decode_old_manifest
-from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot
-from frazil.format.alpha.ref_file import OldRef, decode_old_ref
-from frazil.format.alpha.snapshot import BARE, OldSnapshot, decode_old_snapshot
-from frazil.format.alpha.txlog import decode_old_log
-from frazil.format.alpha.v2pre import (
+from frazil.format.chunk_index import ChunkSet
+from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.generation import Generation, require_written
+from frazil.format.manifest import Manifest
+from frazil.format.nodes import Node, Nodes
+from frazil.format.repo_info import LogPage, RepoInfo
+from frazil.format.snapshot import ManifestFile, NodeNames, Snapshot, SnapshotHead
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
+from frazil.generations.alpha_encoder import as_stored, encode_old_manifest, encode_old_snapshot
+from frazil.generations.alpha_manifest import decode_old_manifest
+from frazil.generations.alpha_refs import (
+    OldRef,
+    RefFiles,
+    decode_old_ref,
+    parse_ref_key,
+    refs_folder,
+)
+from frazil.generations.alpha_snapshot import BARE, OldSnapshot, decode_old_log, decode_old_snapshot
+from frazil.generations.older_layout import OlderLayout
+from frazil.generations.v2pre import (
     decode_early_log_page,
     decode_early_repo_info,
     decode_early_snapshot,
 )
-from frazil.format.alpha.zarr_packing import as_stored
-from frazil.format.chunk_index import ChunkSet
-from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.generation import Generation
-from frazil.format.manifest import Manifest
-from frazil.format.nodes import Nodes
-from frazil.format.repo_info import LogPage, RepoInfo
-from frazil.format.snapshot import ManifestFile, Node, NodeNames, Snapshot, SnapshotHead
-from frazil.format.snapshot_infos import SnapshotInfos
-from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 
 _HISTORY_ONLY_IN_REFS = BARE
 
 
-class OldFiles(Files):
-    """`store` must be an OldLayout."""
+class OlderFiles(Files):
+    """Shows files by today's keys. Refuses changes unless the generation is one that is written."""
+
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        super().__init__(OlderLayout(store, settings.generation), settings, caches)
+        self.raw_store = store
+        self.generation = settings.generation
+
+
+class AlphaFiles(OlderFiles):
+    """The files of a generation before version 1, those of V1pre1 and V1pre2 included."""
+
+    has_current_encoding = False
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
     ) -> None:
         super().__init__(store, settings, caches)
-        self.generation = settings.generation
         self._names = dict[SnapshotId, SnapshotId]()  # of first snapshots: own id to file
         self._lost = dict[SnapshotId, SnapshotHead]()  # first snapshots without a file
         self._ndims = dict[ManifestId, dict[NodeId, int]]()
@@ -102,7 +117,7 @@ class OldFiles(Files):
         return NodeNames.of(self.fetch_snapshot(snapshot).nodes)
 
     def fetch_old_snapshot(self, snapshot: SnapshotId) -> OldSnapshot:
-        """With what the file says of its own name and history. Never remembered."""
+        """A snapshot with the id and the history in its file. Never cached."""
         key = snapshot_key(snapshot)
         with naming(key):
             return decode_old_snapshot(self.store.get(key).data, snapshot)
@@ -128,7 +143,7 @@ class OldFiles(Files):
         return self._load_snapshot(snapshot).head
 
     def _placed(self, found: OldSnapshot) -> Snapshot:
-        """The snapshot with a parent that can be looked for by that name."""
+        """The snapshot with the file name of its parent."""
         snapshot = found.snapshot
         if found.fields == _HISTORY_ONLY_IN_REFS:
             parent, written_at_us = self._fetch_reflog().get(snapshot.id, (None, 0))
@@ -138,7 +153,7 @@ class OldFiles(Files):
         return replace(snapshot, parent_id=self._find_first(found.history[0]))
 
     def _find_first(self, head: SnapshotHead) -> SnapshotId:
-        """The name of the first snapshot, as its child knows it."""
+        """The file name of the first snapshot, whose id its child has."""
         own = head.id
         if own in self._lost:
             return own
@@ -178,7 +193,7 @@ class OldFiles(Files):
     # Manifests
 
     def _note_dimensions(self, snapshot: Snapshot) -> None:
-        """For manifests that hold chunks of other arrays: see format/alpha/manifest.py."""
+        """Notes dimensions for manifests with chunks of other arrays: see alpha_manifest.py."""
         if snapshot.id in self._noted:
             return
         for node in snapshot.nodes:
@@ -188,7 +203,7 @@ class OldFiles(Files):
         self._noted.add(snapshot.id)
 
     def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
-        """What snapshots would tell that are not read here, but on Spark's driver."""
+        """Notes the dimensions of snapshots that were read in another process."""
         self._ndims.setdefault(manifest, {}).update(ndims)
 
     def _decode_manifest(self, manifest: ManifestId) -> Manifest:
@@ -203,7 +218,7 @@ class OldFiles(Files):
         return as_stored(user_data, self.generation)
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
-        """A number of 32 bits, at random: nobody can ask others for the next one."""
+        """A random number of 32 bits: concurrent sessions that count would take the same one."""
         while True:
             new = NodeId(bytes(4) + secrets.token_bytes(4))
             if not is_taken(new):
@@ -236,12 +251,12 @@ class OldFiles(Files):
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
-        """Nowhere: it is made up when somebody asks for it."""
+        """Stores nothing: logs are derived from snapshots when they are read."""
 
     def put_log_stream(
         self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
     ) -> None:
-        """Nowhere, as above."""
+        """Stores nothing, as `put_log`."""
 
     # Logs
 
@@ -272,8 +287,8 @@ class OldFiles(Files):
         return whole if array is None else whole.within(array.num_chunks)
 
 
-class EarlyFiles(Files):
-    """The files of a repository of version 2 from before its release."""
+class V2preFiles(OlderFiles):
+    """The files of a pre-release of version 2."""
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
@@ -282,7 +297,7 @@ class EarlyFiles(Files):
         self._info: RepoInfo | None = None
 
     def fetch_early_info(self) -> RepoInfo:
-        """The entry point as of now."""
+        """Reads the entry point."""
         data = self.store.get(REPO_INFO).data
         with naming(REPO_INFO):
             self._info = info = decode_early_repo_info(data, max_size=self._allowed(data))
@@ -308,12 +323,3 @@ class EarlyFiles(Files):
 
     def _listed_snapshots(self) -> SnapshotInfos:
         return (self._info or self.fetch_early_info()).snapshots
-
-
-def files_of(store: ObjectStore, settings: Settings, caches: Caches | None = None) -> Files:
-    """The files of a repository of any generation."""
-    if settings.generation.is_sequential:
-        return OldFiles(store, settings, caches)
-    if settings.generation is Generation.V2PRE:
-        return EarlyFiles(store, settings, caches)
-    return Files(store, settings, caches)

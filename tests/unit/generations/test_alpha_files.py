@@ -12,25 +12,32 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.format.alpha.config import decode_old_config
-from frazil.format.alpha.identities import (
+from frazil.format.chunk_refs import ETag, LastModified, Virtual
+from frazil.format.envelope import FileType
+from frazil.format.generation import Generation
+from frazil.generations.alpha_encoder import (
+    as_stored,
+    encode_old_manifest,
+    encode_old_snapshot,
+    pack_snapshot,
+)
+from frazil.generations.alpha_manifest import decode_old_manifest
+from frazil.generations.alpha_metadata import decode_old_config
+from frazil.generations.alpha_refs import decode_old_ref, encode_alpha1_ref
+from frazil.generations.alpha_snapshot import decode_old_snapshot
+from frazil.generations.msgpack_values import (
+    format_time,
     id_text,
+    is_flatbuffer,
     long_id,
     node_id,
     node_number,
     object_id,
     object_ids,
+    parse_time,
+    payload,
+    unpack,
 )
-from frazil.format.alpha.manifest import decode_old_manifest
-from frazil.format.alpha.packing import encode_old_manifest, encode_old_snapshot, pack_snapshot
-from frazil.format.alpha.ref_file import decode_old_ref, encode_alpha1_ref
-from frazil.format.alpha.snapshot import decode_old_snapshot
-from frazil.format.alpha.times import format_time, parse_time
-from frazil.format.alpha.unpacking import is_flatbuffer, payload, unpack
-from frazil.format.alpha.zarr_packing import as_stored
-from frazil.format.chunk_refs import ETag, LastModified, Virtual
-from frazil.format.envelope import FileType
-from frazil.format.generation import Generation
 from frazil.ids import ManifestId, SnapshotId, format_base32, format_ids
 from tests.conformance.generations import ARCHIVES, repository_files
 

@@ -10,7 +10,6 @@ import msgpack  # type: ignore[import-untyped]  # the package has no type inform
 import numpy as np
 import pytest
 
-from frazil.assets.ref_sequences import branch_file_key, parse_ref_key
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,6 +25,7 @@ from frazil.format.chunk_refs import ChunkRefs, Inline, LastModified, Virtual
 from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.format.generation import Generation
+from frazil.generations.alpha_refs import branch_file_key, parse_ref_key
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import (

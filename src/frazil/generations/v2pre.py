@@ -1,4 +1,4 @@
-"""Entry points and snapshots of version 2 before its release. FORMATS: 7, and its addendum.
+"""Entry points and snapshots of version 2 before its release.
 
     477d22a4   0 tags  1 branches  2 deleted_tags  3 snapshots  4 spec_version  5 last_updated_at
                6 status  7 metadata
@@ -33,12 +33,6 @@ from frazil.flatbuf.schema import (
 )
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn
-from frazil.format.alpha.v2pre_updates import (
-    KnownRefs,
-    decode_early_updates,
-    decode_single_update,
-    lacks_ids,
-)
 from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.metadata import decode_msgpack
 from frazil.format.nodes import decode_nodes
@@ -52,6 +46,12 @@ from frazil.format.update_log import (
     UndecodedLog,
     UpdateLog,
     decode_status,
+)
+from frazil.generations.v2pre_updates import (
+    KnownRefs,
+    decode_early_updates,
+    decode_single_update,
+    lacks_ids,
 )
 
 __all__ = [
@@ -204,7 +204,10 @@ def decode_early_snapshot(
 
 
 def _opened(payload: bytes) -> tuple[_Form, Table]:
-    """Which form it is, and its root. A number 2 in slot 0 can never be an offset: see `decode`."""
+    """The form of an entry point, and its root.
+
+    The number 2 in slot 0 can never be an offset: see `decode`.
+    """
     for form in (_FIRST, _SECOND):
         try:
             root = decode(payload, form.root)

@@ -1,8 +1,8 @@
-"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2. FORMATS: 5.
+"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2.
 
 V1pre2 is version 1. The nodes of V1pre1 have one slot more, with attributes and array metadata
 apart, each MessagePack as in the generations before. A repository may hold files of both.
-The last slot of both lists files of attributes, which nobody ever wrote; in version 2 it lists
+The last slot of both lists files of attributes, which were never written; in version 2 it lists
 manifests.
 """
 
@@ -13,8 +13,6 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.schema import Bytes, Field, Scalar, String, TableSchema, TableVector, Union
 from frazil.flatbuf.table import Table
-from frazil.format.alpha.unpacking import named, unpack
-from frazil.format.alpha.zarr_metadata import array_document, zarr_json
 from frazil.format.nodes import ArrayData, Node, Nodes, decode_manifest_refs, decode_nodes
 from frazil.format.schemas import (
     GROUP_NODE_DATA,
@@ -26,6 +24,8 @@ from frazil.format.schemas import (
     SNAPSHOT,
 )
 from frazil.format.snapshot import Snapshot, decode_head_of, decode_manifest_files_v1
+from frazil.generations.alpha_metadata import array_document, zarr_json
+from frazil.generations.msgpack_values import named, unpack
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 
@@ -78,7 +78,7 @@ _SNAPSHOT_1, _SNAPSHOT_2 = _snapshot_of(_NODE), _snapshot_of(NODE_SNAPSHOT)
 
 
 def has_early_nodes(content: bytes) -> bool:
-    """Whether the nodes are those of V1pre1; so they are not if there are none."""
+    """True if there are nodes, and they are those of V1pre1."""
     nodes = decode(content, _PROBE).tables("nodes").rows
     return bool(nodes.scalar("slot_5").present.any())
 

@@ -1,6 +1,6 @@
-"""Transaction logs of version 2 before March 2026: moves say from where to where, and not what.
+"""Transaction logs of version 2 before March 2026, whose moves have paths and no node ids.
 
-What moved is what is there in the snapshot of the same commit.
+The ids are those of the nodes at the new paths in the snapshot of the same commit.
 """
 
 from collections.abc import Buffer, Callable

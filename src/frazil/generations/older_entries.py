@@ -1,22 +1,20 @@
-"""The entry point of a repository before version 1: a sequence of small files for each branch.
+"""Entry points of repositories before version 1, and of pre-releases of version 2.
 
-A commit makes the next file of its branch, unless there is one: then somebody else has committed.
-So a store need not be able to replace an object conditionally. Nothing is ever overwritten, and
-the files of a branch are its history. Names: assets/ref_sequences.py.
+Before version 1, a branch is a sequence of small files (keys: alpha_refs.py). A commit creates the
+next file of its branch; if it exists, another writer has committed. So a store need not be able to
+replace an object conditionally, nothing is ever overwritten, and the files of a branch are its
+history. As in version 1, the engine sees all this as a repo info. Deleted tags and a configuration
+exist only in generations that are not written: they are read and not changed.
 
-As in version 1, all this looks like a repo info to everybody else. What only generations have that
-are not written (deleted tags, a configuration) is read and not changed.
+Entry points of pre-releases of version 2 are only read.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.assets.entry_file import create_entry, nothing
 from frazil.assets.files import naming
 from frazil.assets.layout import CONFIG_YAML
-from frazil.assets.old_files import OldFiles
-from frazil.assets.old_layout import require_written
-from frazil.assets.ref_sequences import RefFile, RefFiles, branch_file_key, tag_file_key
 from frazil.clock import Clock
 from frazil.errors import (
     ConflictError,
@@ -26,9 +24,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.config import decode_old_config
-from frazil.format.alpha.ref_file import encode_alpha1_ref
-from frazil.format.generation import Generation
+from frazil.format.generation import Generation, read_only, require_written
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo
@@ -43,7 +39,17 @@ from frazil.format.update_log import (
     TagCreated,
     UpdateKind,
 )
+from frazil.generations.alpha_metadata import decode_old_config
+from frazil.generations.alpha_refs import (
+    RefFile,
+    RefFiles,
+    branch_file_key,
+    encode_alpha1_ref,
+    tag_file_key,
+)
+from frazil.generations.older_files import AlphaFiles, V2preFiles
 from frazil.ids import SnapshotId
+from frazil.repo.entries import fetch_config_yaml
 from frazil.repo.entry import Change, exhausted, tries
 from frazil.repo.refs import MAIN
 from frazil.repo.refs_v1 import require_name
@@ -66,12 +72,12 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceEntry:
-    files: OldFiles
+class AlphaEntry:
+    files: AlphaFiles
     clock: Clock
 
     def create(self, *, config: Json | None) -> None:
-        """There is no place for a configuration: it is that of the object that creates."""
+        """Drops the configuration, which these generations cannot store."""
         del config
         require_written(self.files.generation)
         first = Snapshot(
@@ -95,9 +101,9 @@ class SequenceEntry:
     def fetch(self) -> RepoInfo:
         return self._fetch_stored().info
 
-    def fetch_without(self, keys: Iterable[str]) -> RepoInfo:
-        """Reads the entry point now, as if these ref files did not exist."""
-        return self._stored(self.files.list_refs().without(keys)).info
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        damaged = self.files.find_damaged_refs()
+        return self._stored(self.files.list_refs().without(damaged.keys())).info, damaged
 
     def fetch_config(self) -> Json | None:
         if MAIN not in self.files.list_refs().branches:
@@ -160,7 +166,7 @@ class SequenceEntry:
     # Writing
 
     def _write(self, old: _Stored, new: RepoInfo, kind: UpdateKind) -> bool:
-        """Whether it was done; if not, somebody else was faster."""
+        """Writes the change; False if another writer was faster."""
         generation = self.files.generation
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
@@ -168,7 +174,7 @@ class SequenceEntry:
                 key = branch_file_key(generation, name, following)
                 target = new.snapshots.id(new.branches[name])
                 return self._made(key, target) or (
-                    # By us, and the answer was lost: nobody else knows what we committed.
+                    # Written by us, and the response was lost: no other writer has this snapshot.
                     isinstance(kind, NewCommit) and self.files.fetch_ref(key).snapshot == target
                 )
             case BranchCreated(name):
@@ -180,7 +186,7 @@ class SequenceEntry:
                 key = tag_file_key(generation, name)
                 return self._made(key, new.snapshots.id(new.tags[name]))
             case NewDetachedSnapshot():
-                return True  # its file is all there is of it
+                return True  # its file is all that is stored of it
             case _:
                 raise _not_there(generation)
 
@@ -203,3 +209,38 @@ def _not_there(generation: Generation) -> FormatError:
         " them ones of version 2",
         kind="unsupported-spec-version",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class V2preEntry:
+    files: V2preFiles
+    clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        del config
+        raise read_only(Generation.V2PRE)
+
+    def fetch(self) -> RepoInfo:
+        try:
+            return self.files.fetch_early_info()
+        except ObjectNotFoundError as error:
+            raise RepositoryNotFoundError("the repository doesn't exist") from error
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        return self.fetch(), {}
+
+    def fetch_config(self) -> Json | None:
+        """The configuration, which was in `config.yaml` until February 2026."""
+        stored = self.fetch().config
+        return fetch_config_yaml(self.files.store) if stored is None else stored
+
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        del change, doing, even_if_read_only, ready
+        raise read_only(Generation.V2PRE)

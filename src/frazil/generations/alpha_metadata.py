@@ -1,21 +1,29 @@
-"""An array's metadata, which these generations take apart, as the `zarr.json` that it came from.
+"""Zarr metadata and `config.yaml` of the generations before version 1.
+
+An array's metadata is stored in parts, which are assembled to a `zarr.json`:
 
     [shape, data_type, chunk_shape, chunk_key_encoding, fill_value, codecs,
      storage_transformers | nil, dimension_names | nil]
 
-What else the client had written was dropped then. Bits without a type, `r16`, and bytes as fill
-values take the form that zarr-python has for them now.
+Other fields that a client had written were dropped then. Bits without a type, `r16`, and bytes as
+fill values take the form that zarr-python uses for them now.
+
+The configuration of A2h to V1pre2 is decoded to the JSON that version 2 stores. Only A2i differs in
+form: virtual chunk containers are a list, each with its options in it. Names that have no meaning
+any more are passed on and ignored.
 """
 
 import json
 import math
 from base64 import b64encode
+from collections.abc import Buffer
 from dataclasses import dataclass
 from typing import Any
 
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.alpha.unpacking import (
+from frazil.format.config_codec import decode_config_yaml
+from frazil.generations.msgpack_values import (
     fields,
     items,
     mapping,
@@ -76,7 +84,7 @@ def array_document(value: Any) -> ArrayDocument:
 
 
 def zarr_json(document: dict[str, Json] | None, attributes: dict[str, Json] | None) -> bytes:
-    """Of an array, or of a group if there is no document; attributes only if there were any."""
+    """The `zarr.json` of an array, or of a group if `document` is None, with its attributes."""
     head: dict[str, Json] = {
         "zarr_format": 3,
         "node_type": "group" if document is None else "array",
@@ -154,3 +162,36 @@ def _float(value: Any) -> Json:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return float(value)
+
+
+_STORES = {
+    "S3": "s3_compatible",
+    "GoogleCloudStorage": "gcs",
+    "Azure": "azure",
+    "Tigris": "tigris",
+    "LocalFileSystem": "local_file_system",
+}
+_S3_OPTIONS = ("region", "endpoint_url", "anonymous", "allow_http")
+
+
+def decode_old_config(data: Buffer) -> Json:
+    found: Any = decode_config_yaml(data)
+    match found:
+        case {"virtual_chunk_containers": list() as listed}:
+            found["virtual_chunk_containers"] = dict(
+                _container(each) for each in listed if isinstance(each, dict)
+            )
+    config: Json = found
+    return config
+
+
+def _container(given: dict[str, Any]) -> tuple[str, Json]:
+    prefix = str(given.get("prefix", ""))
+    kind = _STORES.get(str(given.get("object_store")), "s3_compatible")
+    options: Json = {}
+    if kind in {"s3_compatible", "tigris"}:
+        options = {name: given[name] for name in _S3_OPTIONS if name in given}
+    elif kind == "local_file_system":
+        options = prefix
+    store: dict[str, Json] = {kind: options}
+    return prefix, {"name": given.get("name"), "url_prefix": prefix, "store": store}

@@ -1,12 +1,12 @@
-"""A repository of a generation before version 1, with its files at the places that they have now.
+"""A store that shows the files of an older repository by the keys that version 2 has for them.
 
     now                 A1                  A2a, A2b
     snapshots/<id>      s/<id>.msgpack      snapshots/<id>.msgpack
     manifests/<id>      m/<id>.msgpack      manifests/<id>.msgpack
     chunks/<id>         c/<id>              chunks/<id>                up to A1c with .msgpack
 
-Ids had 16 bytes up to A2a, and are known by the first 12 of them here: the rest of a name is looked
-for. From A2c on files are where they are now, and only what must not be written is kept away.
+Ids had 16 bytes up to A2a. The engine has the first 12 of them; the rest of a name is found by
+listing. From A2c on keys are the same, and the store only refuses changes.
 """
 
 import binascii
@@ -15,9 +15,9 @@ from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.alpha.identities import LONG_WIDTH, WIDTH, id_text
-from frazil.format.generation import Generation
+from frazil.errors import ObjectNotFoundError
+from frazil.format.generation import Generation, require_written
+from frazil.generations.msgpack_values import LONG_WIDTH, WIDTH, id_text
 from frazil.ids import ObjectId, format_base32, parse_base32
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -45,27 +45,9 @@ _RENAMED = frozenset(
 _LOOKED_UP = _RENAMED | {Generation.A2A, Generation.A2B}
 
 
-def read_only(generation: Generation) -> FormatError:
-    return FormatError(
-        f"repositories of generation {generation} can only be read: `frazil migrate` makes them"
-        " ones of version 2",
-        kind="unsupported-spec-version",
-    )
-
-
-def require_written(generation: Generation) -> None:
-    if not generation.is_written:
-        raise read_only(generation)
-
-
-def inner_store(store: ObjectStore) -> ObjectStore:
-    """The store with the names that files really have."""
-    return store.inner if isinstance(store, OldLayout) else store
-
-
 @dataclass(frozen=True, slots=True)
-class OldLayout:
-    """`inner` with today's names. Refuses changes unless the generation is one that is written."""
+class OlderLayout:
+    """`inner` by today's keys. Refuses changes unless the generation is one that is written."""
 
     inner: ObjectStore
     generation: Generation
@@ -120,7 +102,7 @@ class OldLayout:
                 yield replace(info, key=key)
 
     def _key_of(self, place: str) -> str:
-        """Today's key of a file, which is the same for those that have no id for a name."""
+        """Today's key of a file; unchanged for a file whose name is no id."""
         folder, slash, name = place.rpartition("/")
         for new in _SHORT:
             if self._folder(new) == folder + slash and (raw := _parse_name(name)) is not None:
@@ -136,7 +118,7 @@ class OldLayout:
         return None if raw is None else (folder + slash, raw)
 
     def _new_place(self, key: str) -> str:
-        """Where a new file goes."""
+        """The key under which a new file is stored."""
         found = self._split(key)
         if found is None:
             return key
@@ -156,7 +138,7 @@ class OldLayout:
         return act(self._find(key, ObjectNotFoundError(key)))
 
     def _find(self, key: str, missing: ObjectNotFoundError) -> str:
-        """The place of a file that is there, whatever follows the part of its name we know."""
+        """The stored key of an existing file, found by the known part of its name."""
         found = self._split(key)
         if found is not None:
             folder, raw = found
