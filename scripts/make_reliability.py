@@ -19,7 +19,7 @@ from pathlib import Path
 import zarr
 
 from frazil import IcechunkError, Repository, Storage
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     AnswerWith,

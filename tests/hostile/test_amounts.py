@@ -48,9 +48,9 @@ from frazil.format.schemas import SNAPSHOT_INFO
 from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_source import RemoteSource
+from frazil.objectstore.remote.place import HttpPlace
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.store import RemoteSource
 from frazil.ranges import Range
 from frazil.references.json_sets import decode_json_set
 from tests.hostile.listening import SECRET, listener

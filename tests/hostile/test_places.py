@@ -12,8 +12,7 @@ import frazil
 from frazil.errors import IcechunkError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.payloads import Inline, Native, Virtual
 from frazil.ids import ChunkId
-from frazil.objectstore.redirect import find_target
-from frazil.objectstore.web_addresses import may_lead
+from frazil.objectstore.remote.redirect import find_target, may_lead
 from frazil.virtual import VirtualChunkAccess, VirtualReads
 from tests.hostile.listening import SECRET, Listener, listener
 from tests.hostile.strangers import config_of, first_chunk, stranger, with_info

@@ -15,8 +15,8 @@ import zarr
 from frazil import ConflictError, Repository, Session, Storage
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_writes import Writer, _Found, _Write
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.writes import Writer, _Found, _Write
 from frazil.repo import entry
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (

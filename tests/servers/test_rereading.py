@@ -6,7 +6,7 @@ import pytest
 
 import frazil
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server

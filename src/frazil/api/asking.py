@@ -4,9 +4,8 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from frazil.api.attribution import Attribution
-from frazil.objectstore.late import LateStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote.store import LateStore, RemoteStore
 
 
 def attributed(store: ObjectStore, attribution: Attribution | None) -> ObjectStore:

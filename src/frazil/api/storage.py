@@ -24,7 +24,6 @@ from frazil.format.storage_config import (
     StorageRetriesSettings,
     StorageSettings,
 )
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import (
     AzureCredentials,
     AzureFromEnvCredentials,
@@ -37,13 +36,12 @@ from frazil.objectstore.credentials import (
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import clean_prefix
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace, clean_prefix
+from frazil.objectstore.remote.redirect import RedirectedStore
+from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 
 type Headers = Mapping[str, str] | None
 

@@ -16,8 +16,8 @@ from frazil.assets.layout import CHUNKS, chunk_key
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
 from frazil.ids import ChunkId, format_ids
-from frazil.objectstore.parts import Parts, PartsStore, Targets, shares
 from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.objectstore.reads import Parts, PartsStore, Targets, shares
 from frazil.ranges import Range
 
 _ONLY = np.zeros(1, np.int64)

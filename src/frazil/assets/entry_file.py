@@ -7,8 +7,7 @@ content was computed from, which its caller has to present, and copies that to `
 
 from collections.abc import Callable
 
-from frazil.objectstore.keeping import KeepingStore
-from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
+from frazil.objectstore.protocol import Absent, Blob, Data, KeepingStore, Matches, ObjectStore
 
 
 def nothing() -> None:

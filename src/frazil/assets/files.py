@@ -46,8 +46,7 @@ from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.objectstore.protocol import Blob, Data, ObjectStore
-from frazil.objectstore.rereading import reread
+from frazil.objectstore.protocol import Blob, Data, ObjectStore, reread
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 

@@ -42,17 +42,13 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3FromEnvCredentials,
 )
-from frazil.objectstore.late import LateStore
-from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import Headers, Place
-from frazil.objectstore.remote_s3 import S3Place, require_checksum
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_source import RemoteSource
-from frazil.objectstore.source import SourceStore
+from frazil.objectstore.protocol import ObjectStore, SourceStore
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import Headers, HttpPlace, Place
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.s3 import S3Place, require_checksum
+from frazil.objectstore.remote.store import LateStore, RemoteSource, RemoteStore
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"

@@ -23,9 +23,7 @@ from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId
-from frazil.objectstore.keeping import KeepingStore
-from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.refreshing import refresh
+from frazil.objectstore.protocol import KeepingStore, ObjectStore, refresh
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ import numpy as np
 
 from frazil.errors import ConflictError, StorageError
 from frazil.maintenance.inventory import FileKind, Listing, keys_of
-from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.refreshing import delete_older
+from frazil.objectstore.protocol import ObjectStore, delete_older
 
 BATCH = 1000
 _ERRORS_KEPT = 20

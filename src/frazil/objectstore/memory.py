@@ -18,8 +18,8 @@ from frazil.objectstore.protocol import (
     Matches,
     ObjectInfo,
     Precondition,
+    is_older,
 )
-from frazil.objectstore.refreshing import is_older
 from frazil.ranges import ByteRange, Range, resolve
 
 

@@ -4,7 +4,7 @@ from collections.abc import Buffer, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NoReturn
 
-from frazil.errors import ReadOnlyError
+from frazil.errors import ObjectNotFoundError, ReadOnlyError
 from frazil.objectstore.keys import require_key, require_prefix
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -13,9 +13,10 @@ from frazil.objectstore.protocol import (
     ObjectInfo,
     ObjectStore,
     Precondition,
+    delete_older,
+    refresh,
+    reread,
 )
-from frazil.objectstore.refreshing import delete_older, refresh
-from frazil.objectstore.rereading import reread
 from frazil.ranges import ByteRange, Range
 
 type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync", "refresh"]
@@ -236,3 +237,38 @@ class ReadOnly:
         raise ReadOnlyError(
             f"cannot {doing} {what}: the store is read-only", kind="read-only-storage"
         )
+
+
+# Two stores as one
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay(ReadOnly):
+    """`inner` over `below`; read-only."""
+
+    below: ObjectStore
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        try:
+            return self.inner.get(key, byte_range)
+        except ObjectNotFoundError:
+            return self.below.get(key, byte_range)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        try:
+            return self.inner.get_ranges(key, ranges)
+        except ObjectNotFoundError:
+            return self.below.get_ranges(key, ranges)
+
+    def head(self, key: str) -> ObjectInfo:
+        try:
+            return self.inner.head(key)
+        except ObjectNotFoundError:
+            return self.below.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        seen = set[str]()
+        for info in self.inner.list(prefix):
+            seen.add(info.key)
+            yield info
+        yield from (info for info in self.below.list(prefix) if info.key not in seen)

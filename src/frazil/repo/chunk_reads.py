@@ -10,8 +10,8 @@ from frazil.assets.moderation import require_moderate
 from frazil.errors import IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import Inline, Native, Payload, RefKind, Virtual
-from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
 from frazil.ranges import ByteRange, Last, Range, resolve
 from frazil.repo.lookup import Found
 

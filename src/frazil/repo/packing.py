@@ -24,8 +24,8 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId
-from frazil.objectstore.parts import PartsStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.reads import PartsStore
 
 PACKED_BYTES: Final = 1 << 20
 PACK_BYTES: Final = 16 << 20

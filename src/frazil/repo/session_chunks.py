@@ -16,8 +16,8 @@ from frazil.format.index_keys import distinct
 from frazil.format.payloads import Payload
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import ManifestId
-from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
 from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attached_node

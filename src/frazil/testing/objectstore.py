@@ -17,9 +17,18 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import Absent, Always, Blob, Data, Matches, ObjectStore
-from frazil.objectstore.refreshing import AgeCheckingStore, delete_older, refresh
-from frazil.objectstore.rereading import reread
+from frazil.objectstore.protocol import (
+    Absent,
+    AgeCheckingStore,
+    Always,
+    Blob,
+    Data,
+    Matches,
+    ObjectStore,
+    delete_older,
+    refresh,
+    reread,
+)
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
 THREADS = 8

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import Absent, Always, Blob, Matches, ObjectStore
-from frazil.objectstore.rereading import reread
+from frazil.objectstore.protocol import Absent, Always, Blob, Matches, ObjectStore, reread
 from frazil.ranges import ByteRange, From, Last, Range, Until, resolve
 
 # Names of directories begin with `d`, so that no key is the parent of another.

@@ -22,8 +22,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.format.payloads import ETag, Virtual
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
-from frazil.objectstore.protocol import DataList
-from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag
+from frazil.objectstore.protocol import DataList, Expectation, NotModifiedAfter, SameETag
 from frazil.ranges import Range
 
 CONTENT = bytes(range(256)) * 40

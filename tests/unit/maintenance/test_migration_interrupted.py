@@ -11,9 +11,8 @@ from frazil.api import Repository, Storage
 from frazil.errors import ConflictError
 from frazil.maintenance.migrate.displaced import KEPT
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
-from frazil.objectstore.wrappers import ReadOnly
+from frazil.objectstore.wrappers import Overlay, ReadOnly
 from tests.conformance.generations import ARCHIVES, repository_files
 from tests.unit.maintenance.moved import commit, made, opened, seen
 

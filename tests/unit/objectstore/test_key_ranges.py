@@ -10,7 +10,7 @@ from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, StoredInventory, folder_ranges, list_files
 from frazil.maintenance.verify import listing
-from frazil.objectstore.key_ranges import (
+from frazil.objectstore.listing import (
     EVERYTHING,
     KeyRange,
     gather_listed,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local_files import write_new
-from frazil.objectstore.parts import Parts, PartsStore, shares
+from frazil.objectstore.local.files import write_new
+from frazil.objectstore.reads import Parts, PartsStore, shares
 from tests.examples_count import scaled
 
 SIZES = (1, 90_000, 5000)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from frazil.objectstore.credentials import S3StaticCredentials
-from frazil.objectstore.remote_s3 import Refreshing, _as_obstore
+from frazil.objectstore.remote.place import Refreshing
+from frazil.objectstore.remote.s3 import _as_obstore
 
 
 def given(lives: timedelta | None, current: S3StaticCredentials | None = None) -> dict[str, Any]:

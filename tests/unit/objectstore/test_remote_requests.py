@@ -11,7 +11,7 @@ from frazil.errors import (
 )
 from frazil.objectstore.credentials import S3AnonymousCredentials, S3FromEnvCredentials
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
 from tests.unit.objectstore.recording_server import DATA, SMALL, RecordingServer, s3
 

@@ -9,11 +9,10 @@ from frazil.errors import (
     ObjectNotFoundError,
     ReadOnlyError,
 )
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_source import RemoteSource
-from frazil.objectstore.rereading import reread
-from frazil.objectstore.source import NotModifiedAfter, SameETag
+from frazil.objectstore.protocol import NotModifiedAfter, SameETag, reread
+from frazil.objectstore.remote.place import HttpPlace
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.store import RemoteSource
 from frazil.ranges import Range
 from tests.unit.objectstore.recording_server import DATA, SECRET, RecordingServer
 

@@ -29,9 +29,8 @@ from frazil.format.containers import require_addressable
 from frazil.format.payloads import Checksum, ETag, LastModified, Virtual
 from frazil.format.storage_config import LocalStoreConfig
 from frazil.format.urls import Place, place_of, regular
-from frazil.objectstore.coalesce import merge_reads
-from frazil.objectstore.protocol import Data
-from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag, SourceStore
+from frazil.objectstore.protocol import Data, Expectation, NotModifiedAfter, SameETag, SourceStore
+from frazil.objectstore.reads import merge_reads
 from frazil.ranges import Range
 
 type Rows = npt.NDArray[np.int64]

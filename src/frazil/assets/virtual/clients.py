@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from threading import Lock
 
-from frazil.objectstore.source import SourceStore
+from frazil.objectstore.protocol import SourceStore
 
 
 class SourceClients:

@@ -11,13 +11,12 @@ from frazil.format.storage_config import (
     S3StoreConfig,
     TigrisStoreConfig,
 )
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
 
 

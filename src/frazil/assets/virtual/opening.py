@@ -4,9 +4,9 @@ from frazil.assets.object_stores import open_source
 from frazil.assets.virtual.access import Grant, VirtualAccess
 from frazil.format.storage_config import HttpStoreConfig, LocalStoreConfig
 from frazil.format.urls import place_of, regular
-from frazil.objectstore.local_source import LocalSource
-from frazil.objectstore.redirect_guard import GuardedSource
-from frazil.objectstore.source import SourceStore
+from frazil.objectstore.local.source import LocalSource
+from frazil.objectstore.protocol import SourceStore
+from frazil.objectstore.remote.redirect import GuardedSource
 
 
 def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> SourceStore:

@@ -13,7 +13,7 @@ from frazil.objectstore.credentials import S3AnonymousCredentials
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.s3 import S3Place
 
 
 def container_of(store: ObjectStore) -> VirtualChunkContainer:

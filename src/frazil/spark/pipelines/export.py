@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
+from frazil.objectstore.keys import LOCK_NAME
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local_names import LOCK_NAME
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session

@@ -7,8 +7,8 @@ from pathlib import Path
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote.redirect import RedirectedStore
 from frazil.repo.repository import Repository
 from frazil.spark.io.write_options import open_engine
 from frazil.spark.runtime.storage_options import open_place, require_shared

@@ -34,16 +34,15 @@ from frazil.api.storage_functions import (
 )
 from frazil.assets.old_layout import OldLayout
 from frazil.errors import InvalidInputError
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace
+from frazil.objectstore.remote.redirect import RedirectedStore
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 from frazil.spark.runtime.access import decode_values, encode_values
 
 PREFIX = "storage."

@@ -1,14 +1,11 @@
 """S3 and what speaks its language."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from frazil.errors import StorageError
-from frazil.objectstore.aws_environment import find_profile
+from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
     S3Credentials,
@@ -17,15 +14,17 @@ from frazil.objectstore.credentials import (
     S3RefreshableCredentials,
     S3StaticCredentials,
 )
-from frazil.objectstore.remote_place import Habits, Headers, aware, joined
-from frazil.objectstore.remote_settings import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.remote.aws_environment import find_profile
+from frazil.objectstore.remote.place import Habits, Headers, Refreshing, aware, joined
+from frazil.objectstore.remote.reads import Mark
+from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.remote.store import LateStore, RemoteStore
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
 # By the names that a configuration has for them; obstore computes no others.
 _CHECKSUMS = {"sha256": "SHA256", "crc64_nvme": "CRC64NVME"}
-_EARLY = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,35 +172,67 @@ def _as_obstore(static: S3StaticCredentials) -> dict[str, object]:
     }
 
 
-class Refreshing[T]:
-    """A function for obstore, which calls it again when what it gave is about to expire."""
+# The root of an S3 bucket, where keys may begin with a slash
+#
+# Early releases of the reference wrote `/repo` instead of `repo` if there was no prefix. The store
+# looks for objects that every such repository has, under both names.
 
+
+class BucketRoot(LateStore):
     def __init__(
-        self,
-        fetch: Callable[[], T],
-        current: T | None,
-        convert: Callable[[T], dict[str, Any]],
+        self, place: S3Place, probes: tuple[str, ...], settings: RemoteSettings | None = None
     ) -> None:
-        self._fetch = fetch
-        self._current = current
-        self._convert = convert
+        super().__init__(settings)
+        self._place = place
+        self._probes = probes
 
-    def __call__(self) -> dict[str, Any]:
-        current, self._current = self._current, None
-        now = datetime.now(UTC)
-        if current is not None:
-            given = self._convert(current)
-            if given["expires_at"] is None or given["expires_at"] > now:
-                return _renewed_early(given, now)
-        return _renewed_early(self._convert(self._fetch()), now)
+    @property
+    def writable(self) -> bool:
+        return self._place.writable
+
+    @property
+    def place(self) -> S3Place:
+        """As if keys began as usual."""
+        return self._place
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Keys that are looked for under both names."""
+        return self._probes
+
+    def find_place(self) -> S3Place:
+        modern = RemoteStore(self._place, self._settings)
+        rooted = RemoteStore(replace(self._place, rooted=True), self._settings)
+        for key in self._probes:
+            found, found_rooted = _find(modern, key), _find(rooted, key)
+            if found is not None and found_rooted is not None and found != found_rooted:
+                raise StorageError(
+                    f"there are both {key!r} and {'/' + key!r} in {self._place.location}: it is not"
+                    " clear which of them is meant; legacy_rooted_keys says it",
+                    kind="storage-other",
+                )
+            if found is not None:  # and some servers take two slashes for one
+                return self._place
+            if found_rooted is not None:
+                return replace(self._place, rooted=True)
+        return self._place
+
+    def with_settings(self, settings: RemoteSettings) -> "BucketRoot":
+        return self if settings == self._settings else type(self)(*self._parts, settings)
+
+    @property
+    def _parts(self) -> tuple[S3Place, tuple[str, ...]]:
+        return self._place, self._probes
+
+    def __repr__(self) -> str:
+        return f"BucketRoot({self._place.location!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (*self._parts, self._settings)
 
 
-def _renewed_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """To be replaced before it expires, by two minutes if it lives that long.
-
-    A request that has been signed may take a while until the server looks at it.
-    """
-    until = given["expires_at"]
-    if until is None:
-        return given
-    return given | {"expires_at": until - min(_EARLY, max(until - now, timedelta(0)) / 2)}
+def _find(store: RemoteStore, key: str) -> Mark | None:
+    try:
+        return store.reader().head(key, key=key)
+    except ObjectNotFoundError:
+        return None

@@ -1,17 +1,18 @@
 """Where a remote store is: a value that knows how to connect, and what to expect there."""
 
 import re
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from frazil.errors import (
     InvalidInputError,
     require_type,
 )
-from frazil.objectstore.keys import require_key
-from frazil.objectstore.local_names import decode_name, encode_key
-from frazil.objectstore.remote_settings import RemoteSettings, Role
+from frazil.objectstore.keys import decode_name, encode_key, require_key
+from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 type Headers = tuple[tuple[str, str], ...]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_EARLY = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,3 +121,76 @@ def key_after(start: str, habits: Habits, path: str) -> str | None:
 def aware(moment: datetime | None) -> datetime | None:
     """In UTC if it does not say where."""
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
+
+
+class Refreshing[T]:
+    """A function for obstore, which calls it again when what it gave is about to expire."""
+
+    def __init__(
+        self,
+        fetch: Callable[[], T],
+        current: T | None,
+        convert: Callable[[T], dict[str, Any]],
+    ) -> None:
+        self._fetch = fetch
+        self._current = current
+        self._convert = convert
+
+    def __call__(self) -> dict[str, Any]:
+        current, self._current = self._current, None
+        now = datetime.now(UTC)
+        if current is not None:
+            given = self._convert(current)
+            if given["expires_at"] is None or given["expires_at"] > now:
+                return _renewed_early(given, now)
+        return _renewed_early(self._convert(self._fetch()), now)
+
+
+def _renewed_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """To be replaced before it expires, by two minutes if it lives that long.
+
+    A request that has been signed may take a while until the server looks at it.
+    """
+    until = given["expires_at"]
+    if until is None:
+        return given
+    return given | {"expires_at": until - min(_EARLY, max(until - now, timedelta(0)) / 2)}
+
+
+# Web servers (read-only)
+
+
+_HABITS = Habits(writable=False, exact_etags=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPlace:
+    base_url: str = field(repr=False)  # may hold a password
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    headers: Headers = field(default=(), repr=False)
+    prefix: str = ""
+
+    @property
+    def location(self) -> str:
+        parts = urlsplit(self.base_url)
+        netloc = parts.netloc.rpartition("@")[2]
+        return parts._replace(netloc=netloc, query="", fragment="").geturl().rstrip("/")
+
+    @property
+    def habits(self) -> Habits:
+        return _HABITS
+
+    @property
+    def says_all(self) -> bool:
+        return True
+
+    def connect(self, role: Role, settings: RemoteSettings) -> "Client":
+        from obstore.store import HTTPStore  # noqa: PLC0415 - `import frazil` stays light
+
+        allow_http = self.base_url.startswith("http:")
+        options = client_options(settings, role, allow_http=allow_http, headers=self.headers)
+        return HTTPStore(
+            self.base_url,
+            client_options=options | dict(self.options),  # type: ignore[arg-type]  # a TypedDict
+            retry_config=retry_options(settings),
+        )

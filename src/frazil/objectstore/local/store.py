@@ -26,28 +26,37 @@ from typing import assert_never
 
 from frazil.clock import Clock, system_clock
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.coalesce import merge_reads
-from frazil.objectstore.durability import Durability, sync_file
-from frazil.objectstore.keys import require_prefix
-from frazil.objectstore.local_directories import Directories, walk_objects, walk_temporary
-from frazil.objectstore.local_errors import read_error, storage_error
-from frazil.objectstore.local_files import (
+from frazil.objectstore.keys import (
+    LOCK_NAME,
+    encode_key,
+    encode_prefix,
+    require_prefix,
+    temporary_name,
+)
+from frazil.objectstore.local.directories import (
+    Directories,
+    Durability,
+    exclusive,
+    sync_file,
+    walk_objects,
+    walk_temporary,
+)
+from frazil.objectstore.local.files import (
     file_mark,
-    flat_bytes,
     has_hard_links,
     is_directory,
+    is_younger,
     open_to_read,
     read_at,
+    read_error,
+    read_local_parts,
     read_pieces,
     read_range,
     solid_size,
+    storage_error,
+    unlink_all,
     write_new,
 )
-from frazil.objectstore.local_lock import exclusive
-from frazil.objectstore.local_names import LOCK_NAME, encode_key, encode_prefix, temporary_name
-from frazil.objectstore.local_parts import read_local_parts
-from frazil.objectstore.local_removal import is_younger, unlink_all
-from frazil.objectstore.parts import Parts
 from frazil.objectstore.protocol import (
     ALWAYS,
     Absent,
@@ -58,8 +67,10 @@ from frazil.objectstore.protocol import (
     ObjectInfo,
     Precondition,
     content_version,
+    flat_bytes,
+    rewrite,
 )
-from frazil.objectstore.refreshing import rewrite
+from frazil.objectstore.reads import Parts, merge_reads
 from frazil.ranges import ByteRange, Range
 
 # Reading a gap of this size costs about as much as another system call.

@@ -8,30 +8,39 @@ remote_writes     conditional writes whose answer may get lost
 remote_errors     what obstore raises, as our errors
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Buffer, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import batched
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from frazil.errors import ObjectNotFoundError, ReadOnlyError, StorageError
+from frazil.errors import (
+    InvalidInputError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+    ReadOnlyError,
+    StorageError,
+)
 from frazil.objectstore.keys import require_prefix
-from frazil.objectstore.local_files import flat_bytes
 from frazil.objectstore.protocol import (
     ALWAYS,
     Blob,
     DataList,
+    Expectation,
+    NotModifiedAfter,
     ObjectInfo,
     Precondition,
+    SameETag,
+    flat_bytes,
+    rewrite,
 )
-from frazil.objectstore.refreshing import rewrite
-from frazil.objectstore.remote_errors import translated
-from frazil.objectstore.remote_place import Place, key_after, path_of, start_of_paths
-from frazil.objectstore.remote_reads import Mark, Part, Reader, mark_of
-from frazil.objectstore.remote_requests import Requests
-from frazil.objectstore.remote_settings import RemoteSettings, Role
-from frazil.objectstore.remote_writes import Writer
+from frazil.objectstore.remote.errors import translated
+from frazil.objectstore.remote.place import Place, key_after, path_of, start_of_paths
+from frazil.objectstore.remote.reads import Mark, Part, Reader, mark_of
+from frazil.objectstore.remote.requests import RemoteSettings, Requests, Role
+from frazil.objectstore.remote.writes import Writer
 from frazil.ranges import ByteRange, Range
 
 if TYPE_CHECKING:
@@ -298,3 +307,140 @@ def _just_before(prefix: str) -> str | None:
     last = chr(ord(prefix[-1]) - 1)
     # Names of files are digits and capitals, so hardly any is between this and the prefix.
     return f"{prefix[:-1]}{last}zz" if last.isalnum() else None
+
+
+# Objects that other programs write
+
+
+_NO_GAP = -1  # only ranges that overlap share a request
+
+
+class RemoteSource:
+    """The objects at a place, by their whole names. Names are used as they are."""
+
+    def __init__(self, place: Place, settings: RemoteSettings) -> None:
+        self._store = RemoteStore(place, settings)
+
+    def read(
+        self, key: str, ranges: Sequence[Range], *, expected: Expectation | None = None
+    ) -> DataList:
+        """As SourceStore says; a range larger than a request should be takes several."""
+        _require_addressable(key, self._store.location)
+        reader = self._store.reader()
+        parts, mark = reader.read_ranges(key, ranges, key=key, gap_bytes=_NO_GAP)
+        if expected is not None:
+            _require_expected(key, mark or reader.head(key, key=key), expected)
+        return parts
+
+    def size_bytes(self, key: str) -> int:
+        _require_addressable(key, self._store.location)
+        return self._store.reader().head(key, key=key).size_bytes
+
+    def __repr__(self) -> str:
+        return f"RemoteSource({self._store.location!r})"
+
+
+def _require_addressable(key: str, location: str) -> None:
+    """Obstore cannot ask for other names, though S3 may have them."""
+    if not key or {"", ".", ".."}.intersection(key.split("/")):
+        raise InvalidInputError(
+            f"cannot address {key!r} in {location}: it is empty, or contains empty (//), '.' or"
+            " '..' path segments",
+            kind="invalid-virtual-ref",
+        )
+
+
+def _require_expected(key: str, mark: Mark, expected: Expectation) -> None:
+    """Times are compared in whole seconds."""
+    match expected:
+        case SameETag(etag):
+            if not expected.matches(mark.etag):
+                raise ObjectChangedError(key, f"ETag {etag}", f"ETag {mark.etag or 'none'}")
+        case NotModifiedAfter(seconds):
+            modified = mark.modified_at_us // 1_000_000
+            if modified <= 0:  # as obstore has it where a web server sends no Last-Modified
+                raise ObjectChangedError(
+                    key,
+                    f"no modification after {seconds}",
+                    "no time of modification: the server does not tell it, so nothing can be"
+                    " checked (give references an ETag, or no time)",
+                )
+            if modified > seconds:
+                raise ObjectChangedError(
+                    key, f"no modification after {seconds}", f"one at {modified}, in Unix seconds"
+                )
+
+
+# Stores whose place is looked up on first use
+
+
+class LateStore(ABC):
+    """Finds its place once in each process; a failure to do so is not remembered."""
+
+    def __init__(self, settings: RemoteSettings | None = None) -> None:
+        self._settings = settings or RemoteSettings()
+        self._lock = Lock()
+        self._found: RemoteStore | None = None
+
+    @abstractmethod
+    def find_place(self) -> Place:
+        """Raises StorageError."""
+
+    @abstractmethod
+    def with_settings(self, settings: RemoteSettings) -> Self: ...
+
+    @property
+    @abstractmethod
+    def writable(self) -> bool: ...
+
+    @property
+    def far(self) -> bool:
+        return True
+
+    @property
+    def settings(self) -> RemoteSettings:
+        return self._settings
+
+    @property
+    def target(self) -> RemoteStore:
+        with self._lock:
+            if self._found is None:
+                self._found = RemoteStore(self.find_place(), self._settings)
+            return self._found
+
+    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+        return self.target.get(key, byte_range)
+
+    def reread(self, key: str, known: Blob | None) -> Blob:
+        return self.target.reread(key, known)
+
+    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
+        return self.target.get_ranges(key, ranges)
+
+    def head(self, key: str) -> ObjectInfo:
+        return self.target.head(key)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return self.target.list(prefix)
+
+    @property
+    def lists_ranges(self) -> bool:
+        return self.target.lists_ranges
+
+    def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
+        return self.target.list_range(start, stop)
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        return self.target.put(key, data, when=when)
+
+    def delete(self, keys: Iterable[str]) -> int:
+        return self.target.delete(keys)
+
+    def refresh(self, key: str) -> ObjectInfo:
+        return self.target.refresh(key)
+
+    def copy(self, source: str, target: str) -> None:
+        self.target.copy(source, target)
+
+    def sync(self) -> None:
+        self.target.sync()

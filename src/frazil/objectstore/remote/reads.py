@@ -17,11 +17,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import StorageError
-from frazil.objectstore.coalesce import merge_reads
 from frazil.objectstore.protocol import Data, DataList
-from frazil.objectstore.remote_errors import failure_of, foreign_errors, translated
-from frazil.objectstore.remote_requests import Requests
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.reads import merge_reads
+from frazil.objectstore.remote.errors import failure_of, foreign_errors, translated
+from frazil.objectstore.remote.requests import RemoteSettings, Requests
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Parts of many objects that are read together, and objects that are written in parts.
-
-A store that can do so with less ado than by its other methods is a `PartsStore`. For all others
-there are `get`, `get_ranges` and `put`.
-"""
+"""Plans of reads: nearby ranges merged into one read, parts of many objects shared by threads."""
 
 from collections.abc import Buffer, Sequence
 from dataclasses import dataclass
@@ -12,6 +8,44 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from frazil.objectstore.protocol import DataList
+from frazil.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class MergedRead:
+    """One read that serves the wanted ranges at positions `serves`."""
+
+    span: Range
+    serves: tuple[int, ...]
+
+
+def merge_reads(wanted: Sequence[Range], *, gap_bytes: int, limit_bytes: int) -> list[MergedRead]:
+    """Reads that together cover `wanted`, in ascending order; each range is served by one read.
+
+    Ranges at most `gap_bytes` apart share a read, unless it would outgrow `limit_bytes`
+    without overlap calling for it.
+    """
+    merged: list[MergedRead] = []
+    start = stop = 0
+    serves: list[int] = []
+    for at in sorted(range(len(wanted)), key=lambda at: wanted[at].start):
+        one = wanted[at]
+        longer = max(stop, one.stop)
+        near = one.start - stop <= gap_bytes and longer - start <= limit_bytes
+        if serves and (near or one.start < stop):
+            stop = longer
+        else:
+            if serves:
+                merged.append(MergedRead(Range(start, stop), tuple(serves)))
+            start, stop, serves = one.start, one.stop, []
+        serves.append(at)
+    if serves:
+        merged.append(MergedRead(Range(start, stop), tuple(serves)))
+    return merged
+
+
+# Parts of many objects
+
 
 type Targets = Sequence[memoryview | None]
 

@@ -18,9 +18,8 @@ from frazil.objectstore.credentials import (
     AzureTimedBearerToken,
     AzureTimedSasToken,
 )
-from frazil.objectstore.remote_place import Habits, aware, joined
-from frazil.objectstore.remote_s3 import Refreshing
-from frazil.objectstore.remote_settings import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.remote.place import Habits, Refreshing, aware, joined
+from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from frazil.errors import InvalidInputError, ObjectChangedError, ObjectNotFoundError
-from frazil.objectstore.local_errors import read_error
-from frazil.objectstore.protocol import DataList
-from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag
+from frazil.objectstore.local.files import read_error
+from frazil.objectstore.protocol import DataList, Expectation, NotModifiedAfter, SameETag
 from frazil.ranges import Range, resolve
 
 

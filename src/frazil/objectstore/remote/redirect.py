@@ -7,23 +7,25 @@ and asked for once in each process.
 """
 
 import http.client
-from collections.abc import Buffer, Iterable
+import ipaddress
+import socket
+from collections import OrderedDict
+from collections.abc import Buffer, Iterable, Sequence
+from threading import Lock
 from typing import NoReturn
 from urllib.error import HTTPError, URLError
-from urllib.parse import SplitResult, parse_qs, urljoin, urlsplit
-from urllib.request import Request, build_opener
+from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
-from frazil.objectstore.late import LateStore
-from frazil.objectstore.protocol import ALWAYS, Precondition
-from frazil.objectstore.redirect_guard import Unfollowed
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import Place, clean_prefix
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.web_addresses import may_lead
+from frazil.objectstore.protocol import ALWAYS, DataList, Expectation, Precondition, SourceStore
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace, Place, clean_prefix
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.s3 import S3Place
+from frazil.objectstore.remote.store import LateStore
+from frazil.ranges import Range
 
 _MOST_REDIRECTS = 10
 _TIMEOUT_S = 30
@@ -194,3 +196,133 @@ def _shown(url: str) -> str:
     """Without a name and password, or a query."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+# Which redirects are allowed
+#
+# Addresses inside a network, or of this machine, are often open to every program there. A URL that
+# a stranger chose must not send us to one: `http://169.254.169.254/` serves the credentials of a
+# virtual machine. Host names are resolved first, so that other spellings of a number and names of
+# internal hosts count as what they are. A name that resolves differently later is not detected.
+
+
+type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def may_lead(origin: str, target: str) -> bool:
+    """Whether `target`, a URL, may be asked because `origin` said so."""
+    source, sink = urlsplit(origin).hostname or "", urlsplit(target).hostname or ""
+    if not sink or source == sink:
+        return bool(sink)
+    found = addresses_of(sink)
+    if all(map(_is_public, found)):
+        return True
+    return found <= addresses_of(source)
+
+
+def addresses_of(host: str) -> set[Address]:
+    """None for a name that nobody knows: nothing can be asked of it either."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return set()
+    return {_embedded(ipaddress.ip_address(str(each[4][0]).partition("%")[0])) for each in found}
+
+
+def _embedded(address: Address) -> Address:
+    """The address of version 4 that one of version 6 stands for, if it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _is_public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast
+
+
+# Redirects of files on web servers
+#
+# The HTTP client follows redirects without asking. So the first read of a file requests one byte
+# without following, and checks the target of each redirect. This costs one small request per file.
+
+
+_REMEMBERED = 10_000
+_SAFE = "/!$&'()*+,;=:@-._~"
+
+
+class Unfollowed(HTTPRedirectHandler):
+    def redirect_request(self, *_args: object, **_options: object) -> None:
+        """Redirects arrive as HTTPError."""
+
+
+class GuardedSource:
+    """`inner`, whose files are below `base_url`."""
+
+    def __init__(
+        self, inner: SourceStore, base_url: str, headers: Sequence[tuple[str, str]] = ()
+    ) -> None:
+        self.inner = inner
+        self._base_url = base_url.rstrip("/")
+        self._headers = dict(headers)
+        self._lock = Lock()
+        self._checked: OrderedDict[str, None] = OrderedDict()
+
+    def read(
+        self, key: str, ranges: Sequence[Range], *, expected: Expectation | None = None
+    ) -> DataList:
+        self._check(key)
+        return self.inner.read(key, ranges, expected=expected)
+
+    def size_bytes(self, key: str) -> int:
+        self._check(key)
+        return self.inner.size_bytes(key)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    def _check(self, key: str) -> None:
+        with self._lock:
+            if key in self._checked:
+                return
+        url = f"{self._base_url}/{quote(key, safe=_SAFE)}"
+        try:
+            require_staying(url, self._headers)
+        except (URLError, OSError, http.client.HTTPException, ValueError):
+            return  # the request itself will fail too, be tried again, and say why
+        with self._lock:
+            self._checked[key] = None
+            if len(self._checked) > _REMEMBERED:
+                self._checked.popitem(last=False)
+
+
+def require_staying(url: str, headers: dict[str, str]) -> None:
+    """Raises StorageError if a redirect leads to a host that is not for everybody."""
+    here = url
+    for _ in range(_MOST_REDIRECTS):
+        target = _target(here, headers)
+        if target is None:
+            return
+        if not may_lead(url, target) or not target.startswith(("http://", "https://")):
+            raise StorageError(
+                f"{url} redirects to {target.partition('?')[0]}, which is not an address for"
+                " everybody: only what is on the same host may lead there",
+                kind="bad-redirect",
+            )
+        here = target
+    raise StorageError(f"{url} redirects more than {_MOST_REDIRECTS} times", kind="bad-redirect")
+
+
+def _target(url: str, headers: dict[str, str]) -> str | None:
+    """Where the answer leads to; None if it is the file, or an error."""
+    request = Request(url, headers={"User-Agent": "frazil", **headers, "Range": "bytes=0-0"})  # noqa: S310 - http or https
+    try:
+        with build_opener(Unfollowed).open(request, timeout=_TIMEOUT_S):
+            return None
+    except HTTPError as error:
+        location = error.headers.get("Location")
+        error.close()
+        return urljoin(url, location) if location and 300 <= error.code < 400 else None

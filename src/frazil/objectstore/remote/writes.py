@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from frazil.objectstore.protocol import Absent, Always, Matches, Precondition
-from frazil.objectstore.remote_errors import (
+from frazil.objectstore.remote.errors import (
     WRITE,
     Failure,
     cause_of,
@@ -32,10 +32,9 @@ from frazil.objectstore.remote_errors import (
     storage_error,
     translated,
 )
-from frazil.objectstore.remote_place import Habits
-from frazil.objectstore.remote_reads import Reader, bare_etag, mark_of
-from frazil.objectstore.remote_requests import Requests
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.place import Habits
+from frazil.objectstore.remote.reads import Reader, bare_etag, mark_of
+from frazil.objectstore.remote.requests import RemoteSettings, Requests
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

@@ -1,0 +1,6 @@
+"""Objects in buckets and on web servers, through obstore."""
+
+from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.store import RemoteStore
+
+__all__ = ["RemoteSettings", "RemoteStore"]
