@@ -49,8 +49,8 @@ from frazil.format.snapshot import decode_snapshot_head, encode_snapshot
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote.place import HttpPlace
-from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from frazil.references.json_sets import decode_json_set
 from tests.hostile.listening import SECRET, listener

@@ -81,7 +81,7 @@ class Storage(Displayed):
                 return View(_SHOWN_AS, [("type", "in memory")])
             case LocalStore(root=root):
                 return View(_SHOWN_AS, [("type", "local filesystem"), ("path", str(root))])
-        place = getattr(self.store, "place", None)
+        place = self.store.place
         if place is None:
             return View(_SHOWN_AS, [("type", repr(self.store))])
         kind, known = place.location.partition(":")[0], ("account", "bucket", "container")
@@ -345,7 +345,7 @@ def store_of(storage: Storage) -> ObjectStore:
 def require_room(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
     store = store_of(storage)
-    if isinstance(store, RemoteStore | BucketRoot) and store.writable and not store.place.prefix:
+    if store.writable and store.place is not None and not store.place.prefix:
         raise InvalidInputError(
             "creating a repository at an empty prefix (the object store bucket root) is not"
             " supported since Icechunk v2.1.0; use a non-empty prefix. Existing empty-prefix"

@@ -46,7 +46,7 @@ from frazil.format.txlog import TransactionLog, decode_txlog, encode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.format.txlog_stream import encode_txlog_stream
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.objectstore.protocol import Blob, Data, ObjectStore, reread
+from frazil.objectstore.protocol import Blob, Data, ObjectStore
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 
@@ -86,7 +86,7 @@ class Files:
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest one, always asked of the store."""
         known = self._newest.stored
-        blob = reread(self.store, REPO_INFO, None if known is None else known.blob)
+        blob = self.store.reread(REPO_INFO, None if known is None else known.blob)
         if known is not None and blob is known.blob:
             return known
         if known is not None and blob.equals(known.blob):  # the same bytes are not decoded again

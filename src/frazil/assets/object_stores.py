@@ -13,7 +13,6 @@ from frazil.assets.layout import (
     SNAPSHOTS,
     TRANSACTIONS,
 )
-from frazil.assets.old_layout import OldLayout
 from frazil.errors import StorageError
 from frazil.format.storage_config import (
     AzureStoreConfig,
@@ -45,11 +44,10 @@ from frazil.objectstore.credentials import (
 from frazil.objectstore.protocol import ObjectStore, SourceStore
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import Headers, HttpPlace, Place
-from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.place import Headers, HttpPlace, RemotePlace
 from frazil.objectstore.remote.s3 import S3Place, require_checksum
-from frazil.objectstore.remote.store import LateStore, RemoteSource, RemoteStore
-from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
+from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.settings import RemoteSettings
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"
 _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)
@@ -120,17 +118,14 @@ def with_settings(
 
     `max_requests` are those at a time of the whole store.
     """
-    match store:
-        case RemoteStore() | LateStore():
-            said = remote_settings(settings, before=store.settings)
-            if max_requests is not None:
-                said = replace(said, max_requests=max(1, max_requests))
-            return store.with_settings(said)
-        case Counting() | Prefixed() | ReadOnly() | OldLayout():
-            inner = with_settings(store.inner, settings, max_requests=max_requests)
-            return store if inner is store.inner else replace(store, inner=inner)
-        case _:
-            return store
+
+    def change(before: RemoteSettings) -> RemoteSettings:
+        changed = remote_settings(settings, before=before)
+        if max_requests is None:
+            return changed
+        return replace(changed, max_requests=max(1, max_requests))
+
+    return store.with_settings(change)
 
 
 def open_source(
@@ -152,7 +147,7 @@ def open_source(
 
 def place_of_config(
     config: ObjectStoreConfig, authority: str, credentials: AnyCredential | None, *, scheme: str
-) -> Place:
+) -> RemotePlace:
     match config:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
             return s3_place(options, bucket=authority, credentials=_for_s3(options, credentials))

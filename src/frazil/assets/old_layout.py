@@ -25,8 +25,10 @@ from frazil.objectstore.protocol import (
     DataList,
     ObjectInfo,
     ObjectStore,
+    Place,
     Precondition,
 )
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, Range
 
 _SUFFIX = ".msgpack"
@@ -64,7 +66,7 @@ def inner_store(store: ObjectStore) -> ObjectStore:
 
 
 @dataclass(frozen=True, slots=True)
-class OldLayout:
+class OldLayout(ObjectStore):
     """`inner` with today's names. Refuses changes unless the generation is one that is written."""
 
     inner: ObjectStore
@@ -77,6 +79,14 @@ class OldLayout:
     @property
     def far(self) -> bool:
         return self.inner.far
+
+    @property
+    def place(self) -> Place | None:
+        return self.inner.place
+
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> ObjectStore:
+        inner = self.inner.with_settings(change)
+        return self if inner is self.inner else replace(self, inner=inner)
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self._at(key, lambda place: self.inner.get(place, byte_range))

@@ -14,7 +14,7 @@ import numpy as np
 
 from frazil.errors import ConflictError, StorageError
 from frazil.maintenance.inventory import FileKind, Listing, keys_of
-from frazil.objectstore.protocol import ObjectStore, delete_older
+from frazil.objectstore.protocol import ObjectStore
 
 BATCH = 1000
 _ERRORS_KEPT = 20
@@ -107,7 +107,7 @@ def _try(
             if older_than_us is None:
                 store.delete(keys)
             else:
-                spared = delete_older(store, keys, older_than_us)
+                spared = store.delete_older(keys, older_than_us)
         except StorageError as error:
             if error.kind == "throttled" and throttled < _THROTTLED_TRIES:
                 throttled += 1

@@ -16,8 +16,8 @@ from frazil.objectstore.protocol import (
     Precondition,
     content_version,
 )
-from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.objectstore.remote.store import RemoteStore
+from frazil.objectstore.settings import RemoteSettings
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly, Request
 
 __all__ = [

@@ -46,7 +46,9 @@ from frazil.objectstore.protocol import (
     Blob,
     DataList,
     ObjectInfo,
+    ObjectStore,
     Precondition,
+    ReadOnlyStore,
     content_version,
 )
 from frazil.ranges import ByteRange, Range, resolve
@@ -101,7 +103,7 @@ def decode_index(data: Buffer) -> ArchiveIndex:
     return ArchiveIndex(view[head:], ends, offset, length, crc32)
 
 
-class ArchiveStore:
+class ArchiveStore(ReadOnlyStore):
     """The objects of an archive. May be pickled: the file must be there where it is used.
 
     Its index is read once. If another file is put at the path, every read raises StorageError.
@@ -115,14 +117,6 @@ class ArchiveStore:
 
     def __repr__(self) -> str:
         return f"ArchiveStore({str(self.path)!r})"
-
-    @property
-    def writable(self) -> bool:
-        return False
-
-    @property
-    def far(self) -> bool:
-        return False
 
     @cached_property
     def _status(self) -> os.stat_result:
@@ -188,20 +182,6 @@ class ArchiveStore:
                 return
             yield self._info(row)
 
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        del data, when
-        self._refuse(key)
-
-    def delete(self, keys: Iterable[str]) -> int:
-        self._refuse(", ".join(keys))
-
-    def copy(self, source: str, target: str) -> None:
-        del source
-        self._refuse(target)
-
-    def sync(self) -> None:
-        """Nothing is ever written here."""
-
     def _find(self, key: str) -> int:
         require_key(key)
         row = self.index.first_from(key.encode())
@@ -224,9 +204,9 @@ class ArchiveStore:
             file.seek(offset)
             return file.read(length)
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, action: str, target: str) -> NoReturn:
         raise ReadOnlyError(
-            f"cannot change {what}: an archive is read-only", kind="read-only-storage"
+            f"cannot {action} {target}: an archive is read-only", kind="read-only-storage"
         )
 
 
@@ -238,7 +218,7 @@ def _version(status: os.stat_result) -> tuple[int, ...]:
 # Writing: objects are appended to a partial file, which gets its name when it is complete
 
 
-class ArchiveWriter:
+class ArchiveWriter(ObjectStore):
     """A store that a copy can be made to, once: each object is put, none is replaced.
 
     Use as a context manager; if the block ends by an error there is no archive.
@@ -269,14 +249,6 @@ class ArchiveWriter:
         finally:
             self._file.close()
             self._partial.unlink(missing_ok=True)
-
-    @property
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def far(self) -> bool:
-        return False
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         require_key(key)
@@ -317,9 +289,6 @@ class ArchiveWriter:
         if wanted:
             raise StorageError(f"cannot delete {', '.join(wanted)} from an archive")
         return 0
-
-    def copy(self, source: str, target: str) -> None:
-        self.put(target, self.get(source).data)
 
     def sync(self) -> None:
         """The file is durable when it gets its name."""

@@ -25,7 +25,6 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.payloads import RefKind
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.reads import PartsStore
 
 PACKED_BYTES: Final = 1 << 20
 PACK_BYTES: Final = 16 << 20
@@ -80,10 +79,8 @@ def store_chunks(
         key = chunk_key(names[number])
         if len(pieces) == 1:
             store.put(key, pieces[0])
-        elif isinstance(store, PartsStore):
-            store.put_pieces(key, pieces)
         else:
-            store.put(key, b"".join(pieces))
+            store.put_pieces(key, pieces)
 
     every = range(len(names))
     if pool is None:

@@ -158,7 +158,7 @@ class Script:
             return chosen
 
 
-class Weather:
+class RandomFaults:
     """Every request is hit with a probability, by one of some faults; a seed fixes the order."""
 
     def __init__(

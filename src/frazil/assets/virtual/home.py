@@ -13,26 +13,22 @@ from frazil.format.storage_config import (
 )
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.s3 import BucketRoot, S3Place
-from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
+from frazil.objectstore.remote.s3 import S3Place
 
 
 def home_of(store: ObjectStore) -> Home | None:
     """None if no platform of the default containers is meant."""
-    match store:
-        case RemoteStore(place=S3Place() as place) | BucketRoot(place=place):
+    match store.place:
+        case S3Place() as place:
             kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
             return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
-        case RemoteStore(place=GcsPlace() as place):
+        case GcsPlace() as place:
             return Home(GcsStoreConfig(dict(place.config)), CredentialsForGcs(place.credentials))
-        case RemoteStore(place=AzurePlace() as place):
+        case AzurePlace() as place:
             opts = {"account": place.account, **dict(place.config)}
             return Home(AzureStoreConfig(opts), CredentialsForAzure(place.credentials))
-        case Counting() | Prefixed() | ReadOnly():
-            return home_of(store.inner)
         case _:
             return None
 

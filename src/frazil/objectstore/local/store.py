@@ -3,7 +3,7 @@
     put, absent     temp, fsync, link(2) to the name          the filesystem picks one winner
     put, matches    temp, fsync, lock, compare, rename        the version is a hash of the content
     put, always     temp, link(2), or lock and rename over    durable after `sync`
-    keep            link(2)                                   the same
+    link            link(2)                                   the same
     refresh         lock, utime
     delete          lock, unlink; if only what is older: lock, stat, unlink
 
@@ -62,13 +62,14 @@ from frazil.objectstore.protocol import (
     Absent,
     Always,
     Blob,
+    Capabilities,
     DataList,
     Matches,
     ObjectInfo,
+    ObjectStore,
     Precondition,
     content_version,
     flat_bytes,
-    rewrite,
 )
 from frazil.objectstore.reads import Parts, merge_reads
 from frazil.ranges import ByteRange, Range
@@ -76,10 +77,11 @@ from frazil.ranges import ByteRange, Range
 # Reading a gap of this size costs about as much as another system call.
 _GAP_BYTES = 16 * 1024
 _MERGED_BYTES = 64 * 1024 * 1024
+_CAPABILITIES = Capabilities(reads_parts=True, links_objects=True, checks_age=True)
 _LOCKED_TOGETHER = 400  # objects deleted before others get their turn
 
 
-class LocalStore:
+class LocalStore(ObjectStore):
     """Objects below the directory `root`, which need not exist before the first put.
 
     Any number of instances, threads and processes may use one directory. With `fsync` off,
@@ -103,12 +105,12 @@ class LocalStore:
         return self._root
 
     @property
-    def writable(self) -> bool:
-        return True
+    def directory(self) -> str:
+        return self._root
 
     @property
-    def far(self) -> bool:
-        return False
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         try:
@@ -122,15 +124,14 @@ class LocalStore:
         except OSError as error:
             raise read_error(key, error) from error
 
-    def reread(self, key: str, known: Blob | None) -> Blob:
-        """See RereadingStore."""
+    def reread(self, key: str, cached: Blob | None) -> Blob:
         try:
             descriptor = open_to_read(self._path(key))  # on NFS this asks the server, stat may not
             try:
                 status = os.fstat(descriptor)
                 mark = file_mark(status, now_us=self._clock())
-                if known is not None and mark is not None and known.mark == mark:
-                    return known
+                if cached is not None and mark is not None and cached.mark == mark:
+                    return cached
                 return Blob(read_at(descriptor, 0, solid_size(status)), mark=mark)
             finally:
                 os.close(descriptor)
@@ -154,7 +155,7 @@ class LocalStore:
         return parts
 
     def read_parts(self, parts: Parts) -> DataList:
-        """See PartsStore. Names are such that their files are called the same."""
+        """Names of parts must be plain: their files have the same names."""
         directory = self._base + encode_prefix(parts.folder)[:-1]
         try:
             self._directories.require_real(directory)
@@ -181,7 +182,6 @@ class LocalStore:
         return content_version(content)
 
     def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
-        """See PartsStore."""
         try:
             self._write(self._path(key), [flat_bytes(piece) for piece in pieces])
         except OSError as error:
@@ -213,19 +213,17 @@ class LocalStore:
         return sum(self._remove(some)[0] for some in batched(keys, _LOCKED_TOGETHER))
 
     def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
-        """See AgeCheckingStore."""
         parts = (self._remove(some, before_us) for some in batched(keys, _LOCKED_TOGETHER))
         return tuple(key for _, spared in parts for key in spared)
 
     def refresh(self, key: str) -> ObjectInfo:
-        """See RefreshingStore."""
         path = self._path(key)
         self.head(key)  # no lock file where there is no store
         try:
             with self._locked():
                 os.utime(path, follow_symlinks=False)
         except PermissionError:  # the file is someone else's, the directory is ours
-            return rewrite(self, key)
+            return super().refresh(key)
         except OSError as error:
             raise read_error(key, error) from error
         return self.head(key)
@@ -244,8 +242,8 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
-    def keep(self, source: str, target: str) -> bool:
-        """See KeepingStore: a hard link, where the filesystem has them and lets us."""
+    def link(self, source: str, target: str) -> bool:
+        """Makes a hard link, if the filesystem has them and permits it."""
         try:
             path = self._path(target)
             try:

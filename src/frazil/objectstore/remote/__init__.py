@@ -1,6 +1,5 @@
 """Objects in buckets and on web servers, through obstore."""
 
-from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.objectstore.remote.store import RemoteStore
 
-__all__ = ["RemoteSettings", "RemoteStore"]
+__all__ = ["RemoteStore"]

@@ -18,13 +18,14 @@ from frazil.objectstore.credentials import (
     AzureTimedBearerToken,
     AzureTimedSasToken,
 )
-from frazil.objectstore.remote.place import Habits, Refreshing, aware, joined
-from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.remote.place import Refreshing, ServerFeatures, aware, joined
+from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
-_HABITS = Habits(
+_FEATURES = ServerFeatures(
     quotes_etags=True, encodes_names=True, suffix_ranges=False, copies_onto_itself=True
 )
 
@@ -42,11 +43,11 @@ class AzurePlace:
         return joined(f"az://{self.container}", self.prefix)
 
     @property
-    def habits(self) -> Habits:
-        return _HABITS
+    def features(self) -> ServerFeatures:
+        return _FEATURES
 
     @property
-    def says_all(self) -> bool:
+    def is_self_contained(self) -> bool:
         return isinstance(self.credentials, AzureAnonymousCredentials | AzureFixedCredentials)
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":

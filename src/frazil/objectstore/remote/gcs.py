@@ -16,13 +16,14 @@ from frazil.objectstore.credentials import (
     GcsServiceAccountKey,
     GcsStaticCredentials,
 )
-from frazil.objectstore.remote.place import Habits, Headers, Refreshing, aware, joined
-from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.remote.place import Headers, Refreshing, ServerFeatures, aware, joined
+from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
-_HABITS = Habits(counts_generations=True, encodes_names=True, copies_onto_itself=True)
+_FEATURES = ServerFeatures(counts_generations=True, encodes_names=True, copies_onto_itself=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,11 @@ class GcsPlace:
         return joined(f"gs://{self.bucket}", self.prefix)
 
     @property
-    def habits(self) -> Habits:
-        return _HABITS
+    def features(self) -> ServerFeatures:
+        return _FEATURES
 
     @property
-    def says_all(self) -> bool:
+    def is_self_contained(self) -> bool:
         return isinstance(self.credentials, GcsAnonymousCredentials)  # others may name a file
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":

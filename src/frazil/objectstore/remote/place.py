@@ -12,7 +12,9 @@ from frazil.errors import (
     require_type,
 )
 from frazil.objectstore.keys import decode_name, encode_key, require_key
-from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
+from frazil.objectstore.protocol import Place
+from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -24,7 +26,7 @@ _EARLY = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class ServerFeatures:
     """How a kind of store differs from the others."""
 
     writable: bool = True
@@ -47,26 +49,14 @@ class Habits:
     copies_onto_itself: bool = False
 
 
-class Place(Protocol):
-    """A value: frozen, hashable, picklable. Its repr shows no secret."""
-
-    def __hash__(self) -> int: ...
+class RemotePlace(Place, Protocol):
+    """A place and how to connect to it. Picklable."""
 
     @property
-    def location(self) -> str:
-        """For people: `s3://bucket/prefix`."""
-        ...
+    def features(self) -> ServerFeatures: ...
 
     @property
-    def prefix(self) -> str:
-        """Of all keys in the bucket; no slash at its ends. Empty: the bucket's root."""
-        ...
-
-    @property
-    def habits(self) -> Habits: ...
-
-    @property
-    def says_all(self) -> bool:
+    def is_self_contained(self) -> bool:
         """Whether nothing of a client comes from elsewhere: the environment, a file, a callback."""
         ...
 
@@ -88,11 +78,11 @@ def joined(root: str, prefix: str) -> str:
     return f"{root}/{prefix}" if prefix else root
 
 
-def path_of(place: Place, key: str) -> str:
+def path_of(place: RemotePlace, key: str) -> str:
     """The name of an object in the bucket. Raises InvalidInputError."""
     require_key(key)
     whole = f"{place.prefix}/{key}" if place.prefix else key
-    if place.habits.encodes_names:
+    if place.features.encodes_names:
         return encode_key(whole)
     if _CONTROL.search(whole):
         raise InvalidInputError(
@@ -102,17 +92,17 @@ def path_of(place: Place, key: str) -> str:
     return whole
 
 
-def start_of_paths(place: Place) -> str:
+def start_of_paths(place: RemotePlace) -> str:
     """What the names of all objects in the bucket begin with."""
     return path_of(place, "x")[:-1]
 
 
-def key_after(start: str, habits: Habits, path: str) -> str | None:
+def key_after(start: str, features: ServerFeatures, path: str) -> str | None:
     """The key of an object by its name in the bucket; None if it is not one of this store's."""
     rest = path[len(start) :]
     if not path.startswith(start) or not rest:
         return None
-    if not habits.encodes_names:
+    if not features.encodes_names:
         return rest
     segments = [decode_name(segment) for segment in rest.split("/")]
     return None if None in segments else "/".join(filter(None, segments))
@@ -160,7 +150,7 @@ def _renewed_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
 # Web servers (read-only)
 
 
-_HABITS = Habits(writable=False, exact_etags=False)
+_FEATURES = ServerFeatures(writable=False, exact_etags=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,11 +167,11 @@ class HttpPlace:
         return parts._replace(netloc=netloc, query="", fragment="").geturl().rstrip("/")
 
     @property
-    def habits(self) -> Habits:
-        return _HABITS
+    def features(self) -> ServerFeatures:
+        return _FEATURES
 
     @property
-    def says_all(self) -> bool:
+    def is_self_contained(self) -> bool:
         return True
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":

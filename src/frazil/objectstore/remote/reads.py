@@ -20,7 +20,8 @@ from frazil.errors import StorageError
 from frazil.objectstore.protocol import Data, DataList
 from frazil.objectstore.reads import merge_reads
 from frazil.objectstore.remote.errors import failure_of, foreign_errors, translated
-from frazil.objectstore.remote.requests import RemoteSettings, Requests
+from frazil.objectstore.remote.requests import Requests
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
 if TYPE_CHECKING:

@@ -10,21 +10,21 @@ import http.client
 import ipaddress
 import socket
 from collections import OrderedDict
-from collections.abc import Buffer, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NoReturn
+from typing import NoReturn, Self
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
-from frazil.objectstore.protocol import ALWAYS, DataList, Expectation, Precondition, SourceStore
+from frazil.objectstore.protocol import DataList, Expectation, ReadOnlyStore, SourceStore
 from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import HttpPlace, Place, clean_prefix
-from frazil.objectstore.remote.requests import RemoteSettings
+from frazil.objectstore.remote.place import HttpPlace, RemotePlace, clean_prefix
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.remote.store import LateStore
+from frazil.objectstore.remote.store import LazyStore
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 
 _MOST_REDIRECTS = 10
@@ -33,36 +33,23 @@ _WEB = {"http", "https"}
 _MARKED_WEB = {f"{scheme}+{mark}": scheme for scheme in _WEB for mark in ("icechunk", "ic")}
 
 
-class RedirectedStore(LateStore):
+class RedirectedStore(ReadOnlyStore, LazyStore):
     """The objects at the place that a web address redirects to. Read-only."""
 
     def __init__(self, url: str, settings: RemoteSettings | None = None) -> None:
         super().__init__(settings)
         self._url = url
 
-    @property
-    def writable(self) -> bool:
-        return False
-
-    def find_place(self) -> Place:
+    def find_place(self) -> RemotePlace:
         return find_target(self._url)
 
-    def with_settings(self, settings: RemoteSettings) -> "RedirectedStore":
-        return self if settings == self._settings else RedirectedStore(self._url, settings)
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> Self:
+        settings = change(self._settings)
+        return self if settings == self._settings else type(self)(self._url, settings)
 
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        del data, when
-        self._refuse("write", key)
-
-    def delete(self, keys: Iterable[str]) -> int:
-        self._refuse("delete", ", ".join(keys))
-
-    def copy(self, source: str, target: str) -> None:
-        self._refuse("copy", f"{source} to {target}")
-
-    def _refuse(self, doing: str, what: str) -> NoReturn:
+    def _refuse(self, action: str, target: str) -> NoReturn:
         raise ReadOnlyError(
-            f"cannot {doing} {what}: what {_shown(self._url)} leads to can only be read",
+            f"cannot {action} {target}: what {_shown(self._url)} leads to can only be read",
             kind="read-only-storage",
         )
 
@@ -73,7 +60,7 @@ class RedirectedStore(LateStore):
         return RedirectedStore, (self._url, self._settings)
 
 
-def find_target(url: str) -> Place:
+def find_target(url: str) -> RemotePlace:
     """Raises StorageError if there is no redirect to a kind of store that we know."""
     here = url
     for _ in range(_MOST_REDIRECTS):
@@ -110,7 +97,7 @@ def _ask(here: str, first: str) -> str:
     return str(location)
 
 
-def _place_at(url: str, first: str) -> Place:
+def _place_at(url: str, first: str) -> RemotePlace:
     parts = urlsplit(url)
     endpoint = _query(parts, "endpoint_url")
     if endpoint is not None:
@@ -125,7 +112,7 @@ def _place_at(url: str, first: str) -> Place:
     return _KINDS[parts.scheme](parts)
 
 
-def _s3(parts: SplitResult) -> Place:
+def _s3(parts: SplitResult) -> RemotePlace:
     region = _required(parts, "region")
     return S3Place(
         bucket=parts.netloc,
@@ -138,7 +125,7 @@ def _s3(parts: SplitResult) -> Place:
     )
 
 
-def _r2(parts: SplitResult) -> Place:
+def _r2(parts: SplitResult) -> RemotePlace:
     account = _required(parts, "account_id")
     if not account.isalnum():  # it becomes a part of a host's name
         raise _bad(f"account_id is {account!r}, expected letters and digits")
@@ -154,7 +141,7 @@ def _r2(parts: SplitResult) -> Place:
     )
 
 
-def _tigris(parts: SplitResult) -> Place:
+def _tigris(parts: SplitResult) -> RemotePlace:
     return S3Place(
         bucket=parts.netloc,
         prefix=clean_prefix(parts.path),
@@ -166,7 +153,7 @@ def _tigris(parts: SplitResult) -> Place:
     )
 
 
-def _gcs(parts: SplitResult) -> Place:
+def _gcs(parts: SplitResult) -> RemotePlace:
     return GcsPlace(
         bucket=parts.netloc,
         prefix=clean_prefix(parts.path),

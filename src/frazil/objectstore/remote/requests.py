@@ -4,49 +4,18 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from threading import BoundedSemaphore, Lock
 from typing import Any, Literal
 
 from frazil.errors import StorageError
+from frazil.objectstore.settings import RemoteSettings
 
 type Role = Literal["read", "write"]
 
-_MIB = 1024 * 1024
-_SMALLEST_PART_BYTES = 5 * _MIB  # of a multipart upload, except for the last one
-_MOST_PARTS = 10_000
 # The body of a request that is still being sent counts as silence of the server, so a writer has
 # to be patient: 100 MiB through a line of 3 Mbit/s.
 _WRITE_SILENCE_S = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoteSettings:
-    max_requests: int = 64  # at a time, of one store
-    max_requests_for_object: int = 18
-    request_bytes: int = 12 * _MIB  # a larger read becomes several requests
-    multipart_bytes: int = 100 * _MIB  # a larger put becomes several requests
-    max_tries: int = 10
-    initial_backoff_ms: int = 100
-    max_backoff_ms: int = 180_000
-    connect_timeout_ms: int | None = None
-    read_timeout_ms: int | None = None  # silence of the server
-    attempt_timeout_ms: int | None = None
-    operation_timeout_ms: int | None = None  # all attempts together
-    conditional_create: bool = True
-    conditional_update: bool = True
-    metadata: bool = True
-    storage_classes: tuple[tuple[str, str], ...] = ()  # beginning of a key, class; first fit
-    user_agent: str | None = None
-
-    def storage_class_of(self, key: str) -> str | None:
-        fitting = (name for start, name in self.storage_classes if key.startswith(start))
-        return next(fitting, None)
-
-    def part_bytes(self, size_bytes: int) -> int:
-        """Of a multipart upload of an object of that size."""
-        return max(self.request_bytes, _SMALLEST_PART_BYTES, -(-size_bytes // _MOST_PARTS))
 
 
 def retry_options(settings: RemoteSettings) -> Any:

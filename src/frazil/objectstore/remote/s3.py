@@ -1,8 +1,9 @@
 """S3 and what speaks its language."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from frazil.errors import ObjectNotFoundError, StorageError
@@ -15,10 +16,11 @@ from frazil.objectstore.credentials import (
     S3StaticCredentials,
 )
 from frazil.objectstore.remote.aws_environment import find_profile
-from frazil.objectstore.remote.place import Habits, Headers, Refreshing, aware, joined
+from frazil.objectstore.remote.place import Headers, Refreshing, ServerFeatures, aware, joined
 from frazil.objectstore.remote.reads import Mark
-from frazil.objectstore.remote.requests import RemoteSettings, Role, client_options, retry_options
-from frazil.objectstore.remote.store import LateStore, RemoteStore
+from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.remote.store import LazyStore, RemoteStore
+from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -51,8 +53,8 @@ class S3Place:
         return joined(f"{self.scheme}://{self.bucket}", self.prefix)
 
     @property
-    def habits(self) -> Habits:
-        return Habits(
+    def features(self) -> ServerFeatures:
+        return ServerFeatures(
             # What goes by the body or the query of a request knows nothing of the slash.
             bulk_deletes=not self.rooted,
             lists_by_prefix=not self.rooted,
@@ -62,7 +64,7 @@ class S3Place:
         )
 
     @property
-    def says_all(self) -> bool:
+    def is_self_contained(self) -> bool:
         return isinstance(self.credentials, S3AnonymousCredentials | S3FixedCredentials)
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
@@ -178,7 +180,7 @@ def _as_obstore(static: S3StaticCredentials) -> dict[str, object]:
 # looks for objects that every such repository has, under both names.
 
 
-class BucketRoot(LateStore):
+class BucketRoot(LazyStore):
     def __init__(
         self, place: S3Place, probes: tuple[str, ...], settings: RemoteSettings | None = None
     ) -> None:
@@ -217,7 +219,8 @@ class BucketRoot(LateStore):
                 return replace(self._place, rooted=True)
         return self._place
 
-    def with_settings(self, settings: RemoteSettings) -> "BucketRoot":
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> Self:
+        settings = change(self._settings)
         return self if settings == self._settings else type(self)(*self._parts, settings)
 
     @property

@@ -8,8 +8,8 @@ remote_writes     conditional writes whose answer may get lost
 remote_errors     what obstore raises, as our errors
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Buffer, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import batched
@@ -27,20 +27,24 @@ from frazil.objectstore.keys import require_prefix
 from frazil.objectstore.protocol import (
     ALWAYS,
     Blob,
+    Capabilities,
     DataList,
     Expectation,
     NotModifiedAfter,
     ObjectInfo,
+    ObjectStore,
+    Place,
     Precondition,
     SameETag,
     flat_bytes,
-    rewrite,
 )
 from frazil.objectstore.remote.errors import translated
-from frazil.objectstore.remote.place import Place, key_after, path_of, start_of_paths
+from frazil.objectstore.remote.place import RemotePlace, key_after, path_of, start_of_paths
 from frazil.objectstore.remote.reads import Mark, Part, Reader, mark_of
-from frazil.objectstore.remote.requests import RemoteSettings, Requests, Role
+from frazil.objectstore.remote.requests import Requests, Role
 from frazil.objectstore.remote.writes import Writer
+from frazil.objectstore.settings import RemoteSettings
+from frazil.objectstore.wrappers import WrappedStore
 from frazil.ranges import ByteRange, Range
 
 if TYPE_CHECKING:
@@ -50,14 +54,14 @@ if TYPE_CHECKING:
 _DELETED_AT_ONCE = 1000
 
 
-class RemoteStore:
+class RemoteStore(ObjectStore):
     """The objects at a place, below its prefix.
 
     Connects when first used. A pickle holds the place, credentials included, and connects anew.
     In a process forked after the first use, every request raises StorageError.
     """
 
-    def __init__(self, place: Place, settings: RemoteSettings | None = None) -> None:
+    def __init__(self, place: RemotePlace, settings: RemoteSettings | None = None) -> None:
         self._place = place
         self._settings = settings or RemoteSettings()
         self._requests = Requests(
@@ -67,7 +71,7 @@ class RemoteStore:
         self._clients: dict[Role, Client] = {}
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RemotePlace:
         return self._place
 
     @property
@@ -80,13 +84,18 @@ class RemoteStore:
 
     @property
     def writable(self) -> bool:
-        return self._place.habits.writable
+        return self._place.features.writable
 
     @property
     def far(self) -> bool:
         return True
 
-    def with_settings(self, settings: RemoteSettings) -> "RemoteStore":
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(lists_in_order=self._place.features.lists_in_order)
+
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> "RemoteStore":
+        settings = change(self._settings)
         return self if settings == self._settings else RemoteStore(self._place, settings)
 
     # Reading
@@ -95,13 +104,12 @@ class RemoteStore:
         part = self.reader().read(path_of(self._place, key), byte_range, key=key)
         return self._blob(part) if byte_range is None else Blob(part.data, "")
 
-    def reread(self, key: str, known: Blob | None) -> Blob:
-        """See RereadingStore."""
-        etag = "" if known is None else self._etag(known)
-        if known is None or not etag:
+    def reread(self, key: str, cached: Blob | None) -> Blob:
+        etag = "" if cached is None else self._etag(cached)
+        if cached is None or not etag:
             return self.get(key)
         part = self.reader().read_unless(path_of(self._place, key), etag, key=key)
-        return known if part is None else self._blob(part)
+        return cached if part is None else self._blob(part)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         return self.reader().read_ranges(path_of(self._place, key), ranges, key=key)[0]
@@ -115,33 +123,27 @@ class RemoteStore:
         return self._list(prefix)
 
     def _list(self, prefix: str) -> Iterator[ObjectInfo]:
-        habits, start = self._place.habits, start_of_paths(self._place)
-        after = _just_before(prefix) if habits.lists_in_order else None
+        features, start = self._place.features, start_of_paths(self._place)
+        after = _just_before(prefix) if features.lists_in_order else None
         for meta in self._walk(prefix.rpartition("/")[0], after):
-            key = key_after(start, habits, meta["path"])
+            key = key_after(start, features, meta["path"])
             if key is not None and key.startswith(prefix):
                 mark = mark_of(meta)
                 yield ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
             elif key is not None and after is not None and key > prefix:
                 return
 
-    @property
-    def lists_ranges(self) -> bool:
-        """Whether a part of the keys can be listed without going through those before it."""
-        return self._place.habits.lists_in_order
-
     def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
-        """Objects whose keys are neither before `start` nor, if it is given, at or after `stop`."""
-        habits, root = self._place.habits, start_of_paths(self._place)
-        after = _before_range(start) if habits.lists_in_order else None
+        features, root = self._place.features, start_of_paths(self._place)
+        after = _before_range(start) if features.lists_in_order else None
         for meta in self._walk("", after):
-            key = key_after(root, habits, meta["path"])
+            key = key_after(root, features, meta["path"])
             if key is None or key < start:
                 continue
             if stop is None or key < stop:
                 mark = mark_of(meta)
                 yield ObjectInfo(key, mark.size_bytes, mark.modified_at_us)
-            elif habits.lists_in_order:
+            elif features.lists_in_order:
                 return
 
     def _walk(self, directory: str, after: str | None = None) -> "Iterator[ObjectMeta]":
@@ -149,7 +151,7 @@ class RemoteStore:
         from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light
 
         root = path_of(self._place, directory) if directory else start_of_paths(self._place)
-        if not self._place.habits.lists_by_prefix:
+        if not self._place.features.lists_by_prefix:
             root = ""
         client = self._client("read")
         with translated("list", self.location, directory), self._requests.one():
@@ -174,7 +176,7 @@ class RemoteStore:
             reader=self.reader(),
             requests=self._requests,
             settings=self._settings,
-            habits=self._place.habits,
+            features=self._place.features,
             location=self.location,
         )
         return writer.put(path, flat_bytes(data), when, key=key)
@@ -185,7 +187,7 @@ class RemoteStore:
         for batch in batched(keys, _DELETED_AT_ONCE):
             paths = {path_of(self._place, key): key for key in batch}
             self._require_writable("delete", batch[0])
-            if self._place.habits.bulk_deletes:
+            if self._place.features.bulk_deletes:
                 removed += self._delete_at_once(paths)
             else:
                 removed += sum(self._requests.map(self._delete_one, list(paths.items())))
@@ -201,18 +203,15 @@ class RemoteStore:
             copy(client, here, there)
 
     def refresh(self, key: str) -> ObjectInfo:
-        """See RefreshingStore. S3 refuses to copy an object onto itself as it is."""
-        if self._place.habits.copies_onto_itself:
+        """Copies the object onto itself, which S3 refuses, or writes it back."""
+        if self._place.features.copies_onto_itself:
             before = self.head(key)
             with suppress(StorageError):  # if the object is gone, the read below says so
                 self.copy(key, key)
                 after = self.head(key)
                 if after.modified_at_us > before.modified_at_us:
                     return after
-        return rewrite(self, key)
-
-    def sync(self) -> None:
-        """Nothing to wait for: what such a store has acknowledged is durable."""
+        return super().refresh(key)
 
     def _delete_at_once(self, paths: dict[str, str]) -> int:
         from obstore import delete  # noqa: PLC0415 - `import frazil` stays light
@@ -250,13 +249,13 @@ class RemoteStore:
             requests=self._requests,
             settings=self._settings,
             location=self.location,
-            suffix_ranges=self._place.habits.suffix_ranges,
+            suffix_ranges=self._place.features.suffix_ranges,
         )
 
     def _client(self, role: Role) -> "Client":
         with self._lock:
             if role not in self._clients:
-                connect = _shared_client if self._place.says_all else _new_client
+                connect = _shared_client if self._place.is_self_contained else _new_client
                 with translated("connect to", self.location, ""):
                     self._clients[role] = connect(self._place, role, self._settings)
             return self._clients[role]
@@ -267,15 +266,15 @@ class RemoteStore:
 
     def _etag(self, known: Blob) -> str:
         """What tells that it is still the same; "" where nothing does."""
-        habits = self._place.habits
-        if not habits.exact_etags:
+        features = self._place.features
+        if not features.exact_etags:
             return ""
         if isinstance(known.mark, Mark):
             return known.mark.etag
-        return "" if habits.counts_generations else known.version  # as a put returned it
+        return "" if features.counts_generations else known.version  # as a put returned it
 
     def _version(self, mark: Mark) -> str:
-        if self._place.habits.counts_generations:
+        if self._place.features.counts_generations:
             return mark.generation or ""
         return mark.etag
 
@@ -286,7 +285,7 @@ class RemoteStore:
         return RemoteStore, (self._place, self._settings)
 
 
-def _new_client(place: Place, role: Role, settings: RemoteSettings) -> "Client":
+def _new_client(place: RemotePlace, role: Role, settings: RemoteSettings) -> "Client":
     return place.connect(role, settings)
 
 
@@ -318,7 +317,7 @@ _NO_GAP = -1  # only ranges that overlap share a request
 class RemoteSource:
     """The objects at a place, by their whole names. Names are used as they are."""
 
-    def __init__(self, place: Place, settings: RemoteSettings) -> None:
+    def __init__(self, place: RemotePlace, settings: RemoteSettings) -> None:
         self._store = RemoteStore(place, settings)
 
     def read(
@@ -374,20 +373,17 @@ def _require_expected(key: str, mark: Mark, expected: Expectation) -> None:
 # Stores whose place is looked up on first use
 
 
-class LateStore(ABC):
-    """Finds its place once in each process; a failure to do so is not remembered."""
+class LazyStore(WrappedStore):
+    """Looks up its place on first use, once per process; a failure is not remembered."""
 
     def __init__(self, settings: RemoteSettings | None = None) -> None:
         self._settings = settings or RemoteSettings()
         self._lock = Lock()
-        self._found: RemoteStore | None = None
+        self._target: RemoteStore | None = None
 
     @abstractmethod
-    def find_place(self) -> Place:
+    def find_place(self) -> RemotePlace:
         """Raises StorageError."""
-
-    @abstractmethod
-    def with_settings(self, settings: RemoteSettings) -> Self: ...
 
     @property
     @abstractmethod
@@ -398,49 +394,27 @@ class LateStore(ABC):
         return True
 
     @property
+    def place(self) -> Place | None:
+        """None: it is not known before it was looked up."""
+        return None
+
+    @property
     def settings(self) -> RemoteSettings:
         return self._settings
 
     @property
     def target(self) -> RemoteStore:
         with self._lock:
-            if self._found is None:
-                self._found = RemoteStore(self.find_place(), self._settings)
-            return self._found
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        return self.target.get(key, byte_range)
-
-    def reread(self, key: str, known: Blob | None) -> Blob:
-        return self.target.reread(key, known)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        return self.target.get_ranges(key, ranges)
-
-    def head(self, key: str) -> ObjectInfo:
-        return self.target.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self.target.list(prefix)
+            if self._target is None:
+                self._target = RemoteStore(self.find_place(), self._settings)
+            return self._target
 
     @property
-    def lists_ranges(self) -> bool:
-        return self.target.lists_ranges
+    def inner(self) -> ObjectStore:  # type: ignore[override]  # an attribute that is looked up
+        return self.target
 
-    def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
-        return self.target.list_range(start, stop)
+    def with_inner(self, inner: ObjectStore) -> Self:
+        raise NotImplementedError("the place is looked up: use with_settings")
 
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        return self.target.put(key, data, when=when)
-
-    def delete(self, keys: Iterable[str]) -> int:
-        return self.target.delete(keys)
-
-    def refresh(self, key: str) -> ObjectInfo:
-        return self.target.refresh(key)
-
-    def copy(self, source: str, target: str) -> None:
-        self.target.copy(source, target)
-
-    def sync(self) -> None:
-        self.target.sync()
+    @abstractmethod
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> Self: ...

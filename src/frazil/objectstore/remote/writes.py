@@ -32,9 +32,10 @@ from frazil.objectstore.remote.errors import (
     storage_error,
     translated,
 )
-from frazil.objectstore.remote.place import Habits
+from frazil.objectstore.remote.place import ServerFeatures
 from frazil.objectstore.remote.reads import Reader, bare_etag, mark_of
-from frazil.objectstore.remote.requests import RemoteSettings, Requests
+from frazil.objectstore.remote.requests import Requests
+from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
@@ -68,7 +69,7 @@ class Writer:
     reader: Reader
     requests: Requests
     settings: RemoteSettings
-    habits: Habits
+    features: ServerFeatures
     location: str
 
     def put(self, path: str, data: memoryview, when: Precondition, *, key: str) -> str:
@@ -205,7 +206,7 @@ class Writer:
 
     @property
     def _marks_writes(self) -> bool:
-        return self.settings.metadata and self.habits.keeps_metadata
+        return self.settings.metadata and self.features.keeps_metadata
 
     def _mode(self, write: _Write) -> Any:
         when = write.when
@@ -213,12 +214,12 @@ class Writer:
             return "create"
         if not when.version:  # servers take an empty condition for none
             raise PreconditionFailedError(write.key, "a version, but none is known")
-        if self.habits.counts_generations:
+        if self.features.counts_generations:
             return {"version": when.version}
-        return {"e_tag": f'"{when.version}"' if self.habits.quotes_etags else when.version}
+        return {"e_tag": f'"{when.version}"' if self.features.quotes_etags else when.version}
 
     def _version(self, etag: str | None, generation: str | None) -> str:
-        if self.habits.counts_generations:
+        if self.features.counts_generations:
             return generation or ""
         return bare_etag(etag)
 

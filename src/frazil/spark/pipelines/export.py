@@ -19,7 +19,6 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.snapshot import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.keys import LOCK_NAME
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
@@ -155,15 +154,15 @@ def prepare_target(target: ObjectStore, *, overwrite: bool) -> None:
         raise AlreadyExistsError("there is something at the target already")
     target.delete([METADATA])  # first: half a store is none
     target.delete(key for key in there if key != METADATA)
-    if isinstance(target, LocalStore):
-        _remove_empty_folders(Path(target.root))
+    if target.directory is not None:
+        _remove_empty_folders(Path(target.directory))
 
 
 def clear_up(target: ObjectStore) -> None:
     """What our way of writing to a folder leaves there is nothing that belongs in a Zarr store."""
     target.sync()
-    if isinstance(target, LocalStore):
-        Path(target.root, LOCK_NAME).unlink(missing_ok=True)
+    if target.directory is not None:
+        Path(target.directory, LOCK_NAME).unlink(missing_ok=True)
 
 
 def _remove_empty_folders(root: Path) -> None:

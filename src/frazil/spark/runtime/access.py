@@ -36,8 +36,8 @@ from frazil.objectstore.credentials import (
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace, aware
-from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.objectstore.remote.s3 import S3Place
+from frazil.objectstore.settings import RemoteSettings
 
 # Stores, credentials and permissions as JSON: the only form in which an option may carry them.
 #

@@ -41,8 +41,8 @@ from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.redirect import RedirectedStore
-from frazil.objectstore.remote.requests import RemoteSettings
 from frazil.objectstore.remote.s3 import BucketRoot, S3Place
+from frazil.objectstore.settings import RemoteSettings
 from frazil.spark.runtime.access import decode_values, encode_values
 
 PREFIX = "storage."
