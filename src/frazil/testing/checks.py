@@ -59,10 +59,10 @@ def parametrize[F: Callable[..., object]](
 
 def checks_of(contract: type) -> Iterator[tuple[str, Callable[..., object], dict[str, Any]]]:
     """Name, method and arguments of every check of a contract class, case by case."""
-    names = [name for base in reversed(contract.__mro__) for name in vars(base)]
+    names = [name for base in contract.__mro__ for name in vars(base)]
     for name in dict.fromkeys(name for name in names if name.startswith("test_")):
         check = getattr(contract, name)
         title = name.removeprefix("test_").replace("_", " ")
         for arguments in getattr(check, CASES, [{}]):
-            shown = ", ".join(f"{value!r:.40}" for value in arguments.values())
+            shown = ", ".join(" ".join(repr(value).split())[:40] for value in arguments.values())
             yield f"{title} ({shown})" if shown else title, check, arguments
