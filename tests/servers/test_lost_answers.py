@@ -15,7 +15,7 @@ import zarr
 from frazil import ConflictError, Repository, Session, Storage
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
-from frazil.objectstore.remote.writes import Writer, _Found, _Write
+from frazil.objectstore.remote.writes import Writer, _Current, _Write
 from frazil.objectstore.settings import RemoteSettings
 from frazil.repo import entry
 from frazil.testing.fault_proxy import FaultProxy
@@ -292,7 +292,7 @@ def look_back_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     """frazil without what these tests are about: no write is ever recognised as one's own."""
     look = Writer._look
 
-    def sees_others(self: Writer, write: _Write) -> _Found | None:
+    def sees_others(self: Writer, write: _Write) -> _Current | None:
         found = look(self, write)
         return found and replace(found, ours=False)
 

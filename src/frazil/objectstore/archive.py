@@ -9,8 +9,8 @@
     index, little endian, sorted by the bytes of the keys:
     count u64 | where keys end u64[n] | offset u64[n] | length u64[n] | crc32 u32[n] | keys, UTF-8
 
-`tar -x` makes a folder of it that is the same as the one it was made from. Read-only here; made by
-archive_writer.py. Whole objects are checked against their sums.
+`tar -x` makes a folder of it that is the same as the one it was made from. ArchiveStore reads it,
+ArchiveWriter writes it. Whole objects are checked against their sums.
 """
 
 import json
@@ -63,7 +63,7 @@ _COUNT = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArchiveIndex:
-    """Where each object is; rows ascend by the bytes of the key."""
+    """Positions of all objects in the file; rows ascend by the bytes of the key."""
 
     keys: memoryview  # UTF-8, one after the other
     ends: npt.NDArray[np.uint64]  # (n,) in `keys`
@@ -417,7 +417,7 @@ class KeyTable:
             start = stop
 
     def _slot(self, key: bytes) -> int:
-        """Where it is, or would be."""
+        """The slot of the key, or the one that it would get."""
         mask = len(self._slots) - 1
         at = hash(key) & mask
         while (row := self._slots[at]) and self.key(row - 1) != key:

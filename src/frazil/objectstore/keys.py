@@ -1,4 +1,4 @@
-"""Which strings are keys: relative, `/`-separated, without empty, `.` or `..` segments.
+"""Keys: relative, `/`-separated strings without empty, `.` or `..` segments.
 
 Any character may be in a segment, even NUL: the reference accepts tags with such names, and
 what cannot be listed would be taken for garbage.
@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[\w-][\w.-]*(?:/[\w-][\w.-]*)*", re.ASCII).fullmatch
 
 
 def is_plain_key(key: str) -> bool:
-    """Whether the key is valid and made of ASCII letters, digits and `_-.` only."""
+    """True if the key is valid and made of ASCII letters, digits and `_-.` only."""
     return _PLAIN(key) is not None
 
 
@@ -90,7 +90,7 @@ def temporary_name() -> str:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether it is one of ours, whole: what others leave behind is not ours to collect."""
+    """True for a whole name of frazil's own: leftovers of other programs are not collected."""
     return name.startswith(_TEMPORARY_STEM) and name[len(_TEMPORARY_STEM) :].isdecimal()
 
 

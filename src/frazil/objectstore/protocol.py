@@ -133,7 +133,7 @@ class Place(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a store does better than the defaults of `ObjectStore`, for callers that must choose."""
+    """Features beyond the defaults of `ObjectStore`, for callers that must choose."""
 
     # `list` returns keys in ascending order, and `list_range` costs no more than what it returns.
     lists_in_order: bool = False

@@ -24,7 +24,7 @@ type Parser = Callable[[str], Any]
 
 @dataclass(frozen=True, slots=True)
 class StoreScheme:
-    """How URLs of one scheme are opened. Parameters have names and parsers of their texts."""
+    """The opener of URLs of one scheme, and its parameters with parsers of their texts."""
 
     label: str  # in error messages
     open: Opener

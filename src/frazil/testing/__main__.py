@@ -112,7 +112,7 @@ def _failure(check: Check, new_store: Factory) -> str | None:
     """The reason why the check failed, indented; None if it did not."""
     try:
         check(new_store())
-    except Exception as error:  # noqa: BLE001 -- whatever a store raises, the next check is made
+    except Exception as error:  # noqa: BLE001 -- a store may raise anything; the next check is made
         frames = traceback.extract_tb(error.__traceback__)
         place = next((f for f in reversed(frames) if "/frazil/testing/" in f.filename), frames[-1])
         reason = f"{type(error).__name__}: {error}".rstrip(": ")

@@ -1,4 +1,4 @@
-"""Which files have been written but may still be lost with the power, and their rescue."""
+"""Durability of files, the lock of a directory, and directories below a root."""
 
 # ruff: noqa: PTH120 - system calls by path string: pathlib costs more than the calls
 # ruff: noqa: PTH116 - system calls by path string: pathlib costs more than the calls
@@ -29,7 +29,7 @@ class LostWriteError(OSError):
 
 
 class _Pending:
-    """Work of one process. After a `failure` no sync succeeds: it could not make good for it."""
+    """Work of one process. After a `failure` no sync succeeds: the data may be lost."""
 
     def __init__(self) -> None:
         self.paths: deque[str] = deque()  # its methods are atomic
@@ -62,7 +62,7 @@ class Durability:
 
         Raises OSError, then keeps the work.
 
-        What a concurrent call has taken on is waited for.
+        Waits for the work that a concurrent call has begun.
         """
         pending = self._pending()
         with pending.syncing:
@@ -70,7 +70,7 @@ class Durability:
                 raise LostWriteError(*pending.failure.args)
             paths = list(pending.paths.copy())  # copied at once; others may go on adding
             vacated = pending.vacated.copy()
-            pending.vacated -= vacated  # first: a name that goes meanwhile is for the next sync
+            pending.vacated -= vacated  # first: a name removed during this sync is for the next one
             try:
                 _sync_all(sync_file, dict.fromkeys(paths))
                 self._sync_names(pending, paths)
@@ -80,7 +80,7 @@ class Durability:
                 if isinstance(error, LostWriteError):
                     pending.failure = error
                 raise
-            for _ in paths:  # only now: whatever interrupts a sync, the next one starts over
+            for _ in paths:  # only now: after an interrupted sync the next one starts over
                 pending.paths.popleft()
 
     def forget(self, directory: str) -> None:
@@ -95,7 +95,7 @@ class Durability:
         directories = {os.path.dirname(path) for path in paths}
         _sync_all(sync_directory, directories)
         unsettled = directories - pending.settled
-        # Whoever created a directory, this process or another, may not have synced its name yet.
+        # The creator of a directory, this process or another, may not have synced its name yet.
         above = {parent for one in unsettled for parent in self._above(one)} - directories
         _sync_all(sync_directory, above)
         pending.settled |= unsettled
@@ -169,13 +169,13 @@ def exclusive(path: str) -> Iterator[None]:
         try:
             yield
         finally:
-            # Unlocking is not left to close: a child forked meanwhile has a copy of the
+            # Unlocking is not left to close: a child forked in between has a copy of the
             # descriptor, and would keep the lock for as long as it lives.
             fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _acquire(path: str) -> FileIO:
-    # A file object, not a descriptor: wherever an interrupt strikes, it closes itself.
+    # A file object, not a descriptor: it closes itself at any interrupt.
     while True:
         file = FileIO(path, opener=_open)
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -197,7 +197,7 @@ def _open(path: str, _: int) -> int:
 
 
 def _is_still_at(path: str, file: FileIO) -> bool:
-    """Whether others would lock the same file: somebody may have replaced the whole directory."""
+    """True if others would lock the same file: the whole directory may have been replaced."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
@@ -208,10 +208,10 @@ def _is_still_at(path: str, file: FileIO) -> bool:
 
 
 class Directories:
-    """What is known about the directories below `root`; paths have no trailing slash.
+    """Creates and checks directories below `root`; paths have no trailing slash.
 
-    The root may be reached through symbolic links: it is the user's word. Anything below it may
-    have come from a stranger, so a link there could lead a read or a write astray.
+    The root may be reached through symbolic links: the user chose it. Anything below it may come
+    from a stranger, and a link there could redirect a read or a write.
     """
 
     def __init__(self, root: str, *, fsync: bool) -> None:
@@ -262,7 +262,7 @@ def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[Object
     """Objects below `directory`, in ascending order of keys, which all begin with `inside`.
 
     `stem` is the beginning of the names wanted at this level. A directory that vanishes
-    meanwhile is empty.
+    during the walk is empty.
     """
     for name, entry in _scan(directory):
         if not name.startswith(stem):

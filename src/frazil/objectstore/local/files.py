@@ -1,4 +1,4 @@
-"""The one door through which errors of the operating system become ours."""
+"""Files of a local store: system calls, and errors of the operating system as frazil's."""
 
 # ruff: noqa: PTH108 - system calls by path string: pathlib costs more than the calls
 
@@ -40,7 +40,7 @@ def storage_error(doing: str, key: str, error: OSError) -> StorageError:
 
 
 def read_error(key: str, error: OSError) -> StorageError:
-    """As `storage_error`, but a path that leads nowhere means that there is no such object."""
+    """Like `storage_error`, but ObjectNotFoundError for a path that does not exist."""
     if error.errno in _NOTHING_THERE:
         return ObjectNotFoundError(key)
     return storage_error("read", key, error)
@@ -94,7 +94,7 @@ def solid_size(status: os.stat_result) -> int:
 
 
 def file_mark(status: os.stat_result, *, now_us: int) -> tuple[int, ...] | None:
-    """What no other file has had at this path; None for a file so new that another may yet.
+    """A value that no other file has had at this path; None for a file so new that another may.
 
     The number of a file that is gone may be given to the next one, which differs in its times:
     but only after the filesystem's clock has moved on. Some count seconds, and have no fractions.
@@ -162,7 +162,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def has_hard_links(error: OSError) -> bool:
-    """Whether link(2) failed for another reason than that the filesystem has no such thing."""
+    """False if link(2) failed because the filesystem has no hard links."""
     return error.errno not in _NO_HARD_LINKS
 
 
@@ -187,7 +187,7 @@ _MERGED_BYTES = 64 * 1024 * 1024
 
 
 def read_local_parts(directory: str, parts: Parts) -> DataList:
-    """Of files in one directory."""
+    """The parts of files in one directory."""
     found: DataList = []
     key = parts.folder
     try:
@@ -291,7 +291,7 @@ _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def unlink_all(paths: Sequence[str]) -> int:
-    """How many were there. Raises OSError, whose `filename` tells which; others may be gone."""
+    """Removes files, returns how many existed. Raises OSError; others may be gone by then."""
     if len(paths) < _MANY:
         return _unlink(paths)
     middle = len(paths) // 2

@@ -20,7 +20,7 @@ from frazil.ranges import Range, resolve
 class LocalSource:
     """The files below `roots`; a key is an absolute path without its first slash.
 
-    A link inside that leads to somewhere else is refused, a link to another of the roots is not.
+    A link that points outside is refused, a link to another of the roots is not.
     """
 
     roots: tuple[str, ...]
@@ -28,9 +28,10 @@ class LocalSource:
     def read(
         self, key: str, ranges: Sequence[Range], *, expected: Expectation | None = None
     ) -> DataList:
-        """As SourceStore says. A file that is replaced meanwhile is read as it was.
+        """Reads the file as it was when it was opened, even if it is replaced during the read.
 
-        One that is written in place meanwhile is noticed only if something is expected of it.
+
+        A write in place during the read is detected only if a version is expected.
         """
         with self._opened(key) as file:
             status = os.fstat(file)
@@ -52,7 +53,7 @@ class LocalSource:
     def _opened(self, key: str) -> Iterator[int]:
         path = self._real_path(key)
         try:
-            # A named pipe would otherwise wait for somebody to write to it.
+            # A named pipe would otherwise wait for a writer.
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise read_error(key, error) from error
@@ -74,8 +75,8 @@ class LocalSource:
         if any(os.path.commonpath((root, path)) == root for root in roots):
             return path
         raise InvalidInputError(
-            f"the file {'/' + key!r} is a link that leads out of {' and '.join(self.roots)}:"
-            " authorize a virtual chunk container for the place it leads to",
+            f"the file {'/' + key!r} is a link that points out of {' and '.join(self.roots)}:"
+            " authorize a virtual chunk container for its target",
             kind="unauthorized-virtual-chunk-container",
         )
 

@@ -7,10 +7,10 @@
     refresh         lock, utime
     delete          lock, unlink; if only what is older: lock, stat, unlink
 
-Files are never changed in place, so a reader needs no lock. Whatever ends a name's life (rename
+Files are never changed in place, so a reader needs no lock. Every removal of a name (rename
 over it, unlink) happens under the lock, or a compare-and-swap could bring it back. A writer that
 is killed leaves at most a temporary file, which `list` hides and `collect_leftovers` removes.
-Names of files: local_names.py.
+Names of files: keys.py.
 """
 
 # ruff: noqa: PTH100, PTH105, PTH108 - system calls by path string: pathlib costs more than the calls
@@ -197,7 +197,7 @@ class LocalStore(ObjectStore):
         return ObjectInfo(key, found.st_size, found.st_mtime_ns // 1000)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """In ascending order of keys."""
+        """All objects with the prefix, in ascending order of keys."""
         require_prefix(prefix)
         inside = prefix[: prefix.rfind("/") + 1]
         directory = self._base + encode_prefix(inside)

@@ -36,7 +36,7 @@ class AwsProfile:
 
 
 def find_profile(environment: Mapping[str, str] = os.environ) -> AwsProfile:
-    """What the files of this user say. Raises StorageError if there is no way to credentials.
+    """The profile in the user's files. Raises StorageError if there are no credentials at all.
 
     Region and credentials are None where variables say it, or files do not.
     """
@@ -59,7 +59,7 @@ def find_profile(environment: Mapping[str, str] = os.environ) -> AwsProfile:
 
 
 def _read_section(environment: Mapping[str, str]) -> dict[str, str]:
-    """Of the profile in use, from both files; credentials take precedence."""
+    """The section of the profile in use, from both files; credentials take precedence."""
     name = environment.get("AWS_PROFILE") or environment.get("AWS_DEFAULT_PROFILE") or "default"
     home = Path(environment.get("HOME") or "~").expanduser() / ".aws"
     config = Path(environment.get("AWS_CONFIG_FILE") or home / "config")

@@ -18,7 +18,7 @@ from frazil.objectstore.credentials import (
     AzureTimedBearerToken,
     AzureTimedSasToken,
 )
-from frazil.objectstore.remote.place import Refreshing, ServerFeatures, aware, joined
+from frazil.objectstore.remote.place import RefreshedCredentials, ServerFeatures, aware, join_prefix
 from frazil.objectstore.remote.requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
 
@@ -40,7 +40,7 @@ class AzurePlace:
 
     @property
     def location(self) -> str:
-        return joined(f"az://{self.container}", self.prefix)
+        return join_prefix(f"az://{self.container}", self.prefix)
 
     @property
     def features(self) -> ServerFeatures:
@@ -69,7 +69,7 @@ class AzurePlace:
 
 
 def _provider(credentials: AzureCredentials) -> Any:
-    """For obstore: None to let it look around in the environment, or not sign at all.
+    """A credential provider for obstore; None to let it search the environment, or not sign.
 
     Static ones come through a function too, or obstore would mix them with what it finds there.
     """
@@ -80,7 +80,7 @@ def _provider(credentials: AzureCredentials) -> Any:
             given = _static_as_obstore(static)
             return lambda: given
         case AzureRefreshableCredentials(current=current):
-            return Refreshing(credentials.fetch, current, _as_obstore)
+            return RefreshedCredentials(credentials.fetch, current, _as_obstore)
         case _:
             raise TypeError(f"not credentials for Azure: {credentials!r}")
 

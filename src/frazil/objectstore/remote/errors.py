@@ -1,4 +1,4 @@
-"""The one door through which errors of obstore become ours.
+"""Translation of obstore's errors into frazil's.
 
 What obstore says is a page of debugging output in which only the HTTP status and the code of the
 server's answer are reliable; both are read from it here. Messages of ours name the place and say
@@ -27,7 +27,7 @@ _UNSETTLED = {408, 409, 429, 499}  # and every 5xx: the request may succeed if m
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error of obstore says: the HTTP status and the server's code, if it came to that."""
+    """An error of obstore: the HTTP status and the server's code, if there was a response."""
 
     error: Exception = field(repr=False)
     status: int | None
@@ -70,7 +70,7 @@ class Failure:
 
     @property
     def unsettled(self) -> bool:
-        """Whether the request may have been carried out, or may yet be."""
+        """True if the request may have been carried out, or may yet be."""
         if type(self.error).__name__ != "GenericError":
             return False
         return self.status is None or self.status >= 500 or self.status in _UNSETTLED

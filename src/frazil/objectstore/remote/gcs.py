@@ -16,7 +16,13 @@ from frazil.objectstore.credentials import (
     GcsServiceAccountKey,
     GcsStaticCredentials,
 )
-from frazil.objectstore.remote.place import Headers, Refreshing, ServerFeatures, aware, joined
+from frazil.objectstore.remote.place import (
+    Headers,
+    RefreshedCredentials,
+    ServerFeatures,
+    aware,
+    join_prefix,
+)
 from frazil.objectstore.remote.requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
 
@@ -37,7 +43,7 @@ class GcsPlace:
 
     @property
     def location(self) -> str:
-        return joined(f"gs://{self.bucket}", self.prefix)
+        return join_prefix(f"gs://{self.bucket}", self.prefix)
 
     @property
     def features(self) -> ServerFeatures:
@@ -94,7 +100,7 @@ def _static_config(credentials: GcsStaticCredentials) -> dict[str, Any]:
 def _provider(credentials: GcsCredentials) -> Any:
     match credentials:
         case GcsRefreshableCredentials(current=current):
-            return Refreshing(credentials.fetch, current, _as_obstore)
+            return RefreshedCredentials(credentials.fetch, current, _as_obstore)
         case GcsFixedCredentials(GcsBearerToken(token)):
             return lambda: _as_obstore(GcsBearerCredential(token))
         case _:

@@ -1,4 +1,4 @@
-"""Where a remote store is: a value that knows how to connect, and what to expect there."""
+"""Places of remote stores: values that know how to connect, and what the server can do."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _EARLY = timedelta(minutes=2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFeatures:
-    """How a kind of store differs from the others."""
+    """Features in which servers differ."""
 
     writable: bool = True
     # What tells versions apart: a hash that the store computes, or a number that it counts up.
@@ -57,7 +57,7 @@ class RemotePlace(Place, Protocol):
 
     @property
     def is_self_contained(self) -> bool:
-        """Whether nothing of a client comes from elsewhere: the environment, a file, a callback."""
+        """True if a client depends on nothing else: no environment, file or callback."""
         ...
 
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
@@ -74,7 +74,7 @@ def clean_prefix(prefix: str | None) -> str:
     return cleaned
 
 
-def joined(root: str, prefix: str) -> str:
+def join_prefix(root: str, prefix: str) -> str:
     return f"{root}/{prefix}" if prefix else root
 
 
@@ -93,7 +93,7 @@ def path_of(place: RemotePlace, key: str) -> str:
 
 
 def start_of_paths(place: RemotePlace) -> str:
-    """What the names of all objects in the bucket begin with."""
+    """The common beginning of the names of all objects in the bucket."""
     return path_of(place, "x")[:-1]
 
 
@@ -109,12 +109,12 @@ def key_after(start: str, features: ServerFeatures, path: str) -> str | None:
 
 
 def aware(moment: datetime | None) -> datetime | None:
-    """In UTC if it does not say where."""
+    """The moment with a time zone: UTC if it has none."""
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 
 
-class Refreshing[T]:
-    """A function for obstore, which calls it again when what it gave is about to expire."""
+class RefreshedCredentials[T]:
+    """A function that obstore calls again when the credentials are about to expire."""
 
     def __init__(
         self,
@@ -132,12 +132,12 @@ class Refreshing[T]:
         if current is not None:
             given = self._convert(current)
             if given["expires_at"] is None or given["expires_at"] > now:
-                return _renewed_early(given, now)
-        return _renewed_early(self._convert(self._fetch()), now)
+                return _expire_early(given, now)
+        return _expire_early(self._convert(self._fetch()), now)
 
 
-def _renewed_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
-    """To be replaced before it expires, by two minutes if it lives that long.
+def _expire_early(given: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Credentials with an earlier expiry: by two minutes, or half of a shorter life.
 
     A request that has been signed may take a while until the server looks at it.
     """

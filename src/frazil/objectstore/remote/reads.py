@@ -36,7 +36,7 @@ _ENDLESS = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells two versions of an object apart."""
+    """Values by which two versions of an object differ."""
 
     etag: str
     generation: str | None
@@ -45,7 +45,7 @@ class Mark:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Of a version: the time counts only where there is nothing better."""
+        """A key of the version; the time is part of it only if there is no ETag."""
         return self.etag or self.modified_at_us, self.generation, self.size_bytes
 
 
@@ -82,13 +82,13 @@ class Reader:
     def read(self, path: str, byte_range: ByteRange | None, *, key: str) -> Part:
         """The object or a part of it, cut off at its ends. Raises ObjectNotFoundError."""
         with self._naming(key):
-            return _settled(lambda: self._read(path, byte_range), self.location, key)
+            return _until_stable(lambda: self._read(path, byte_range), self.location, key)
 
     def read_unless(self, path: str, etag: str, *, key: str) -> Part | None:
         """The object, or None if it is still the one that had this ETag."""
         with self._naming(key):
             try:
-                return _settled(
+                return _until_stable(
                     lambda: self._read_from(path, Range(0, _ENDLESS), whole=True, unless=etag),
                     self.location,
                     key,
@@ -101,7 +101,9 @@ class Reader:
     ) -> tuple[DataList, Mark | None]:
         """Parts in the order asked for, and what they are parts of, if any is not empty."""
         with self._naming(key):
-            return _settled(lambda: self._read_ranges(path, ranges, gap_bytes), self.location, key)
+            return _until_stable(
+                lambda: self._read_ranges(path, ranges, gap_bytes), self.location, key
+            )
 
     def head(self, path: str, *, key: str) -> Mark:
         with self._naming(key):
@@ -145,7 +147,7 @@ class Reader:
     def _read_from(
         self, path: str, wanted: Range, *, whole: bool = False, unless: str = ""
     ) -> Part:
-        """In one request if it is small. Needs not know the size before."""
+        """Reads in one request if it is small. Need not know the size before."""
         limit = self.settings.request_bytes
         if not len_of(wanted) or wanted.start >= _ENDLESS:
             return Part(b"", self._head(path))
@@ -176,7 +178,7 @@ class Reader:
         if not wanted:
             return [b""] * len(ranges), self._head(path) if ranges else None
         clipped = [Range(ranges[at].start, min(ranges[at].stop, _ENDLESS)) for at in wanted]
-        if max(map(len_of, clipped)) > _MOST_PIECES * limit:  # whoever said so may be wrong
+        if max(map(len_of, clipped)) > _MOST_PIECES * limit:  # the caller may be wrong
             size = self._head(path).size_bytes
             clipped = [Range(min(one.start, size), min(one.stop, size)) for one in clipped]
         reads = merge_reads(clipped, gap_bytes=gap_bytes, limit_bytes=limit)
@@ -256,8 +258,8 @@ def len_of(span: Range) -> int:
     return span.stop - span.start  # `len` refuses what is too long to exist
 
 
-def _settled[T](read: Callable[[], T], location: str, key: str) -> T:
-    """What `read` gives once nobody interferes."""
+def _until_stable[T](read: Callable[[], T], location: str, key: str) -> T:
+    """The result of `read`, repeated while the object is being replaced."""
     for _ in range(_ROUNDS):
         try:
             return read()

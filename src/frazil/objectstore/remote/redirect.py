@@ -49,7 +49,7 @@ class RedirectedStore(ReadOnlyStore, LazyStore):
 
     def _refuse(self, action: str, target: str) -> NoReturn:
         raise ReadOnlyError(
-            f"cannot {action} {target}: what {_shown(self._url)} leads to can only be read",
+            f"cannot {action} {target}: what {_shown(self._url)} redirects to can only be read",
             kind="read-only-storage",
         )
 
@@ -75,8 +75,8 @@ def find_target(url: str) -> RemotePlace:
 def _require_leading(first: str, target: str) -> None:
     if not may_lead(first, target):
         raise _bad(
-            f"{_shown(first)} leads to {_shown(target)}, which is not an address for everybody:"
-            " only what is on the same host may lead there"
+            f"{_shown(first)} redirects to {_shown(target)}, which is not a public address:"
+            " only what is on the same host may redirect there"
         )
 
 
@@ -199,7 +199,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def may_lead(origin: str, target: str) -> bool:
-    """Whether `target`, a URL, may be asked because `origin` said so."""
+    """True if a redirect from `origin` to `target`, both URLs, may be followed."""
     source, sink = urlsplit(origin).hostname or "", urlsplit(target).hostname or ""
     if not sink or source == sink:
         return bool(sink)
@@ -210,7 +210,7 @@ def may_lead(origin: str, target: str) -> bool:
 
 
 def addresses_of(host: str) -> set[Address]:
-    """None for a name that nobody knows: nothing can be asked of it either."""
+    """All addresses of a host; none for an unknown name, to which no request can be made."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -287,7 +287,7 @@ class GuardedSource:
 
 
 def require_staying(url: str, headers: dict[str, str]) -> None:
-    """Raises StorageError if a redirect leads to a host that is not for everybody."""
+    """Raises StorageError if a redirect points to a host that is not public."""
     here = url
     for _ in range(_MOST_REDIRECTS):
         target = _target(here, headers)
@@ -295,8 +295,8 @@ def require_staying(url: str, headers: dict[str, str]) -> None:
             return
         if not may_lead(url, target) or not target.startswith(("http://", "https://")):
             raise StorageError(
-                f"{url} redirects to {target.partition('?')[0]}, which is not an address for"
-                " everybody: only what is on the same host may lead there",
+                f"{url} redirects to {target.partition('?')[0]}, which is not a public"
+                " address: only what is on the same host may redirect there",
                 kind="bad-redirect",
             )
         here = target
@@ -304,7 +304,7 @@ def require_staying(url: str, headers: dict[str, str]) -> None:
 
 
 def _target(url: str, headers: dict[str, str]) -> str | None:
-    """Where the answer leads to; None if it is the file, or an error."""
+    """The target of a redirect; None if the response is the file, or an error."""
     request = Request(url, headers={"User-Agent": "frazil", **headers, "Range": "bytes=0-0"})  # noqa: S310 - http or https
     try:
         with build_opener(Unfollowed).open(request, timeout=_TIMEOUT_S):

@@ -1,4 +1,4 @@
-"""How requests to a remote store are made: how many, how large, how often, how long."""
+"""Requests to remote stores: options of the client, and a limit on concurrent ones."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +19,7 @@ _WRITE_SILENCE_S = 300
 
 
 def retry_options(settings: RemoteSettings) -> Any:
-    """For obstore's `retry_config`."""
+    """The `retry_config` of an obstore client."""
     limit_ms = settings.operation_timeout_ms
     return {
         "max_retries": settings.max_tries - 1,
@@ -40,7 +40,7 @@ def client_options(
     headers: tuple[tuple[str, str], ...],
     stream_timeout_s: int = 60,  # 0: for ever
 ) -> dict[str, Any]:
-    """For obstore's `client_options`."""
+    """The `client_options` of an obstore client."""
     options: dict[str, Any] = {
         "allow_http": allow_http,
         # obstore's own limit covers the whole body: a slow download would fail though all is well.
@@ -68,7 +68,7 @@ def _duration(given_ms: int | None, default: timedelta) -> timedelta:
 
 
 class Requests:
-    """At most `at_once` at a time; parts of one object on at most `per_object` threads."""
+    """Limits requests to `at_once` at a time, and those for one object to `per_object` threads."""
 
     def __init__(self, *, at_once: int, per_object: int) -> None:
         self._at_once = at_once

@@ -1,4 +1,4 @@
-"""S3 and what speaks its language."""
+"""S3 and compatible servers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,13 @@ from frazil.objectstore.credentials import (
     S3StaticCredentials,
 )
 from frazil.objectstore.remote.aws_environment import find_profile
-from frazil.objectstore.remote.place import Headers, Refreshing, ServerFeatures, aware, joined
+from frazil.objectstore.remote.place import (
+    Headers,
+    RefreshedCredentials,
+    ServerFeatures,
+    aware,
+    join_prefix,
+)
 from frazil.objectstore.remote.reads import Mark
 from frazil.objectstore.remote.requests import Role, client_options, retry_options
 from frazil.objectstore.remote.store import LazyStore, RemoteStore
@@ -45,12 +51,12 @@ class S3Place:
     write_headers: Headers = field(default=(), repr=False)
     writable: bool = True
     keeps_metadata: bool = True
-    rooted: bool = False  # keys begin with a slash; see bucket_root.py
+    rooted: bool = False  # keys begin with a slash; see BucketRoot
     scheme: str = "s3"
 
     @property
     def location(self) -> str:
-        return joined(f"{self.scheme}://{self.bucket}", self.prefix)
+        return join_prefix(f"{self.scheme}://{self.bucket}", self.prefix)
 
     @property
     def features(self) -> ServerFeatures:
@@ -89,7 +95,7 @@ class S3Place:
         )
 
     def _completed(self) -> "S3Place":
-        """With what the files of the user say, if the environment is to say it."""
+        """This place, with the profile in the user's files if the environment is to be used."""
         if not isinstance(self.credentials, S3FromEnvCredentials):
             return self
         profile = find_profile()
@@ -147,7 +153,7 @@ def _cannot_have_subdomains(host: str) -> bool:
 
 
 def credential_provider(credentials: S3Credentials) -> Any:
-    """For obstore: None to let it look around in the environment.
+    """A credential provider for obstore; None to let it search the environment.
 
     All others come through a function, even none at all, or obstore would mix them with what it
     finds in the environment.
@@ -160,7 +166,7 @@ def credential_provider(credentials: S3Credentials) -> Any:
         case S3FixedCredentials(static):
             return lambda: _as_obstore(static)
         case S3RefreshableCredentials(current=current):
-            return Refreshing(credentials.fetch, current, _as_obstore)
+            return RefreshedCredentials(credentials.fetch, current, _as_obstore)
         case _:
             raise TypeError(f"not credentials for S3: {credentials!r}")
 
@@ -194,7 +200,7 @@ class BucketRoot(LazyStore):
 
     @property
     def place(self) -> S3Place:
-        """As if keys began as usual."""
+        """The place of keys that begin without a slash."""
         return self._place
 
     @property

@@ -1,11 +1,10 @@
-"""Objects in a bucket: S3, Google Cloud Storage, Azure, a web server. All through obstore.
+"""Objects in a bucket or on a web server, through obstore.
 
-remote_place      where it is and how it differs from others: remote_s3, _gcs, _azure, _http
-remote_settings   how many requests, how large, how often, how long
-remote_requests   a bounded number of them at a time
-remote_reads      parts of one object that belong together
-remote_writes     conditional writes whose answer may get lost
-remote_errors     what obstore raises, as our errors
+place      where it is and how servers differ: s3, gcs, azure
+requests   options of the client, and a limit on concurrent requests
+reads      parts of one object that belong to one version
+writes     conditional writes whose response may get lost
+errors     obstore's errors as frazil's
 """
 
 from abc import abstractmethod
@@ -57,7 +56,7 @@ _DELETED_AT_ONCE = 1000
 class RemoteStore(ObjectStore):
     """The objects at a place, below its prefix.
 
-    Connects when first used. A pickle holds the place, credentials included, and connects anew.
+    Connects when first used. A pickle holds the place, credentials included, and connects again.
     In a process forked after the first use, every request raises StorageError.
     """
 
@@ -182,7 +181,7 @@ class RemoteStore(ObjectStore):
         return writer.put(path, flat_bytes(data), when, key=key)
 
     def delete(self, keys: Iterable[str]) -> int:
-        """On S3, missing objects are counted as if they had been there: the server does not say."""
+        """Deletes objects. On S3, missing ones are counted too: the server does not tell."""
         removed = 0
         for batch in batched(keys, _DELETED_AT_ONCE):
             paths = {path_of(self._place, key): key for key in batch}
@@ -243,7 +242,7 @@ class RemoteStore(ObjectStore):
     # Connections
 
     def reader(self) -> Reader:
-        """For objects by their names in the bucket."""
+        """A reader of objects by their names in the bucket."""
         return Reader(
             client=self._client("read"),
             requests=self._requests,
@@ -265,7 +264,7 @@ class RemoteStore(ObjectStore):
         return Blob(part.data, "") if mark is None else Blob(part.data, self._version(mark), mark)
 
     def _etag(self, known: Blob) -> str:
-        """What tells that it is still the same; "" where nothing does."""
+        """The ETag by which a change is detected; "" if there is none."""
         features = self._place.features
         if not features.exact_etags:
             return ""
@@ -289,8 +288,9 @@ def _new_client(place: RemotePlace, role: Role, settings: RemoteSettings) -> "Cl
     return place.connect(role, settings)
 
 
-# A client takes as long to make as ten requests, and keeps connections open: whoever opens a
-# repository again, or unpickles a session for each task, has them. Some are kept, with credentials.
+# A client takes as long to make as ten requests, and keeps connections open: a
+# repository that is opened again, or a session unpickled for each task, reuses them. Some are kept,
+# with credentials.
 _shared_client = lru_cache(maxsize=32)(_new_client)
 
 
@@ -323,7 +323,7 @@ class RemoteSource:
     def read(
         self, key: str, ranges: Sequence[Range], *, expected: Expectation | None = None
     ) -> DataList:
-        """As SourceStore says; a range larger than a request should be takes several."""
+        """Reads each range in one request, or in several if it is large."""
         _require_addressable(key, self._store.location)
         reader = self._store.reader()
         parts, mark = reader.read_ranges(key, ranges, key=key, gap_bytes=_NO_GAP)

@@ -3,12 +3,12 @@
 A client that hears nothing, or an error, after it has sent a conditional write does not know
 whether the write was done; and obstore sends it again by itself, so that the answer may be about
 the second copy: "there is an object already", which is our own. So each write carries an id of its
-own in the object's metadata, as the reference's do, and whoever is refused or left without an
-answer looks at what is there:
+own in the object's metadata, as the reference's do, and a writer that is refused or gets no
+answer looks at the object that is there:
 
     our id                           done, the answer was lost
     what we wanted to replace        not done: once more, with the same id and condition
-    anything else                    somebody else was faster
+    anything else                    another writer was faster
 
 Writing once more is safe: should the first copy arrive late, its condition fails.
 Without metadata (by the settings, or in a store that drops it) the content is compared instead.
@@ -54,8 +54,8 @@ class _Write:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """What is there now."""
+class _Current:
+    """The object that is there now."""
 
     version: str
     ours: bool
@@ -85,7 +85,7 @@ class Writer:
         return self._put_when(write, attributes)
 
     def _condition(self, when: Precondition) -> Precondition:
-        """What is left of it by the settings."""
+        """The condition as far as the settings permit one."""
         match when:
             case Absent() if not self.settings.conditional_create:
                 return Always()
@@ -94,7 +94,7 @@ class Writer:
             case _:
                 return when
 
-    # Whatever is there
+    # Unconditionally
 
     def _put_always(self, write: _Write, attributes: dict[str, str]) -> str:
         size_bytes = write.data.nbytes
@@ -171,12 +171,12 @@ class Writer:
         raise PreconditionFailedError(write.key, expected) from cause_of(failure)
 
     def _version_of_own(self, write: _Write) -> str:
-        """For servers that do not tell what they have just written."""
+        """The version just written, for servers that do not return it."""
         found = self._look(write)
         return found.version if found is not None and found.ours else ""
 
-    def _look(self, write: _Write) -> _Found | None:
-        """What is there. Only its head is fetched where the write id tells whose it is."""
+    def _look(self, write: _Write) -> _Current | None:
+        """The object that is there. A HEAD suffices where the write id tells whose it is."""
         from obstore import get  # noqa: PLC0415 - `import frazil` stays light
 
         try:
@@ -196,7 +196,7 @@ class Writer:
             raise StorageError(
                 f"{error.message}; whether it was written just before is not known"
             ) from error
-        return _Found(self._version(mark.etag, mark.generation), ours)
+        return _Current(self._version(mark.etag, mark.generation), ours)
 
     def _error(self, write: _Write, failure: Failure) -> StorageError:
         return storage_error(failure, WRITE, self.location, write.key)
