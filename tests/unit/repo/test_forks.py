@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.wrappers import Counting, Verb
+from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
 from frazil.repo.fork import ForkedSession, fork, merge
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
-from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 A, B, NEW = NodePath("/a"), NodePath("/b"), NodePath("/new")
@@ -174,11 +173,11 @@ def test_copies_of_a_fork_share_what_they_read_and_nothing_else(session: Session
 def test_a_pickled_fork_refers_only_to_what_is_durable(repository: Repository) -> None:
     synced: list[str] = []
 
-    def note(verb: Verb, key: str) -> None:
-        del key
-        synced.extend(["sync"] * (verb == "sync"))
+    class Noting(MemoryStore):
+        def sync(self) -> None:
+            synced.append("sync")
 
-    noting = HookedStore(MemoryStore(), before=note)
+    noting = Noting()
     session = Repository.create(noting).writable_session("main")
     session.set_node(ROOT, GROUP)
     worker = fork(session)
