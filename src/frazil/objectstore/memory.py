@@ -24,6 +24,8 @@ from frazil.objectstore.protocol import (
 )
 from frazil.ranges import ByteRange, Range, resolve
 
+_CAPABILITIES = Capabilities(checks_age=True)
+
 
 class MemoryStore(ObjectStore):
     """A store that lives as long as the process.
@@ -42,7 +44,7 @@ class MemoryStore(ObjectStore):
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(checks_age=True)
+        return _CAPABILITIES
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         data, version, _ = self._find(key)
