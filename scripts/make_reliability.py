@@ -19,7 +19,7 @@ from pathlib import Path
 import zarr
 
 from frazil import IcechunkError, Repository, Storage
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     AnswerWith,
@@ -31,10 +31,10 @@ from frazil.testing.faults import (
     DropResponse,
     Fault,
     FillDisk,
+    RandomFaults,
     RefuseWith,
     ServeStale,
     Throttle,
-    Weather,
 )
 from tests.consistency import histories, places
 from tests.crash import reference
@@ -196,7 +196,7 @@ def _in_weather(server: S3Server, proxy: FaultProxy, fault: Fault) -> tuple[int,
     told, unclear = list[str](), set[str]()
     # The entry point is read stale for ever otherwise, and a commit would be tried for minutes.
     share = 0.1 if isinstance(fault, ServeStale) else 0.25
-    proxy.choose = Weather([fault], share=share, seed=7)
+    proxy.choose = RandomFaults([fault], share=share, seed=7)
     for number in range(COMMITS):
         try:
             repo = Repository.open(Storage(server.at(proxy.url).store(prefix, BRISK)))

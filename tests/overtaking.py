@@ -1,18 +1,13 @@
 """A store in which another client acts at a chosen moment, and which records what is written."""
 
 import threading
-from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from collections.abc import Buffer, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from frazil.objectstore.protocol import (
-    ALWAYS,
-    Blob,
-    DataList,
-    ObjectInfo,
-    ObjectStore,
-    Precondition,
-)
-from frazil.ranges import ByteRange, Range
+from frazil.objectstore.protocol import ALWAYS, Blob, ObjectStore, Precondition
+from frazil.objectstore.wrappers import Verb
+from frazil.ranges import ByteRange
+from frazil.testing.hooked_store import HookedStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +26,7 @@ class Write:
     kept: frozenset[bytes]
 
 
-class OvertakenStore[S: ObjectStore]:
+class OvertakenStore[S: ObjectStore](HookedStore[S]):
     """Before its request number `moment`, counted from when it was armed, `act` happens, once.
 
     Requests that `act` makes through this store are neither counted nor recorded. Writes are
@@ -39,7 +34,7 @@ class OvertakenStore[S: ObjectStore]:
     """
 
     def __init__(self, inner: S, *, recorded: Sequence[str] = ()) -> None:
-        self.inner = inner
+        super().__init__(inner, before=self._count)
         self.requests = 0
         self.writes: list[Write] = []
         self._recorded = tuple(recorded)
@@ -55,56 +50,43 @@ class OvertakenStore[S: ObjectStore]:
     def was_overtaken(self) -> bool:
         return self._act is None
 
-    @property
-    def writable(self) -> bool:
-        return self.inner.writable
-
-    @property
-    def far(self) -> bool:
-        return self.inner.far
-
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        self._count()
-        blob = self.inner.get(key, byte_range)
+        return self._remembered(key, super().get(key, byte_range))
+
+    def reread(self, key: str, cached: Blob | None) -> Blob:
+        return self._remembered(key, super().reread(key, cached))
+
+    def _remembered(self, key: str, blob: Blob) -> Blob:
         if key.startswith(self._recorded) and not self._is_acting:
             self._read[key] = blob.version
         return blob
 
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        self._count()
-        return self.inner.get_ranges(key, ranges)
-
-    def head(self, key: str) -> ObjectInfo:
-        self._count()
-        return self.inner.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        self._count()
-        return self.inner.list(prefix)
-
     def delete(self, keys: Iterable[str]) -> int:
-        self._count()
+        def act() -> int:
+            for key in wanted:
+                self._record(key, None, ALWAYS)
+            return self.inner.delete(wanted)
+
         wanted = list[str](keys)
-        for key in wanted:
-            self._record(key, None, ALWAYS)
-        return self.inner.delete(wanted)
+        return self.request("delete", " ".join(wanted), act)
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        self._count()
-        before = self._describe(key, bytes(data), when)
-        version = self.inner.put(key, data, when=when)
-        if before is not None:
-            self.writes.append(before)
-            self._read[key] = version
-        return version
+        def act() -> str:
+            before = self._describe(key, bytes(data), when)
+            version = self.inner.put(key, data, when=when)
+            if before is not None:
+                self.writes.append(before)
+                self._read[key] = version
+            return version
+
+        return self.request("put", key, act)
 
     def copy(self, source: str, target: str) -> None:
-        self._count()
-        self._record(target, bytes(self.inner.get(source).data), ALWAYS)
-        self.inner.copy(source, target)
+        def act() -> None:
+            self._record(target, bytes(self.inner.get(source).data), ALWAYS)
+            self.inner.copy(source, target)
 
-    def sync(self) -> None:
-        self.inner.sync()
+        self.request("copy", source, act)
 
     @property
     def _is_acting(self) -> bool:
@@ -123,8 +105,9 @@ class OvertakenStore[S: ObjectStore]:
             key, data, when, self._read.get(key), contents.get(key), frozenset[bytes](kept)
         )
 
-    def _count(self) -> None:
-        if self._is_acting:
+    def _count(self, verb: Verb, key: str) -> None:
+        del key
+        if self._is_acting or verb == "sync":
             return
         self.requests += 1
         if self._act is not None and self.requests > self._moment:

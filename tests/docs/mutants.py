@@ -398,13 +398,13 @@ SECURITY = (
     Mutant(
         "links in folders",
         f"{PLACES}test_links_in_authorized_folders_do_not_lead_out",
-        "frazil.objectstore.local_source:LocalSource._real_path",
+        "frazil.objectstore.local.source:LocalSource._real_path",
         lambda _: lambda _source, key: "/" + key,
     ),
     Mutant(
         "links in repositories",
         f"{PLACES}test_links_in_a_repository_are_not_followed",
-        "frazil.objectstore.local_directories:Directories.require_real",
+        "frazil.objectstore.local.directories:Directories.require_real",
         always(None),
     ),
     Mutant(
@@ -416,19 +416,19 @@ SECURITY = (
     Mutant(
         "redirects of web servers",
         f"{PLACES}test_a_redirect_of_a_web_server_cannot_lead_inside",
-        "frazil.objectstore.redirect_guard:require_staying",
+        "frazil.objectstore.remote.redirect:require_staying",
         always(None),
     ),
     Mutant(
         "redirect storage",
         f"{PLACES}test_redirect_storage_cannot_lead_inside",
-        "frazil.objectstore.redirect:may_lead",
+        "frazil.objectstore.remote.redirect:may_lead",
         always(True),
     ),
     Mutant(
         "addresses",
         f"{PLACES}test_addresses_for_everybody_may_be_led_to",
-        "frazil.objectstore.web_addresses:_is_public",
+        "frazil.objectstore.remote.redirect:_is_public",
         always(True),
     ),
     Mutant(

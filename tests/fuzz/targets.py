@@ -58,8 +58,7 @@ from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.inventory import FileKind
 from frazil.maintenance.inventory_files import FileInventory
 from frazil.maintenance.storage_keys import pieces_of
-from frazil.objectstore.archive import ArchiveStore
-from frazil.objectstore.archive_writer import ArchiveWriter
+from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.paths import ROOT, NodePath
 from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import

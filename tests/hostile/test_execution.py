@@ -18,8 +18,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_refs import Inline
 from frazil.format.config_codec import decode_config_yaml
 from frazil.generations.msgpack_values import unpack
-from frazil.objectstore.archive import ABOUT, ArchiveStore
-from frazil.objectstore.archive_writer import ArchiveWriter
+from frazil.objectstore.archive import ABOUT, ArchiveStore, ArchiveWriter
 from frazil.objectstore.keys import require_key
 from tests.hostile.strangers import PATH, stranger
 
@@ -212,7 +211,7 @@ def with_key(bundle: Path, path: Path, key: str) -> Path:
     """The archive with one more object, whatever its key: a stranger's program checks nothing."""
     source = ArchiveStore(bundle)
     with (
-        patch("frazil.objectstore.archive_writer.require_key"),
+        patch("frazil.objectstore.archive.require_key"),
         ArchiveWriter(path, source.about()) as archive,
     ):
         for info in source.list():

@@ -12,8 +12,7 @@ import frazil
 from frazil.errors import IcechunkError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.ids import ChunkId
-from frazil.objectstore.redirect import find_target
-from frazil.objectstore.web_addresses import may_lead
+from frazil.objectstore.remote.redirect import find_target, may_lead
 from frazil.virtual import VirtualChunkAccess, VirtualReads
 from tests.hostile.listening import SECRET, Listener, listener
 from tests.hostile.strangers import config_of, first_chunk, stranger, with_info
@@ -142,7 +141,7 @@ def test_links_in_authorized_folders_do_not_lead_out(
         with pytest.raises(InvalidInputError) as caught:
             first_chunk(root, dict.fromkeys(containers, LOCAL))
         assert caught.value.kind == "unauthorized-virtual-chunk-container"
-        assert "is a link that leads out of" in str(caught.value)
+        assert "is a link that points out of" in str(caught.value)
     (data / "alias").symlink_to(data / "open")  # a link that stays inside
     location = f"file://{data}/alias"
     stranger(tmp_path / "fine", Virtual(location, 0, 4), config=config_of(containers))
@@ -316,7 +315,7 @@ def test_a_redirect_of_a_web_server_cannot_lead_inside(
     assert inside.asked
 
 
-INNER, SCHEME = "is not an address for everybody", "unknown scheme"
+INNER, SCHEME = "is not a public address", "unknown scheme"
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import IcechunkError
-from frazil.objectstore.archive import ABOUT, END, INDEX, ArchiveStore
-from frazil.objectstore.archive_writer import ArchiveWriter
+from frazil.objectstore.archive import ABOUT, END, INDEX, ArchiveStore, ArchiveWriter
 from frazil.ranges import Range
 from frazil.testing.disk import watched_disk
 from frazil.testing.forgetful_disk import ForgetfulDisk

@@ -27,10 +27,9 @@ from frazil.errors import FormatError, StorageError
 from frazil.format.limits import Limits
 from frazil.format.snapshot import encode_snapshot
 from frazil.objectstore import LocalStore
-from frazil.objectstore.archive import ArchiveStore
-from frazil.objectstore.archive_writer import ArchiveWriter
+from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.s3 import S3Place
 from frazil.paths import NodePath
 from frazil.ranges import Range
 from frazil.repo.initial import initial_snapshot
@@ -218,7 +217,7 @@ def test_a_directory_that_was_deleted_and_made_again_is_durable_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = list[str]()
-    monkeypatch.setattr("frazil.objectstore.durability.sync_file", synced.append)
+    monkeypatch.setattr("frazil.objectstore.local.directories.sync_file", synced.append)
     store = LocalStore(tmp_path / "repo")
 
     def written(key: str) -> set[str]:

@@ -14,25 +14,27 @@ import frazil
 from frazil.errors import ConflictError, PreconditionFailedError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Precondition
+from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
 from frazil.repo.repository import Repository
+from frazil.testing.hooked_store import HookedStore
 from tests.examples_count import scaled
 
 GROUP = b'{"zarr_format":3,"node_type":"group"}'
 
 
-class LossyStore(MemoryStore):
+class LossyStore(HookedStore[MemoryStore]):
     """After the next write of the entry point `act` happens, and then the write is refused."""
 
-    act: Callable[[], object] | None = None
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(), after=self._lose)
+        self.act: Callable[[], object] | None = None
 
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        version = super().put(key, data, when=when)
-        if key == "repo" and self.act is not None:
+    def _lose(self, verb: Verb, key: str) -> None:
+        if verb == "put" and key == "repo" and self.act is not None:
             act, self.act = self.act, None
             act()
             raise PreconditionFailedError(key, "what is no longer there")
-        return version
 
 
 def write(repository: Repository, how: str) -> object:

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.objectstore.coalesce import merge_reads
-from frazil.objectstore.local_names import decode_name, encode_key, encode_prefix
+from frazil.objectstore.keys import decode_name, encode_key, encode_prefix
+from frazil.objectstore.reads import merge_reads
 from frazil.ranges import Range
 from frazil.testing.objectstore_model import segments
 

@@ -18,8 +18,8 @@ from obstore.store import AzureStore
 
 from frazil.objectstore.credentials import AzureAccessKey, AzureFixedCredentials
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.settings import RemoteSettings
 from tests.servers import process
 
 # The account that every emulator has, with the key that Microsoft publishes for it.

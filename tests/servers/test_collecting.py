@@ -12,7 +12,7 @@ from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files, listed
 from frazil.maintenance.verify import listing
-from frazil.objectstore.key_ranges import list_range
+from frazil.objectstore.listing import list_range
 from tests.servers.s3 import S3Server
 
 ORPHANS = 1100  # more than one batch, and more than one page of a listing

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 from frazil import ConflictError, IcechunkError, Repository, Storage, StorageError
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     CutResponse,
@@ -20,11 +20,11 @@ from frazil.testing.faults import (
     DropRequest,
     Fault,
     FillDisk,
+    RandomFaults,
     Rule,
     Script,
     ServeStale,
     Throttle,
-    Weather,
 )
 from tests.servers.s3 import S3Server
 
@@ -131,7 +131,7 @@ def test_a_body_that_ends_too_early_is_never_taken_for_the_data(line: Line) -> N
 
 
 def test_in_throttling_weather_all_goes_on(line: Line) -> None:
-    line.proxy.choose = Weather([Throttle(0)], share=0.2, seed=5)
+    line.proxy.choose = RandomFaults([Throttle(0)], share=0.2, seed=5)
     repo = line.shaky()
     for number in range(4):
         commit(repo, str(number))

@@ -15,8 +15,8 @@ import zarr
 from frazil import ConflictError, Repository, Session, Storage
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_writes import Writer, _Found, _Write
+from frazil.objectstore.remote.writes import Writer, _Current, _Write
+from frazil.objectstore.settings import RemoteSettings
 from frazil.repo import entry
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
@@ -26,10 +26,10 @@ from frazil.testing.faults import (
     DropRequest,
     DropResponse,
     Fault,
+    RandomFaults,
     RefuseWith,
     Rule,
     Script,
-    Weather,
 )
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
@@ -262,7 +262,7 @@ def commit_all(storage: Storage, names: list[str]) -> dict[str, str]:
 def commit_in_bad_weather(line: Line, seed: int) -> dict[str, str]:
     """What four writers were told. Their faults are all of those above."""
     Repository.create(line.straight)
-    line.proxy.choose = Weather(FAULTS, share=0.25, seed=seed, methods=["PUT", "GET", "HEAD"])
+    line.proxy.choose = RandomFaults(FAULTS, share=0.25, seed=seed, methods=["PUT", "GET", "HEAD"])
     with ThreadPoolExecutor(4) as pool:
         told = pool.map(
             lambda writer: commit_all(line.shaky, [f"w{writer}-{n}" for n in range(4)]), range(4)
@@ -292,7 +292,7 @@ def look_back_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
     """frazil without what these tests are about: no write is ever recognised as one's own."""
     look = Writer._look
 
-    def sees_others(self: Writer, write: _Write) -> _Found | None:
+    def sees_others(self: Writer, write: _Write) -> _Current | None:
         found = look(self, write)
         return found and replace(found, ours=False)
 
@@ -318,7 +318,7 @@ def test_a_client_that_does_not_look_back_is_found_out(
 def count_in_bad_weather(line: Line, target: int) -> int:
     """What the counter says after the store has told so many times that it was incremented."""
     line.straight.store.put("counter", b"0", when=Absent())
-    line.proxy.choose = Weather(FAULTS, share=0.4, seed=3, methods=["PUT", "HEAD"])
+    line.proxy.choose = RandomFaults(FAULTS, share=0.4, seed=3, methods=["PUT", "HEAD"])
     store = line.shaky.store
     told = 0
     while told < target:

@@ -6,7 +6,7 @@ import pytest
 
 import frazil
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
@@ -38,7 +38,7 @@ def test_what_is_unchanged_is_not_sent_again(store: RemoteStore) -> None:
 
 
 def test_large_objects_that_changed_are_read_in_parts(store: RemoteStore) -> None:
-    large = store.with_settings(IN_PARTS)
+    large = store.with_settings(lambda _: IN_PARTS)
     large.put("page", b"1" * 5500)
     known = large.reread("page", None)
     assert large.reread("page", known) is known

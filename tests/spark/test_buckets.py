@@ -15,8 +15,8 @@ from frazil.errors import InvalidInputError
 from frazil.objectstore import LocalStore, MemoryStore
 from frazil.objectstore.credentials import GcsFromEnvCredentials, S3FromEnvCredentials
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.s3 import S3Place
 from frazil.spark import plan_read, read, sql
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.runtime.storage_options import PlaceText, format_place, open_place

@@ -9,8 +9,8 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.s3 import S3Place
 from frazil.spark.runtime.storage_options import (
     PREFIX,
     is_storage_option,

@@ -32,10 +32,10 @@ from frazil.maintenance.verify.problems import MOST_ROWS, Place, Problem, proble
 from frazil.maintenance.verify.run import verify
 from frazil.maintenance.verify.uses import Seen
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Blob
+from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange
 from frazil.repo.repository import Repository
+from frazil.testing.hooked_store import HookedStore
 from tests.examples_count import scaled
 from tests.unit.spec.written import GROUP, array_metadata
 from tests.verify.damage import copied, healthy, keys, raw, tip_key, with_rows
@@ -78,17 +78,16 @@ def test_an_update_of_an_unknown_kind_is_found() -> None:
     assert [one.kind for one in problems] == ["ops-log-unknown-update"]
 
 
-class Failing(MemoryStore):
+class Failing(HookedStore[MemoryStore]):
     """Some objects are listed, and cannot be read."""
 
     def __init__(self, broken: set[str]) -> None:
-        super().__init__()
+        super().__init__(MemoryStore(), before=self._fail)
         self.broken = broken
 
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        if key in self.broken:
+    def _fail(self, verb: Verb, key: str) -> None:
+        if verb == "get" and key in self.broken:
             raise StorageError(f"cannot read {key!r}: I/O error")
-        return super().get(key, byte_range)
 
 
 def test_what_the_storage_fails_to_give_is_a_problem_and_not_the_end() -> None:

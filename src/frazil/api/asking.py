@@ -4,16 +4,12 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from frazil.api.attribution import Attribution
-from frazil.objectstore.late import LateStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
 
 
 def attributed(store: ObjectStore, attribution: Attribution | None) -> ObjectStore:
     """The same store, whose requests say who asks. Only remote ones have somebody to tell."""
-    if not isinstance(store, RemoteStore | LateStore):
-        return store
-    return store.with_settings(replace(store.settings, user_agent=product(attribution)))
+    return store.with_settings(lambda before: replace(before, user_agent=product(attribution)))
 
 
 def product(attribution: Attribution | None) -> str:

@@ -24,7 +24,6 @@ from frazil.format.storage_config import (
     StorageRetriesSettings,
     StorageSettings,
 )
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import (
     AzureCredentials,
     AzureFromEnvCredentials,
@@ -37,13 +36,12 @@ from frazil.objectstore.credentials import (
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import clean_prefix
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace, clean_prefix
+from frazil.objectstore.remote.redirect import RedirectedStore
+from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 
 type Headers = Mapping[str, str] | None
 
@@ -83,7 +81,7 @@ class Storage(Displayed):
                 return View(_SHOWN_AS, [("type", "in memory")])
             case LocalStore(root=root):
                 return View(_SHOWN_AS, [("type", "local filesystem"), ("path", str(root))])
-        place = getattr(self.store, "place", None)
+        place = self.store.place
         if place is None:
             return View(_SHOWN_AS, [("type", repr(self.store))])
         kind, known = place.location.partition(":")[0], ("account", "bucket", "container")
@@ -347,7 +345,7 @@ def store_of(storage: Storage) -> ObjectStore:
 def require_room(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
     store = store_of(storage)
-    if isinstance(store, RemoteStore | BucketRoot) and store.writable and not store.place.prefix:
+    if store.writable and store.place is not None and not store.place.prefix:
         raise InvalidInputError(
             "creating a repository at an empty prefix (the object store bucket root) is not"
             " supported since Icechunk v2.1.0; use a non-empty prefix. Existing empty-prefix"

@@ -17,8 +17,8 @@ from frazil.assets.pool import Pool
 from frazil.errors import StorageError
 from frazil.format.limits import Limits
 from frazil.ids import ChunkId, format_ids
-from frazil.objectstore.parts import Parts, PartsStore, Targets, shares
 from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.objectstore.reads import Parts, Targets, shares
 from frazil.ranges import Range
 
 _ONLY = np.zeros(1, np.int64)
@@ -118,8 +118,8 @@ class ChunkFiles:
         is given back.
         """
         found: list[Data] = [b""] * len(chunk_ids)
-        if found and not self.cache.capacity and isinstance(self.store, PartsStore):
-            self._read_parts(self.store, found, *plan_parts(chunk_ids, offsets, lengths, into))
+        if found and not self.cache.capacity and self.store.capabilities.reads_parts:
+            self._read_parts(found, *plan_parts(chunk_ids, offsets, lengths, into))
             return found
         reads = plan_reads(chunk_ids, offsets, lengths)
         for read, parts in zip(reads, self.pool.map(self._read, reads), strict=True):
@@ -127,11 +127,9 @@ class ChunkFiles:
                 found[row] = part
         return found
 
-    def _read_parts(
-        self, store: PartsStore, found: list[Data], parts: Parts, rows: list[int]
-    ) -> None:
+    def _read_parts(self, found: list[Data], parts: Parts, rows: list[int]) -> None:
         divided = [parts.some(*share) for share in shares(parts, self.pool.width)]
-        every = [part for some in self.pool.map(store.read_parts, divided) for part in some]
+        every = [part for some in self.pool.map(self.store.read_parts, divided) for part in some]
         # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):
             if part is not target and len(part) != parts.length[at]:

@@ -7,7 +7,6 @@ content was computed from, which its caller has to present, and copies that to `
 
 from collections.abc import Callable
 
-from frazil.objectstore.keeping import KeepingStore
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
 
@@ -38,7 +37,7 @@ def replace_entry(
     Raises PreconditionFailedError if the file is no longer `old`. Then the backup may hold what
     is there instead.
     """
-    if not (isinstance(store, KeepingStore) and store.keep(key, backup)):
+    if not store.link(key, backup):
         store.put(backup, old.data)
     ready()
     # What `data` refers to, backup included, must not be what a power failure can still take.

@@ -53,7 +53,6 @@ from frazil.format.transaction_log import (
 )
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.protocol import Blob, Data, ObjectStore
-from frazil.objectstore.rereading import reread
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 
@@ -101,7 +100,7 @@ class Files:
     def fetch_repo_info(self) -> StoredRepoInfo:
         """The newest repo info, always compared with the store."""
         known = self._newest.stored
-        blob = reread(self.store, REPO_INFO, None if known is None else known.blob)
+        blob = self.store.reread(REPO_INFO, None if known is None else known.blob)
         if known is not None and blob is known.blob:
             return known
         if known is not None and blob.equals(known.blob):  # the same bytes are not decoded again

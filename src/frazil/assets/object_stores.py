@@ -41,18 +41,13 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3FromEnvCredentials,
 )
-from frazil.objectstore.late import LateStore
-from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import Headers, Place
-from frazil.objectstore.remote_s3 import S3Place, require_checksum
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_source import RemoteSource
-from frazil.objectstore.source import SourceStore
-from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
+from frazil.objectstore.protocol import ObjectStore, SourceStore
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import Headers, HttpPlace, RemotePlace
+from frazil.objectstore.remote.s3 import S3Place, require_checksum
+from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.settings import RemoteSettings
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"
 _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)
@@ -123,17 +118,14 @@ def with_settings(
 
     `max_requests` bounds the concurrent requests of the whole store.
     """
-    match store:
-        case RemoteStore() | LateStore():
-            remote = remote_settings(settings, before=store.settings)
-            if max_requests is not None:
-                remote = replace(remote, max_requests=max(1, max_requests))
-            return store.with_settings(remote)
-        case Counting() | Prefixed() | ReadOnly():
-            inner = with_settings(store.inner, settings, max_requests=max_requests)
-            return store if inner is store.inner else replace(store, inner=inner)
-        case _:
-            return store
+
+    def change(before: RemoteSettings) -> RemoteSettings:
+        changed = remote_settings(settings, before=before)
+        if max_requests is None:
+            return changed
+        return replace(changed, max_requests=max(1, max_requests))
+
+    return store.with_settings(change)
 
 
 def open_source(
@@ -155,7 +147,7 @@ def open_source(
 
 def place_of_config(
     config: ObjectStoreConfig, authority: str, credentials: AnyCredential | None, *, scheme: str
-) -> Place:
+) -> RemotePlace:
     match config:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
             return s3_place(options, bucket=authority, credentials=_for_s3(options, credentials))

@@ -22,9 +22,7 @@ from frazil.assets.pool import Pool
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
-from frazil.objectstore.keeping import KeepingStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.refreshing import refresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,7 @@ def refresh_objects(
 
     def renew(one: ReusedObject) -> bool:
         try:
-            return refresh(store, one.key).size_bytes == one.size_bytes
+            return store.refresh(one.key).size_bytes == one.size_bytes
         except ObjectNotFoundError:
             return False
 
@@ -79,9 +77,9 @@ def refresh_objects(
 
 def _copy(store: ObjectStore, source: str, target: str) -> int:
     """The size of the copy. Raises ObjectNotFoundError."""
-    if isinstance(store, KeepingStore):
-        size = refresh(store, source).size_bytes  # first: the new name must never look old
-        if store.keep(source, target):
+    if store.capabilities.links_objects:
+        size = store.refresh(source).size_bytes  # first: the new name must never look old
+        if store.link(source, target):
             return size
     store.copy(source, target)
     return store.head(target).size_bytes

@@ -25,8 +25,10 @@ from frazil.objectstore.protocol import (
     DataList,
     ObjectInfo,
     ObjectStore,
+    Place,
     Precondition,
 )
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, Range
 
 _SUFFIX = ".msgpack"
@@ -46,7 +48,7 @@ _LOOKED_UP = _RENAMED | {Generation.A2A, Generation.A2B}
 
 
 @dataclass(frozen=True, slots=True)
-class OlderLayout:
+class OlderLayout(ObjectStore):
     """`inner` by today's keys. Refuses changes unless the generation is one that is written."""
 
     inner: ObjectStore
@@ -59,6 +61,14 @@ class OlderLayout:
     @property
     def far(self) -> bool:
         return self.inner.far
+
+    @property
+    def place(self) -> Place | None:
+        return self.inner.place
+
+    def with_settings(self, change: Callable[[RemoteSettings], RemoteSettings]) -> ObjectStore:
+        inner = self.inner.with_settings(change)
+        return self if inner is self.inner else replace(self, inner=inner)
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         return self._at(key, lambda place: self.inner.get(place, byte_range))

@@ -15,7 +15,6 @@ import numpy as np
 from frazil.errors import ConflictError, StorageError
 from frazil.maintenance.inventory import FileKind, Listing, keys_of
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.refreshing import delete_older
 
 BATCH = 1000
 _ERRORS_KEPT = 20
@@ -108,7 +107,7 @@ def _try(
             if older_than_us is None:
                 store.delete(keys)
             else:
-                spared = delete_older(store, keys, older_than_us)
+                spared = store.delete_older(keys, older_than_us)
         except StorageError as error:
             if error.kind == "throttled" and throttled < _THROTTLED_TRIES:
                 throttled += 1

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.ids import ALPHABET, ObjectId, format_ids, parse_ids
-from frazil.objectstore.key_ranges import KeyRange, gather_listed, key_ranges
+from frazil.objectstore.listing import KeyRange, gather_listed, key_ranges
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 PIECE = 1 << 15  # rows

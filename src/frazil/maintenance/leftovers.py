@@ -11,9 +11,7 @@ from frazil.assets.layout import OVERWRITTEN, branch_key
 from frazil.errors import ObjectNotFoundError
 from frazil.format.update_log import BranchCreated, BranchReset, CommitAmended, NewCommit, UpdateLog
 from frazil.maintenance.inventory import Inventory
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
-from frazil.objectstore.wrappers import Counting
 from frazil.repo.repository import Repository
 
 STAGING = "frazil-staging-"  # how names of such branches begin
@@ -83,10 +81,4 @@ def stale_branches(repository: Repository, older_than_us: int) -> tuple[str, ...
 
 def collect_temporary(store: ObjectStore, older_than_us: int, now_us: int) -> int:
     """The number of temporary files removed. Only local directories have any."""
-    match store:
-        case LocalStore():
-            return store.collect_leftovers(max(0.0, (now_us - older_than_us) / 1e6))
-        case Counting():
-            return collect_temporary(store.inner, older_than_us, now_us)
-        case _:
-            return 0
+    return store.collect_leftovers(max(0.0, (now_us - older_than_us) / 1e6))

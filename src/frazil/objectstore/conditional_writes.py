@@ -1,4 +1,4 @@
-"""Whether a store keeps its promise about conditional writes, found out by racing for keys.
+"""A check of a store's conditional writes, by writers that race for keys.
 
 Commits are safe only where it does. A store that ignores conditions passes every test that does
 one thing at a time, so writers are let go together:
@@ -18,7 +18,7 @@ from frazil.objectstore.protocol import Absent, Matches, ObjectStore, Preconditi
 def check_conditional_writes(
     store: ObjectStore, *, under: str = "frazil-check", writers: int = 8, rounds: int = 10
 ) -> list[str]:
-    """What is wrong with the store, in words; nothing if every race had exactly one winner.
+    """The problems of the store, as texts; none if every race had exactly one winner.
 
     Writes a few small objects with new names below `under`, and removes them. Takes about as long
     as `2 * rounds` writes of one object by `writers` clients at once. Raises StorageError if the
@@ -38,7 +38,7 @@ def check_conditional_writes(
 
 
 def _check_one_at_a_time(store: ObjectStore, key: str) -> list[str]:
-    """What is found out without a race: cheap, and says more exactly what is missing."""
+    """The problems that show without a race: cheap, and more precise about what is missing."""
     first = store.put(key, b"first", when=Absent())
     store.put(key, b"second", when=Matches(first))
     problems = list[str]()

@@ -1,4 +1,4 @@
-"""Who asks: values that open object stores. Names as in the `icechunk` package.
+"""Credentials of object stores. Names as in the `icechunk` package.
 
     S3Credentials       FromEnv  Anonymous  Static(S3StaticCredentials)    Refreshable
     GcsCredentials      FromEnv  Anonymous  Static(GcsStaticCredentials)   Refreshable
@@ -6,7 +6,7 @@
     Credentials         S3(...)  Gcs(...)   Azure(...)  LocalFileSystemAccess  HttpAccess
 
 A secret is never part of a repr, hence not of logs and error messages either. It is part of a
-pickle: a worker elsewhere needs it.
+pickle: a worker on another machine needs it.
 """
 
 import pickle
@@ -75,7 +75,7 @@ class S3Credentials(Redacted):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class S3FromEnvCredentials(S3Credentials):
-    """What the environment of the process says, or the machine it runs on."""
+    """Credentials from the environment of the process, or from the machine it runs on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -170,7 +170,7 @@ class GcsAnonymousCredentials(GcsCredentials):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GcsFromEnvCredentials(GcsCredentials):
-    """What the environment of the process says, or the machine it runs on."""
+    """Credentials from the environment of the process, or from the machine it runs on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -276,7 +276,7 @@ class AzureAnonymousCredentials(AzureCredentials):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AzureFromEnvCredentials(AzureCredentials):
-    """What the environment of the process says, or the machine it runs on."""
+    """Credentials from the environment of the process, or from the machine it runs on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -371,7 +371,7 @@ AnyCredential = (
 
 
 def call_pickled[T](pickled_function: bytes, expected: type[T]) -> T:
-    """What the function gives. Raises InvalidInputError if that is something else."""
+    """The result of the function. Raises InvalidInputError if it is of another type."""
     function: Callable[[], object] = pickle.loads(pickled_function)  # noqa: S301 - the user's own
     given = function()
     if not isinstance(given, expected):

@@ -14,16 +14,20 @@ from frazil.objectstore.protocol import (
     Absent,
     Always,
     Blob,
+    Capabilities,
     DataList,
     Matches,
     ObjectInfo,
+    ObjectStore,
     Precondition,
+    is_older,
 )
-from frazil.objectstore.refreshing import is_older
 from frazil.ranges import ByteRange, Range, resolve
 
+_CAPABILITIES = Capabilities(checks_age=True)
 
-class MemoryStore:
+
+class MemoryStore(ObjectStore):
     """A store that lives as long as the process.
 
     A pickle of it is a reference: loaded in the same process it is the same store, loaded
@@ -39,12 +43,8 @@ class MemoryStore:
         _LIVING[self._home] = self
 
     @property
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def far(self) -> bool:
-        return False
+    def capabilities(self) -> Capabilities:
+        return _CAPABILITIES
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
         data, version, _ = self._find(key)
@@ -95,25 +95,17 @@ class MemoryStore:
         return removed
 
     def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
-        """See AgeCheckingStore."""
         with self._lock:
             found = {key: self._objects[key][2] for key in keys if key in self._objects}
-            spared = {key for key, at_us in found.items() if not is_older(at_us, before_us)}
-            self.delete(key for key in keys if key not in spared)
-        return tuple(key for key in keys if key in spared)
+            kept = {key for key, at_us in found.items() if not is_older(at_us, before_us)}
+            self.delete(key for key in keys if key not in kept)
+        return tuple(key for key in keys if key in kept)
 
     def refresh(self, key: str) -> ObjectInfo:
-        """See RefreshingStore."""
         with self._lock:
             data, version, _ = self._find(key)
             self._objects[key] = (data, version, self._clock())
             return self.head(key)
-
-    def copy(self, source: str, target: str) -> None:
-        self.put(target, self._find(source)[0])
-
-    def sync(self) -> None:
-        """Nothing in memory survives a power failure, so there is nothing to wait for."""
 
     def _find(self, key: str) -> tuple[bytes, str, int]:
         require_key(key)

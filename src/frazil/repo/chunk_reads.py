@@ -9,8 +9,8 @@ from frazil.assets.chunks import require_readable_range
 from frazil.assets.files import Files
 from frazil.errors import IcechunkError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
-from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
 from frazil.ranges import ByteRange, Last, Range, resolve
 from frazil.repo.lookup import Found
 

@@ -23,7 +23,6 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
-from frazil.objectstore.parts import PartsStore
 from frazil.objectstore.protocol import ObjectStore
 
 PACKED_BYTES: Final = 1 << 20
@@ -79,10 +78,8 @@ def store_chunks(
         key = chunk_key(names[number])
         if len(pieces) == 1:
             store.put(key, pieces[0])
-        elif isinstance(store, PartsStore):
-            store.put_pieces(key, pieces)
         else:
-            store.put(key, b"".join(pieces))
+            store.put_pieces(key, pieces)
 
     every = range(len(names))
     if pool is None:

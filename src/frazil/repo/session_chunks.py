@@ -15,8 +15,8 @@ from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.nodes import ArrayData, Node
 from frazil.ids import ManifestId
-from frazil.objectstore.parts import Targets
 from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
 from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attached_node

@@ -114,7 +114,7 @@ class _Watch:
         self._real_flock = fcntl.flock
 
     def _below(self, path: Any) -> str | None:
-        """The path below the root; None if it is elsewhere, or no path."""
+        """The path below the root; None if it is not below it, or no path."""
         if not isinstance(path, str | os.PathLike):
             return None
         full = os.path.abspath(path)  # noqa: PTH100 - as in LocalStore

@@ -22,7 +22,7 @@ from http import HTTPStatus
 from typing import assert_never, cast
 from urllib.parse import urlsplit
 
-from frazil.objectstore.remote_reads import bare_etag
+from frazil.objectstore.remote.reads import bare_etag
 from frazil.testing.faults import (
     AnswerWith,
     Choice,
@@ -90,7 +90,7 @@ class FaultProxy(LoopbackServer):
         self._answers: dict[str, tuple[Answer, Answer]] = {}  # to reads: the last, one before it
 
     def count(self, method: str | None = None, path: str = "") -> int:
-        """How many requests of that method arrived whose path contains the text."""
+        """The number of requests of that method whose path contains the text."""
         with self._seen_lock:
             return sum(method in (None, one.method) and path in one.path for one in self.seen)
 
@@ -115,7 +115,7 @@ class FaultProxy(LoopbackServer):
             self.seen.append(one)
 
     def remember_answer(self, path: str, answer: Answer) -> None:
-        """Of a read, for `stale_answer`: only one that differs from the last is news."""
+        """Remembers the response to a read, for `stale_answer`, if it differs from the last one."""
         with self._seen_lock:
             last, before = self._answers.get(path, (answer, answer))
             if answer.body != last.body:
@@ -146,12 +146,12 @@ class _Handler(QuietHandler):
             answer = self._act(fault, proxy.target, body)
         if self.command == "GET" and answer and answer.status != _UNCHANGED and fault is None:
             proxy.remember_answer(self.path, answer)
-        # Before the client has its answer: whoever looks after a call sees the call.
+        # Before the client has its answer: a test that looks after a call sees it.
         proxy.remember(Seen(self.command, self.path, fault, answer.status if answer else None))
         self._reply(fault, answer or UNHEARD)
 
     def _act(self, fault: Fault | None, target: tuple[str, int], body: bytes) -> Answer | None:
-        """What the server answers, None if it is never asked; all delays are in here."""
+        """The server's response, None if it gets no request; includes all delays."""
         match fault:
             case DropRequest() | RefuseWith() | Throttle() | FillDisk() | DenyPermission():
                 return None
@@ -249,7 +249,7 @@ class _Handler(QuietHandler):
 
 
 def _refusal(status: int, code: str) -> Answer:
-    """As an S3 server says it."""
+    """An error response in the form of an S3 server."""
     body = f"<Error><Code>{code}</Code><Message>by a fault proxy</Message></Error>"
     return Answer(status, (("Content-Type", "application/xml"),), body.encode())
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, as values; and which request it happens to.
+"""Faults of requests, as values, and the choice of requests that they happen to.
 
 One vocabulary for two places: a `FaultProxy` does it on the wire, between any client and a real
 server; a `FaultyStore` does it inside a program, around any object store. A `Choice` says what
@@ -96,7 +96,7 @@ class FillDisk:
 
 @dataclass(frozen=True, slots=True)
 class DenyPermission:
-    """Whoever asks may not do that."""
+    """The caller lacks the permission."""
 
 
 type Fault = (
@@ -134,7 +134,7 @@ class Rule:
         return self.method in (None, method) and self.path in path
 
     def applies_to(self, occurrence: int) -> bool:
-        """Whether the matching request with this number, from 0, is hit."""
+        """True if the fault happens to the matching request of this number, from 0."""
         wanted = occurrence - self.skip
         return wanted >= 0 and (self.times is None or wanted < self.times)
 
@@ -158,7 +158,7 @@ class Script:
             return chosen
 
 
-class Weather:
+class RandomFaults:
     """Every request is hit with a probability, by one of some faults; a seed fixes the order."""
 
     def __init__(

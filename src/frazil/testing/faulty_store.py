@@ -11,13 +11,13 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from collections.abc import Buffer, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
 from frazil.errors import ObjectNotFoundError, StorageError
-from frazil.objectstore.local_errors import storage_error
+from frazil.objectstore.local.files import storage_error
 from frazil.objectstore.protocol import (
     ALWAYS,
     Blob,
@@ -26,6 +26,7 @@ from frazil.objectstore.protocol import (
     ObjectStore,
     Precondition,
 )
+from frazil.objectstore.reads import Parts
 from frazil.objectstore.wrappers import Verb
 from frazil.ranges import ByteRange, Range, resolve
 from frazil.testing.faults import (
@@ -44,6 +45,7 @@ from frazil.testing.faults import (
     Throttle,
     no_fault,
 )
+from frazil.testing.hooked_store import HookedStore
 
 _THROTTLING = {429, 503}
 
@@ -57,83 +59,68 @@ class Happened:
     fault: Fault
 
 
-class FaultyStore:
-    """Passes requests on, but for those that `choose` has a fault for; `choose` may be replaced.
+class FaultyStore(HookedStore[ObjectStore]):
+    """Forwards requests, except those for which `choose` has a fault; `choose` may be replaced.
 
-    A delay of more than `timeout_s` is an error after that time; what was delayed is done late.
+    A delay of more than `timeout_s` is an error after that time; the request is still made late.
     """
 
     def __init__(
         self, inner: ObjectStore, choose: Choice = no_fault, *, timeout_s: float = 60.0
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.choose = choose
         self.timeout_s = timeout_s
         self.happened: list[Happened] = []
-        self._before: dict[str, Blob] = {}  # what a key held before its last change
+        self._before: dict[str, Blob] = {}  # the content of a key before its last change
         self._late: list[threading.Timer] = []
 
-    @property
-    def writable(self) -> bool:
-        return self.inner.writable
-
-    @property
-    def far(self) -> bool:
-        return self.inner.far
+    def request[T](self, verb: Verb, key: str, act: Callable[[], T]) -> T:
+        return self._done(verb, key, self._chosen(verb, key), act)
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        def act() -> Blob:
-            return self.inner.get(key, byte_range)
+        return self._read(key, byte_range, lambda: self.inner.get(key, byte_range))
 
+    def reread(self, key: str, cached: Blob | None) -> Blob:
+        return self._read(key, None, lambda: self.inner.reread(key, cached))
+
+    def _read(self, key: str, byte_range: ByteRange | None, act: Callable[[], Blob]) -> Blob:
         fault = self._chosen("get", key)
         if isinstance(fault, ServeStale) and key in self._before:
             return _part(self._before[key], byte_range)
-        found = self._done("get", key, fault, act)
-        return Blob(found.data[: fault.size_bytes], "") if isinstance(fault, CutResponse) else found
+        blob = self._done("get", key, fault, act)
+        return Blob(blob.data[: fault.size_bytes], "") if isinstance(fault, CutResponse) else blob
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
         fault = self._chosen("get_ranges", key)
         if isinstance(fault, ServeStale) and key in self._before:
-            return [_part(self._before[key], one).data for one in ranges]
+            return [_part(self._before[key], wanted).data for wanted in ranges]
         parts = self._done("get_ranges", key, fault, lambda: self.inner.get_ranges(key, ranges))
         if isinstance(fault, CutResponse):
             return [part[: fault.size_bytes] for part in parts]
         return parts
 
+    def read_parts(self, parts: Parts) -> DataList:
+        """Reads object by object, so that a fault can be chosen for each."""
+        return ObjectStore.read_parts(self, parts)
+
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         def act() -> str:
-            before = self._found(key)
+            before = self._find(key)
             version = self.inner.put(key, data, when=when)
             if before is not None:
                 self._before[key] = before
             return version
 
-        return self._done("put", key, self._chosen("put", key), act)
-
-    def head(self, key: str) -> ObjectInfo:
-        fault = self._chosen("head", key)
-        return self._done("head", key, fault, lambda: self.inner.head(key))
+        return self.request("put", key, act)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         fault = self._chosen("list", prefix)
-        found = self._done("list", prefix, fault, lambda: [*self.inner.list(prefix)])
-        return iter(found[: fault.size_bytes] if isinstance(fault, CutResponse) else found)
-
-    def delete(self, keys: Iterable[str]) -> int:
-        wanted = tuple(keys)
-        named = " ".join(wanted)
-        fault = self._chosen("delete", named)
-        return self._done("delete", named, fault, lambda: self.inner.delete(wanted))
-
-    def copy(self, source: str, target: str) -> None:
-        fault = self._chosen("copy", source)
-        self._done("copy", source, fault, lambda: self.inner.copy(source, target))
-
-    def sync(self) -> None:
-        self._done("sync", "", self._chosen("sync", ""), self.inner.sync)
+        infos = self._done("list", prefix, fault, lambda: [*self.inner.list(prefix)])
+        return iter(infos[: fault.size_bytes] if isinstance(fault, CutResponse) else infos)
 
     def settle(self) -> None:
-        """Waits for what is to be done late."""
+        """Waits for the requests that are made late."""
         while self._late:
             self._late.pop().join()
 
@@ -173,7 +160,7 @@ class FaultyStore:
         time.sleep(self.timeout_s)
         raise _error(verb, key, "the server did not answer in time")
 
-    def _found(self, key: str) -> Blob | None:
+    def _find(self, key: str) -> Blob | None:
         try:
             return self.inner.get(key)
         except ObjectNotFoundError:
@@ -188,7 +175,7 @@ def _part(blob: Blob, byte_range: ByteRange | None) -> Blob:
 
 
 def _quietly(act: Callable[[], object]) -> Callable[[], None]:
-    """Nobody is waiting for the outcome."""
+    """`act` without its StorageError, for which no caller is waiting."""
 
     def run() -> None:
         with suppress(StorageError):

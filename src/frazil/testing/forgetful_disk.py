@@ -3,7 +3,7 @@
     disk = ForgetfulDisk.of(root)                    # what is there is durable
     with watched_disk(root, after=disk.apply, keep_data=True):
         ...
-    disk.image().write_to(elsewhere)                 # what a power failure leaves, at worst
+    disk.image().write_to(folder)                    # what a power failure leaves, at worst
     disk.image(random.Random(1)).write_to(another)   # ... and what it may leave as well
 
 The content of a file is durable after an fsync of the file, its name after one of its directory.
@@ -102,7 +102,7 @@ class ForgetfulDisk:
                 _set(self._durable, name, self._names.get(name))
 
     def image(self, chance: Random | None = None) -> DiskImage:
-        """What is left: only what is durable, or by chance more of it."""
+        """The files after a power failure: the durable ones, or by chance more."""
         with self._lock:
             names = dict(self._durable)
             if chance is not None:

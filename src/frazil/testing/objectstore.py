@@ -1,4 +1,4 @@
-"""What every object store must do, as tests to inherit.
+"""The contract of object stores, as tests to inherit.
 
     class TestMyStore(ObjectStoreContract):
         @pytest.fixture
@@ -6,6 +6,7 @@
             return MyStore(...)                  # writable, empty
 
 The concurrent tests matter most: a store that ignores preconditions passes all the others.
+Without pytest: `python -m frazil.testing --store my_package:new_store`.
 """
 
 from collections.abc import Callable
@@ -14,13 +15,18 @@ from threading import Barrier
 from typing import ClassVar
 
 import numpy as np
-import pytest
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import Absent, Always, Blob, Data, Matches, ObjectStore
-from frazil.objectstore.refreshing import AgeCheckingStore, delete_older, refresh
-from frazil.objectstore.rereading import reread
+from frazil.objectstore.protocol import (
+    Absent,
+    Always,
+    Blob,
+    Data,
+    Matches,
+    ObjectStore,
+)
 from frazil.ranges import ByteRange, From, Last, Range, Until
+from frazil.testing.checks import parametrize, raises
 
 THREADS = 8
 ODD_KEYS = [
@@ -60,7 +66,7 @@ def at_once[T](work: Callable[[int], T], threads: int = THREADS) -> list[T]:
 
 
 def wins(write: Callable[[], object]) -> bool:
-    """Whether a conditional write was done."""
+    """True if a conditional write was made."""
     try:
         write()
     except PreconditionFailedError:
@@ -85,11 +91,11 @@ class ReadingContract:
         store.put("a/b", b"x")
         for read in (store.get, store.head, lambda key: store.get_ranges(key, [Range(0, 1)])):
             for key in ("missing", "a", "a/c", "a/b2"):
-                with pytest.raises(ObjectNotFoundError) as caught:
+                with raises(ObjectNotFoundError) as caught:
                     read(key)
                 assert caught.value.key.endswith(key)  # wrappers may have made it longer
 
-    @pytest.mark.parametrize(
+    @parametrize(
         ("wanted", "expected"),
         [
             (Range(2, 5), b"234"),
@@ -144,7 +150,7 @@ class WritingContract:
     REFUSED_KEYS: ClassVar[frozenset[str]] = frozenset()  # valid, but the store cannot hold them
     TELLS_WHAT_WAS_MISSING: ClassVar[bool] = True  # when deleting; S3 does not
 
-    @pytest.mark.parametrize(
+    @parametrize(
         "data",
         [
             bytearray(b"abc"),
@@ -175,10 +181,10 @@ class WritingContract:
             assert content(store, "again") == data
         assert keys(store) == ["again"]
 
-    @pytest.mark.parametrize("key", ODD_KEYS)
+    @parametrize("key", ODD_KEYS)
     def test_an_odd_key_is_a_key(self, store: ObjectStore, key: str) -> None:
         if key in self.REFUSED_KEYS:
-            with pytest.raises(InvalidInputError):
+            with raises(InvalidInputError):
                 store.put(key, b"")
             return
         store.put(key, key.encode())
@@ -187,9 +193,7 @@ class WritingContract:
         assert keys(store) == [key]
         assert store.delete([key]) == 1
 
-    @pytest.mark.parametrize(
-        "key", ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "\ud800"]
-    )
+    @parametrize("key", ["", "/", "/a", "a/", "a//b", ".", "..", "a/../b", "./a", "a/.", "\ud800"])
     def test_what_is_no_key_is_refused(self, store: ObjectStore, key: str) -> None:
         store.put("a/b", b"")
         for use in (
@@ -202,7 +206,7 @@ class WritingContract:
             lambda key: store.copy(key, "target"),
             lambda key: store.copy("a/b", key),
         ):
-            with pytest.raises(InvalidInputError):
+            with raises(InvalidInputError):
                 use(key)
         assert keys(store) == ["a/b"]
 
@@ -214,7 +218,7 @@ class WritingContract:
         store.put("source", b"changed")
         assert content(store, "there/already") == content(store, "new/place") == b"content"
         for missing in ("missing", "there", "there/already/deeper"):
-            with pytest.raises(ObjectNotFoundError):
+            with raises(ObjectNotFoundError):
                 store.copy(missing, "anywhere")
         assert "anywhere" not in keys(store)
 
@@ -239,13 +243,7 @@ class WritingContract:
 class ListingContract:
     """A prefix is a string, not a directory."""
 
-    @pytest.fixture
-    def listed(self, store: ObjectStore) -> ObjectStore:
-        for key in ("a/b/c", "a/b/d", "a/bc/e", "a-b", "ab", "b", "ä/ö"):
-            store.put(key, key.encode())
-        return store
-
-    @pytest.mark.parametrize(
+    @parametrize(
         ("prefix", "expected"),
         [
             ("", ["a-b", "a/b/c", "a/b/d", "a/bc/e", "ab", "b", "ä/ö"]),
@@ -263,16 +261,18 @@ class ListingContract:
         ],
     )
     def test_all_keys_that_start_with_the_prefix_are_listed(
-        self, listed: ObjectStore, prefix: str, expected: list[str]
+        self, store: ObjectStore, prefix: str, expected: list[str]
     ) -> None:
-        assert keys(listed, prefix) == expected
+        for key in ("a/b/c", "a/b/d", "a/bc/e", "a-b", "ab", "b", "ä/ö"):
+            store.put(key, key.encode())
+        assert keys(store, prefix) == expected
 
     def test_an_empty_store_lists_nothing(self, store: ObjectStore) -> None:
         assert keys(store) == keys(store, "any/prefix") == []
 
-    @pytest.mark.parametrize("prefix", ["/", "../", "a/../", "a//b", "./a"])
+    @parametrize("prefix", ["/", "../", "a/../", "a//b", "./a"])
     def test_what_begins_no_key_is_refused(self, store: ObjectStore, prefix: str) -> None:
-        with pytest.raises(InvalidInputError):
+        with raises(InvalidInputError):
             list(store.list(prefix))
 
     def test_deleting_what_was_listed_does_not_disturb_the_listing(
@@ -294,7 +294,7 @@ class ConditionContract:
 
     def test_create_refuses_what_is_there(self, store: ObjectStore) -> None:
         store.put("a/key", b"first", when=Absent())
-        with pytest.raises(PreconditionFailedError) as caught:
+        with raises(PreconditionFailedError) as caught:
             store.put("a/key", b"second", when=Absent())
         assert caught.value.key.endswith("a/key")  # wrappers may have made it longer
         assert content(store, "a/key") == b"first"
@@ -307,7 +307,7 @@ class ConditionContract:
         assert second != first
         assert store.get("key").version == second
         for stale in (first, "", "nonsense"):
-            with pytest.raises(PreconditionFailedError):
+            with raises(PreconditionFailedError):
                 store.put("key", b"third", when=Matches(stale))
         assert content(store, "key") == b"second"
 
@@ -315,14 +315,14 @@ class ConditionContract:
         version = store.put("key", b"", when=Absent())
         store.delete(["key"])
         for missing in ("key", "never/there"):
-            with pytest.raises(PreconditionFailedError):
+            with raises(PreconditionFailedError):
                 store.put(missing, b"x", when=Matches(version))
         assert keys(store) == []
 
     def test_an_unconditional_put_changes_the_version(self, store: ObjectStore) -> None:
         version = store.put("key", b"first", when=Absent())
         store.put("key", b"other")
-        with pytest.raises(PreconditionFailedError):
+        with raises(PreconditionFailedError):
             store.put("key", b"third", when=Matches(version))
         store.put("key", b"third", when=Matches(store.get("key").version))
         assert content(store, "key") == b"third"
@@ -342,39 +342,39 @@ class RereadingContract:
 
     def test_what_is_read_again_is_what_is_there(self, store: ObjectStore) -> None:
         store.put("page", b"first")
-        known = reread(store, "page", None)
+        known = store.reread("page", None)
         assert bytes(known.data) == b"first"
-        again = reread(store, "page", known)
+        again = store.reread("page", known)
         assert (bytes(again.data), again.version) == (b"first", known.version)
         store.put("page", b"other")  # as long as the first
-        other = reread(store, "page", again)
+        other = store.reread("page", again)
         assert bytes(other.data) == b"other"
         assert other.version != known.version
-        assert bytes(reread(store, "page", known).data) == b"other"
+        assert bytes(store.reread("page", known).data) == b"other"
         store.delete(["page"])
-        with pytest.raises(ObjectNotFoundError):
-            reread(store, "page", other)
+        with raises(ObjectNotFoundError):
+            store.reread("page", other)
         store.put("page", b"first")
-        assert bytes(reread(store, "page", other).data) == b"first"
+        assert bytes(store.reread("page", other).data) == b"first"
 
     def test_what_was_written_counts_as_known(self, store: ObjectStore) -> None:
         version = store.put("page", b"first", when=Absent())
         known = Blob(b"first", version)
-        assert reread(store, "page", known).version == version
+        assert store.reread("page", known).version == version
         store.put("page", b"other", when=Matches(version))
-        assert bytes(reread(store, "page", known).data) == b"other"
+        assert bytes(store.reread("page", known).data) == b"other"
 
     def test_an_empty_object_can_be_read_again(self, store: ObjectStore) -> None:
         store.put("empty", b"")
-        known = reread(store, "empty", None)
-        assert bytes(reread(store, "empty", known).data) == b""
+        known = store.reread("empty", None)
+        assert bytes(store.reread("empty", known).data) == b""
 
     def test_no_replacement_goes_unnoticed(self, store: ObjectStore) -> None:
         known = None
         for number in range(self.REPLACED):
             page = b"%8d" % number
             store.put("page", page)
-            known = reread(store, "page", known)
+            known = store.reread("page", known)
             assert bytes(known.data) == page
 
 
@@ -384,22 +384,22 @@ class RefreshingContract:
     def test_a_refreshed_object_is_the_same_and_not_older(self, store: ObjectStore) -> None:
         store.put("a/b", b"content")
         before = store.head("a/b")
-        refreshed = refresh(store, "a/b")
+        refreshed = store.refresh("a/b")
         assert content(store, "a/b") == b"content"
         assert refreshed == store.head("a/b")
         assert refreshed.size_bytes == before.size_bytes
         assert refreshed.modified_at_us >= before.modified_at_us
-        with pytest.raises(ObjectNotFoundError):
-            refresh(store, "a/c")
+        with raises(ObjectNotFoundError):
+            store.refresh("a/c")
         assert keys(store) == ["a/b"]
 
     def test_younger_objects_are_spared_if_the_store_can_tell(self, store: ObjectStore) -> None:
         for key in ("x/young", "x/old"):
             store.put(key, b"")
         latest_us = max(info.modified_at_us for info in store.list("x/"))
-        spared = delete_older(store, ["x/young", "x/none"], before_us=0)
-        assert spared == (("x/young",) if isinstance(store, AgeCheckingStore) else ())
-        assert delete_older(store, ["x/old"], before_us=latest_us + 1_000_000) == ()
+        spared = store.delete_older(["x/young", "x/none"], before_us=0)
+        assert spared == (("x/young",) if store.capabilities.checks_age else ())
+        assert store.delete_older(["x/old"], before_us=latest_us + 1_000_000) == ()
         assert keys(store, "x/") == list(spared)
 
 

@@ -181,7 +181,7 @@ async def test_whoever_reads_goes_on_while_a_commit_waits_for_storage(
     gate.close()
     async with no_standstill():
         commit = asyncio.ensure_future(begin(session))
-        await gate.request()
+        await gate.request_arrives()
         for _ in range(2):  # the first reads files, the second has them in memory
             found = await target.get("small/c/0", PROTOTYPE)
             assert found is not None
@@ -234,7 +234,7 @@ async def test_whoever_writes_waits_for_the_commit_without_stopping_the_loop(
     gate.close()
     async with no_standstill():
         commit = asyncio.ensure_future(session.commit_async("changes"))
-        await gate.request()
+        await gate.request_arrives()
         write = asyncio.ensure_future(WRITES[what](target))
         await asyncio.sleep(0.03)
         if not write.done():  # `set_if_not_exists` of a chunk that exists need not wait
@@ -257,7 +257,7 @@ async def test_a_merge_that_compares_chunks_lets_others_read(repository: Reposit
     gate.close()
     async with no_standstill():
         merge = asyncio.ensure_future(session.merge_async(*forks))
-        await gate.request()
+        await gate.request_arrives()
         assert await session.get_node_id_async("/small")
         assert await session.store.get("zarr.json", PROTOTYPE) is not None
         assert not merge.done()

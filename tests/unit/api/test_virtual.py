@@ -208,7 +208,7 @@ def test_a_link_out_of_the_container_is_refused(
     session = repository.writable_session("main")
     arrays(session.store)
     session.store.set_virtual_ref("one/c/0", f"file://{files}/link", offset=0, length=10)
-    with pytest.raises(InvalidInputError, match="leads out of"):
+    with pytest.raises(InvalidInputError, match="points out of"):
         zarr.open_array(session.store, path="one")[:10]
 
 

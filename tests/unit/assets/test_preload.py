@@ -31,12 +31,12 @@ from frazil.format.config import ManifestConfig, ManifestPreloadConfig, Reposito
 from frazil.format.snapshot import Snapshot
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Blob, ObjectStore
-from frazil.objectstore.wrappers import Counting
+from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
+from frazil.testing.hooked_store import HookedStore
 
 ANY = ManifestPreloadCondition.true()
 NAMES = {"lat": 2, "lon": 3, "t2m": 5, "time": 1}  # arrays, and how many chunks they have
@@ -219,24 +219,20 @@ def test_preloading_can_be_switched_off(preload: ManifestPreloadConfig) -> None:
     assert session.fetch_chunk(NodePath("/lat"), (0,)) == b"chunk"
 
 
-class Slow:
+class Slow(HookedStore[ObjectStore]):
     """Answers about manifests when it may."""
 
     def __init__(self, inner: ObjectStore) -> None:
-        self.inner = inner
+        super().__init__(inner, before=self._wait)
         self.asked, self.may_answer = Event(), Event()
         self.failing = False
 
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.inner, name)
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        if key.startswith("manifests/"):
+    def _wait(self, verb: Verb, key: str) -> None:
+        if verb == "get" and key.startswith("manifests/"):
             self.asked.set()
             assert self.may_answer.wait(PATIENCE_S)
             if self.failing:
                 raise StorageError("not now")
-        return self.inner.get(key, byte_range)
 
 
 @pytest.fixture
@@ -253,7 +249,7 @@ def slow(counted: Counting) -> Iterator[Slow]:
 
 
 def test_opening_does_not_wait_and_reading_joins_in(slow: Slow, counted: Counting) -> None:
-    repository = Repository.open(slow)  # type: ignore[arg-type]  # by __getattr__
+    repository = Repository.open(slow)
     counted.clear()
     session = repository.writable_session("main")
     assert slow.asked.wait(PATIENCE_S)
@@ -274,7 +270,7 @@ def test_what_fails_in_the_background_is_met_again_by_the_reader(
     slow: Slow, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="frazil")
-    repository = Repository.open(slow)  # type: ignore[arg-type]  # by __getattr__
+    repository = Repository.open(slow)
     slow.failing = True
     slow.may_answer.set()
     session = repository.writable_session("main")
@@ -287,7 +283,7 @@ def test_what_fails_in_the_background_is_met_again_by_the_reader(
 
 def test_nothing_more_is_fetched_for_a_session_that_is_gone(slow: Slow, counted: Counting) -> None:
     preload = ManifestPreloadConfig(preload_if=ANY)
-    repository = Repository.open(slow, config(preload))  # type: ignore[arg-type]  # by __getattr__
+    repository = Repository.open(slow, config(preload))
     repository._files.caches.background._width = 1
     counted.clear()
     session = repository.writable_session("main")

@@ -21,8 +21,7 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, ETag, Virtual
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
-from frazil.objectstore.protocol import DataList
-from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag
+from frazil.objectstore.protocol import DataList, Expectation, NotModifiedAfter, SameETag
 from frazil.ranges import Range
 
 CONTENT = bytes(range(256)) * 40

@@ -8,8 +8,7 @@ import pytest
 
 from frazil.assets.virtual.clients import SourceClients
 from frazil.errors import StorageError
-from frazil.objectstore.protocol import DataList
-from frazil.objectstore.source import Expectation, SourceStore
+from frazil.objectstore.protocol import DataList, Expectation, SourceStore
 from frazil.ranges import Range
 
 

@@ -2,9 +2,8 @@
 
 import json
 import pickle
-from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from collections.abc import Buffer, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import msgpack  # type: ignore[import-untyped]  # the package has no type information
 import numpy as np
@@ -30,19 +29,17 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import (
     ALWAYS,
-    Blob,
-    DataList,
     Matches,
-    ObjectInfo,
     Precondition,
 )
+from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange, Range
 from frazil.repo.fork import fork, merge
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 
 WRITTEN = [Generation.A2E, Generation.ALPHA1]
@@ -50,53 +47,28 @@ MAIN = {Generation.A2E: "refs/branch.main/", Generation.ALPHA1: "r/main/"}
 TAGS = {Generation.A2E: "refs/tag.{}/ref.json", Generation.ALPHA1: "r/{}.json"}
 
 
-@dataclass
-class OnlyCreates:
+class OnlyCreates(HookedStore[MemoryStore]):
     """A store that cannot replace an object conditionally, and may lose the answers of puts."""
 
-    inner: MemoryStore
-    lost: int = 0  # answers still to be lost, of refs that are created
-    can_list: bool = True
-
-    @property
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def far(self) -> bool:
-        return False
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        return self.inner.get(key, byte_range)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        return self.inner.get_ranges(key, ranges)
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner, before=self._refuse_listing, after=self._lose_answer)
+        self.lost = 0  # answers still to be lost, of refs that are created
+        self.can_list = True
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
         if isinstance(when, Matches):
             raise StorageError("conditional updates are not supported here")
-        version = self.inner.put(key, data, when=when)
-        if self.lost and key.startswith(("r/", "refs/")):
+        return super().put(key, data, when=when)
+
+    def _refuse_listing(self, verb: Verb, key: str) -> None:
+        del key
+        if verb == "list" and not self.can_list:
+            raise StorageError("listing is not supported here")
+
+    def _lose_answer(self, verb: Verb, key: str) -> None:
+        if verb == "put" and self.lost and key.startswith(("r/", "refs/")):
             self.lost -= 1
             raise PreconditionFailedError(key, "a second try after a lost answer")
-        return version
-
-    def head(self, key: str) -> ObjectInfo:
-        return self.inner.head(key)
-
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        if not self.can_list:
-            raise StorageError("listing is not supported here")
-        return self.inner.list(prefix)
-
-    def delete(self, keys: Iterable[str]) -> int:
-        return self.inner.delete(keys)
-
-    def copy(self, source: str, target: str) -> None:
-        self.inner.copy(source, target)
-
-    def sync(self) -> None:
-        self.inner.sync()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ The store's clock is the test's: what an earlier try left is old, without waitin
 """
 
 import threading
-from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from frazil.assets.files import Files
@@ -17,16 +17,10 @@ from frazil.maintenance.inventory import StoredInventory, keys_of
 from frazil.maintenance.reachable import reachable_rows, root_rows
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import (
-    ALWAYS,
-    Blob,
-    DataList,
-    ObjectInfo,
-    ObjectStore,
-    Precondition,
-)
-from frazil.ranges import ByteRange, Range
+from frazil.objectstore.protocol import Capabilities, ObjectInfo, ObjectStore
+from frazil.objectstore.wrappers import Verb
 from frazil.repo.repository import Repository
+from frazil.testing.hooked_store import HookedStore
 
 DAY_US = 86_400_000_000
 SECOND_US = 1_000_000
@@ -60,23 +54,24 @@ class AgingStore(MemoryStore):
         return other
 
 
-class Watched:
-    """Counts requests, and calls what `before` has for one of them first. As a bucket of S3 is:
+class Watched(HookedStore[AgingStore]):
+    """Counts requests, and first calls what `actions` has for one of them. As a bucket of S3 is:
 
-    an object cannot be refreshed but by writing it again, and is deleted whatever its age.
+    an object cannot be refreshed except by writing it again, and is deleted whatever its age.
     """
 
     def __init__(self, inner: AgingStore, *, whole_seconds: bool = False) -> None:
-        self.inner = inner
+        super().__init__(inner, before=self._next)
         self.whole_seconds = whole_seconds
-        self.before: dict[int, Callable[[], None]] = {}
+        self.actions: dict[int, Callable[[], None]] = {}
         self.count = 0
         self._lock = threading.RLock()
 
-    def _next(self) -> None:
+    def _next(self, verb: Verb, key: str) -> None:
+        del verb, key
         with self._lock:
             number, self.count = self.count, self.count + 1
-            act = self.before.pop(number, None)
+            act = self.actions.pop(number, None)
             if act is not None:
                 act()
 
@@ -86,56 +81,35 @@ class Watched:
         at_us = info.modified_at_us // SECOND_US * SECOND_US
         return ObjectInfo(info.key, info.size_bytes, at_us)
 
-    @property
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def far(self) -> bool:
-        return False
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        self._next()
-        return self.inner.get(key, byte_range)
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> DataList:
-        self._next()
-        return self.inner.get_ranges(key, ranges)
-
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        self._next()
-        return self.inner.put(key, data, when=when)
-
     def head(self, key: str) -> ObjectInfo:
-        self._next()
-        return self._told(self.inner.head(key))
+        return self._told(super().head(key))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        self._next()
-        return map(self._told, self.inner.list(prefix))
+        return map(self._told, super().list(prefix))
 
-    def delete(self, keys: Iterable[str]) -> int:
-        self._next()
-        return self.inner.delete(keys)
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
-    def copy(self, source: str, target: str) -> None:
-        self._next()
-        self.inner.copy(source, target)
+    def refresh(self, key: str) -> ObjectInfo:
+        return ObjectStore.refresh(self, key)
 
-    def sync(self) -> None:
-        self._next()
+    def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
+        return ObjectStore.delete_older(self, keys, before_us)
 
 
 class WatchedDirectory(Watched):
     """As a local directory is: ages are set and compared in one step."""
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.inner.capabilities
+
     def refresh(self, key: str) -> ObjectInfo:
-        self._next()
-        return self.inner.refresh(key)
+        return HookedStore.refresh(self, key)
 
     def delete_older(self, keys: Sequence[str], before_us: int) -> tuple[str, ...]:
-        self._next()
-        return self.inner.delete_older(keys, before_us)
+        return HookedStore.delete_older(self, keys, before_us)
 
 
 @dataclass(slots=True)
@@ -213,14 +187,14 @@ def sweep(
         store = kind(case.store.fork(), whole_seconds=whole_seconds)
         collector = Collector(store, cutoff_us=store.inner.clock())
         if begins == deletes:
-            store.before[begins] = collector.collect
+            store.actions[begins] = collector.collect
         else:
-            store.before[begins], store.before[deletes] = collector.begin, collector.finish
+            store.actions[begins], store.actions[deletes] = collector.begin, collector.finish
         try:
             case.run(store)
         except case.may_fail:
             outcome.failed += 1
-            store.before.clear()
+            store.actions.clear()
             case.run(store)
         require_whole(store.inner)
         case.check(store.inner)

@@ -29,27 +29,27 @@ from frazil.maintenance.migrate.journal import write_journal
 from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import ObjectInfo
+from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+from frazil.objectstore.wrappers import Verb
 from frazil.spark.pipelines.rechunk import PREFIX
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.maintenance.repositories import Kept
 
 SECOND_US = 1_000_000
 VERSIONS = pytest.mark.parametrize("version", [1, 2])
 
 
-class Failing(MemoryStore):
+class Failing(HookedStore[MemoryStore]):
     """Deleting below a prefix fails, a few times or always."""
 
     def __init__(self, below: str, *, times: int = 1 << 30, kind: str | None = None) -> None:
-        super().__init__()
+        super().__init__(MemoryStore(), before=self._fail)
         self.below, self.times, self.kind = below, times, kind
 
-    def delete(self, keys: Iterable[str]) -> int:
-        wanted = list(keys)
-        if self.times > 0 and any(key.startswith(self.below) for key in wanted):
+    def _fail(self, verb: Verb, key: str) -> None:
+        if verb == "delete" and self.times > 0 and key.startswith(self.below):
             self.times -= 1
             raise StorageError("the disk is on fire", kind=self.kind)
-        return super().delete(wanted)
 
 
 def with_garbage(version: int = 2) -> Kept:
@@ -64,7 +64,7 @@ def with_garbage(version: int = 2) -> Kept:
     return kept
 
 
-def on(store: MemoryStore, kept: Kept) -> frazil.Repository:
+def on(store: ObjectStore, kept: Kept) -> frazil.Repository:
     """The same repository in another store."""
     for info in kept.store.list():
         store.put(info.key, kept.store.get(info.key).data)

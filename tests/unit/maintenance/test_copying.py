@@ -25,7 +25,8 @@ from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.wrappers import Counting, ReadOnly
+from frazil.objectstore.wrappers import Counting, ReadOnly, Verb
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.maintenance.moved import commit, made, opened, seen
 
 
@@ -282,17 +283,13 @@ def test_a_bundle_goes_into_a_repository_that_is_still_empty(tmp_path: Path) -> 
 
 
 def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
-    class Failing(MemoryStore):
-        broken = False
+    def fail(verb: Verb, key: str) -> None:
+        if verb in {"get", "get_ranges"} and key.startswith("chunks/"):
+            raise StorageError("no")
 
-        def get(self, key: str, *rest: Any) -> Any:
-            if self.broken and key.startswith("chunks/"):
-                raise StorageError("no")
-            return super().get(key, *rest)
-
-    source = made(store := Failing())
+    source = made(store := HookedStore(MemoryStore()))
     (tmp_path / "b").write_text("an older one")
-    store.broken = True
+    store.before = fail
     with pytest.raises(StorageError):
         source.export_bundle(tmp_path / "b")
     assert (tmp_path / "b").read_text() == "an older one"

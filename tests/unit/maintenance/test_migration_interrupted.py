@@ -1,8 +1,7 @@
 """Migrations that are stopped at every point where they change anything, and taken up again."""
 
 import logging
-from collections.abc import Buffer, Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ from frazil.api import Repository, Storage
 from frazil.errors import ConflictError
 from frazil.maintenance.migrate.displaced import KEPT
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.overlay import Overlay
-from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
-from frazil.objectstore.wrappers import ReadOnly
+from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.wrappers import ReadOnly, Verb
+from frazil.testing.hooked_store import HookedStore
 from tests.conformance.generations import ARCHIVES, repository_files
 from tests.unit.maintenance.moved import commit, made, opened, seen
 
@@ -29,37 +28,20 @@ class PowerCutError(Exception):
     pass
 
 
-@dataclass(frozen=True, slots=True)
-class Failing(Overlay):
+class Failing(HookedStore[MemoryStore]):
     """`inner`, until so many changes were made."""
 
-    below: ObjectStore = field(default_factory=MemoryStore)
-    left: list[int] = field(default_factory=lambda: [0])
-
-    @property
-    def writable(self) -> bool:
-        return True
-
-    @property
-    def far(self) -> bool:
-        return False
-
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        self._spend()
-        return self.inner.put(key, data, when=when)
+    def __init__(self, inner: MemoryStore, *, left: list[int]) -> None:
+        super().__init__(inner, before=self._spend)
+        self.left = left
 
     def delete(self, keys: Iterable[str]) -> int:
-        removed = 0
-        for key in keys:
-            self._spend()
-            removed += self.inner.delete([key])
-        return removed
+        return sum(HookedStore.delete(self, [key]) for key in keys)
 
-    def copy(self, source: str, target: str) -> None:
-        self._spend()
-        self.inner.copy(source, target)
-
-    def _spend(self) -> None:
+    def _spend(self, verb: Verb, key: str) -> None:
+        del key
+        if verb not in {"put", "delete", "copy", "refresh"}:
+            return
         if self.left[0] == 0:
             raise PowerCutError
         self.left[0] -= 1

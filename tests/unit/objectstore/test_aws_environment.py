@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from frazil.errors import StorageError
-from frazil.objectstore.aws_environment import AwsProfile, find_profile
 from frazil.objectstore.credentials import S3StaticCredentials
+from frazil.objectstore.remote.aws_environment import AwsProfile, find_profile
 
 KEYS = """
 [default]

@@ -10,7 +10,7 @@ from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, StoredInventory, folder_ranges, list_files
 from frazil.maintenance.verify import listing
-from frazil.objectstore.key_ranges import (
+from frazil.objectstore.listing import (
     EVERYTHING,
     KeyRange,
     gather_listed,
@@ -18,7 +18,7 @@ from frazil.objectstore.key_ranges import (
     list_range,
 )
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import ObjectInfo
+from frazil.objectstore.protocol import Capabilities, ObjectInfo
 from frazil.objectstore.wrappers import Counting
 
 
@@ -30,8 +30,8 @@ class InOrder(MemoryStore):
         self.asked = list[KeyRange]()
 
     @property
-    def lists_ranges(self) -> bool:
-        return True
+    def capabilities(self) -> Capabilities:
+        return Capabilities(lists_in_order=True)
 
     def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
         self.asked.append(KeyRange(start, stop))

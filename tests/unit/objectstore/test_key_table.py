@@ -5,7 +5,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.objectstore.key_table import KeyTable
+from frazil.objectstore.archive import KeyTable
 
 KEYS = st.one_of(
     st.binary(min_size=1, max_size=6).filter(lambda key: b"\0" not in key),

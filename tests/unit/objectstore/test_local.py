@@ -21,9 +21,9 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.objectstore import ABSENT, LocalStore, Matches, ObjectStore
-from frazil.objectstore.local_files import file_mark
-from frazil.objectstore.local_lock import exclusive
-from frazil.objectstore.refreshing import is_older
+from frazil.objectstore.local.directories import exclusive
+from frazil.objectstore.local.files import file_mark
+from frazil.objectstore.protocol import is_older
 from frazil.ranges import Range
 from frazil.testing.objectstore import ObjectStoreContract, at_once, content, keys
 
@@ -341,7 +341,7 @@ def test_a_waiter_is_not_fooled_by_a_lock_file_that_was_replaced(tmp_path: Path)
 def test_a_child_forked_under_the_lock_does_not_keep_it(tmp_path: Path) -> None:
     script = (
         "import os, sys, time\n"
-        "from frazil.objectstore.local_lock import exclusive\n"
+        "from frazil.objectstore.local.directories import exclusive\n"
         "with exclusive(sys.argv[1]):\n"
         "    child = os.fork()\n"
         "    if not child:\n"
@@ -386,7 +386,7 @@ def test_what_is_kept_stays_when_its_first_name_gets_another_content(
     version = store.put("a", b"1", when=ABSENT)
     os.utime(root / "a", (1, 1))
     store.put("below/x", b"")
-    assert store.keep("a", "below/b")
+    assert store.link("a", "below/b")
     assert store.head("below/b").modified_at_us > 1_000_000  # as old as the call
     store.put("a", b"2", when=Matches(version))
     assert (content(store, "a"), content(store, "below/b")) == (b"2", b"1")
@@ -398,18 +398,18 @@ def test_what_is_kept_stays_when_its_first_name_gets_another_content(
 def test_what_cannot_be_kept_is_said_to_be(
     store: LocalStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert not store.keep("a", "b")
+    assert not store.link("a", "b")
     store.put("a", b"")
-    assert not store.keep("a", "missing/b")
+    assert not store.link("a", "missing/b")
     store.put("b", b"")
     with pytest.raises(StorageError):
-        store.keep("a", "b")
+        store.link("a", "b")
 
     def no_links(*_: object, **__: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "no hard links here")
 
     monkeypatch.setattr(os, "link", no_links)
-    assert not store.keep("a", "c")
+    assert not store.link("a", "c")
     assert not (root / "c").exists()
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local_files import write_new
-from frazil.objectstore.parts import Parts, PartsStore, shares
+from frazil.objectstore.local.files import write_new
+from frazil.objectstore.reads import Parts, shares
 from tests.examples_count import scaled
 
 SIZES = (1, 90_000, 5000)
@@ -64,7 +64,7 @@ def test_parts_are_what_the_files_hold(store: LocalStore, parts: Parts, width: i
 
 
 def test_what_is_missing_is_named(store: LocalStore) -> None:
-    assert isinstance(store, PartsStore)
+    assert store.capabilities.reads_parts
     parts = Parts("chunks/", ["N1", "NONE"], [0, 1, 2], [0, 0], [4, 4], [None, None])
     with pytest.raises(ObjectNotFoundError) as caught:
         store.read_parts(parts)

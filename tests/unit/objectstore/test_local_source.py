@@ -9,8 +9,8 @@ import pytest
 from obstore.store import LocalStore as RustLocalStore
 
 from frazil.errors import InvalidInputError, ObjectChangedError, ObjectNotFoundError
-from frazil.objectstore.local_source import LocalSource
-from frazil.objectstore.source import NotModifiedAfter, SameETag
+from frazil.objectstore.local.source import LocalSource
+from frazil.objectstore.protocol import NotModifiedAfter, SameETag
 from frazil.ranges import Range
 
 CONTENT = bytes(range(256)) * 4

@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from frazil.objectstore.credentials import S3StaticCredentials
-from frazil.objectstore.remote_s3 import Refreshing, _as_obstore
+from frazil.objectstore.remote.place import RefreshedCredentials
+from frazil.objectstore.remote.s3 import _as_obstore
 
 
 def given(lives: timedelta | None, current: S3StaticCredentials | None = None) -> dict[str, Any]:
     until = None if lives is None else datetime.now(UTC) + lives
-    return Refreshing(lambda: S3StaticCredentials("new", "k", None, until), current, _as_obstore)()
+    return RefreshedCredentials(
+        lambda: S3StaticCredentials("new", "k", None, until), current, _as_obstore
+    )()
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
 )
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.s3 import S3Place
+from frazil.objectstore.settings import RemoteSettings
 from tests.unit.objectstore.recording_server import SECRET, STATIC, RecordingServer, s3
 
 

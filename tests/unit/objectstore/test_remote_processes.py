@@ -38,7 +38,7 @@ import os, sys, warnings
 from frazil.errors import StorageError
 from frazil.objectstore.credentials import S3AnonymousCredentials
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.s3 import S3Place
 warnings.simplefilter("ignore")
 place = S3Place(
     bucket="bucket", prefix="root", credentials=S3AnonymousCredentials(), endpoint_url=sys.argv[1]

@@ -11,7 +11,7 @@ from frazil.errors import (
 )
 from frazil.objectstore.credentials import S3AnonymousCredentials, S3FromEnvCredentials
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
 from tests.unit.objectstore.recording_server import DATA, SMALL, RecordingServer, s3
 
@@ -134,7 +134,7 @@ def test_a_repository_makes_no_more_requests_than_it_may(server: RecordingServer
     assert isinstance(tuned, RemoteStore)
     server.pause_s = 0.01
     server.objects["/bucket/root/key"] = DATA
-    small = tuned.with_settings(replace(tuned.settings, request_bytes=1000))
+    small = tuned.with_settings(lambda before: replace(before, request_bytes=1000))
     small.get("key")
     assert server.busiest == 2
     assert with_settings(store, None) is store

@@ -9,11 +9,10 @@ from frazil.errors import (
     ObjectNotFoundError,
     ReadOnlyError,
 )
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_settings import RemoteSettings
-from frazil.objectstore.remote_source import RemoteSource
-from frazil.objectstore.rereading import reread
-from frazil.objectstore.source import NotModifiedAfter, SameETag
+from frazil.objectstore.protocol import NotModifiedAfter, SameETag
+from frazil.objectstore.remote.place import HttpPlace
+from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from tests.unit.objectstore.recording_server import DATA, SECRET, RecordingServer
 
@@ -84,7 +83,7 @@ def test_etags_of_web_servers_are_not_relied_on(server: RecordingServer) -> None
     """Many are made of times in whole seconds."""
     store = frazil.http_storage(f"{server.url}/data").store
     server.objects["/data/repo"] = b"first"
-    known = reread(store, "repo", None)
-    assert bytes(reread(store, "repo", known).data) == b"first"
+    known = store.reread("repo", None)
+    assert bytes(store.reread("repo", known).data) == b"first"
     assert server.count("GET") == 2
     assert "if-none-match" not in server.last("GET").headers

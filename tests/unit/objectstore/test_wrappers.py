@@ -1,5 +1,5 @@
 import pickle
-from collections.abc import Callable
+from collections.abc import Buffer, Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ from frazil.clock import system_clock
 from frazil.errors import InvalidInputError, ObjectNotFoundError, ReadOnlyError
 from frazil.objectstore import (
     ABSENT,
+    ALWAYS,
     Counting,
     LocalStore,
     MemoryStore,
@@ -16,7 +17,12 @@ from frazil.objectstore import (
     ReadOnly,
     Request,
 )
-from frazil.ranges import Last, Range
+from frazil.objectstore.protocol import Blob, Capabilities, ObjectInfo, Precondition
+from frazil.objectstore.reads import Parts
+from frazil.objectstore.wrappers import Overlay, WrappedStore
+from frazil.ranges import ByteRange, Last, Range
+from frazil.repo.repository import Repository
+from frazil.testing.hooked_store import HookedStore
 from frazil.testing.objectstore import content, keys
 
 
@@ -118,3 +124,122 @@ def test_wrappers_pickle_with_their_store(tmp_path: Path) -> None:
     store: ObjectStore = Prefixed(ReadOnly(LocalStore(tmp_path)), "p")
     LocalStore(tmp_path).put("p/a", b"x")
     assert content(pickle.loads(pickle.dumps(store)), "a") == b"x"
+
+
+def public_names(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+# What each wrapper leaves to `WrappedStore`, or to the defaults on its own methods, and why.
+COUNTING = {"writable", "far", "capabilities", "directory", "place", "with_settings"}  # no requests
+KEYLESS = {"writable", "far", "capabilities", "with_settings", "sync", "collect_leftovers"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "inherited"),
+    [
+        (WrappedStore, set[str]()),
+        (Counting, COUNTING | {"collect_leftovers"}),
+        (HookedStore, COUNTING | {"collect_leftovers"}),
+        (Prefixed, KEYLESS),
+    ],
+)
+def test_a_wrapper_forwards_everything(kind: type[ObjectStore], inherited: set[str]) -> None:
+    """A new method of ObjectStore must not be forgotten in any of them."""
+    assert public_names(ObjectStore) - public_names(kind) == inherited
+
+
+def test_a_wrapped_store_can_do_what_the_store_can(tmp_path: Path) -> None:
+    local = LocalStore(tmp_path, fsync=False)
+    for store in (Counting(local), Prefixed(local, "p"), HookedStore(local), Counting(local)):
+        assert store.capabilities == local.capabilities
+        store.put("a/b", b"0123456789")
+        assert store.link("a/b", "a/c")
+        store.put_pieces("a/d", [b"01", b"23"])
+        target = memoryview(bytearray(3))
+        parts = Parts("a/", ["b", "c"], [0, 1, 3], [0, 2, 5], [3, 2, 2], [target, None, None])
+        first, *others = store.read_parts(parts)
+        assert first is target
+        assert [bytes(part) for part in (first, *others)] == [b"012", b"23", b"56"]
+        assert [info.key for info in store.list_range("a/c", None)] == ["a/c", "a/d"]
+        assert store.delete_older(["a/b"], before_us=0) == ("a/b",)
+        store.delete(["a/b", "a/c", "a/d"])
+    assert Prefixed(local, "p/q").directory == str(tmp_path / "p" / "q")
+    assert Counting(local).directory == str(tmp_path)
+
+
+def test_parts_are_counted_by_object(tmp_path: Path) -> None:
+    store = Counting(LocalStore(tmp_path, fsync=False))
+    store.put("a/b", b"0123456789")
+    store.put("a/c", b"0123456789")
+    store.clear()
+    store.read_parts(Parts("a/", ["b", "c"], [0, 1, 3], [0, 2, 8], [3, 2, 5], [None] * 3))
+    assert store.requests == [
+        Request("get", "a/b", (Range(0, 3),), 3),
+        Request("get_ranges", "a/c", (Range(2, 4), Range(8, 13)), 4),
+    ]
+    with pytest.raises(ObjectNotFoundError):
+        store.read_parts(Parts("a/", ["none"], [0, 1], [0], [3], [None]))
+    assert store.requests[-1] == Request("get", "a/none", (Range(0, 3),), 0)
+
+
+def test_a_store_that_is_five_methods_has_all_the_others() -> None:
+    class Few(ObjectStore):
+        """The least that a store can be."""
+
+        def __init__(self) -> None:
+            memory = MemoryStore()
+            self._methods = memory.get, memory.head, memory.list, memory.put, memory.delete
+
+        def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
+            return self._methods[0](key, byte_range)
+
+        def head(self, key: str) -> ObjectInfo:
+            return self._methods[1](key)
+
+        def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+            return self._methods[2](prefix)
+
+        def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+            return self._methods[3](key, data, when=when)
+
+        def delete(self, keys: Iterable[str]) -> int:
+            return self._methods[4](keys)
+
+    repository = Repository.create(Few())
+    assert repository.branches().keys() == {"main"}
+    store = repository.store
+    assert (store.directory, store.place, store.capabilities) == (None, None, Capabilities())
+    store.put("a/b", b"0123456789")
+    assert [bytes(p) for p in store.get_ranges("a/b", [Range(8, 20), Range(0, 2)])] == [
+        b"89",
+        b"01",
+    ]
+    parts = Parts("a/", ["b"], [0, 2], [0, 5], [2, 9], [None, None])
+    assert [bytes(part) for part in store.read_parts(parts)] == [b"01", b"56789"]
+    assert not store.link("a/b", "a/c")
+    assert [info.key for info in store.list_range("a", "b")] == ["a/b"]
+
+
+def test_an_overlay_reads_from_both_also_again(tmp_path: Path) -> None:
+    def later() -> int:
+        return system_clock() + 10_000_000  # files count as old at once
+
+    above, below = (LocalStore(tmp_path / name, clock=later) for name in ("above", "below"))
+    store = Overlay(above, below)
+    above.put("both", b"above")
+    below.put("both", b"below")
+    below.put("low", b"only below")
+    for key, expected in (("both", b"above"), ("low", b"only below")):
+        cached = store.reread(key, None)
+        assert bytes(cached.data) == content(store, key) == expected
+        assert store.reread(key, cached) is cached
+        parts = store.read_parts(Parts("", [key], [0, 1], [0], [3], [None]))
+        assert [bytes(part) for part in parts] == [expected[:3]]
+    above.delete(["both"])
+    assert bytes(store.reread("both", None).data) == b"below"
+    with pytest.raises(ObjectNotFoundError):
+        store.reread("none", None)
+    assert keys(store) == ["both", "low"]
+    with pytest.raises(ReadOnlyError):
+        store.put("new", b"")

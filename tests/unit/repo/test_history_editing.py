@@ -17,15 +17,14 @@ from frazil.errors import (
 from frazil.format.chunk_refs import Native
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Blob
-from frazil.objectstore.wrappers import Counting
+from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange
 from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy, VersionSelection
 from frazil.repo.squash import SquashRequest, squash
 from frazil.repo.version import Branch
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP, array_metadata
 from tests.unit.repo.edits import (
     CHILD,
@@ -386,17 +385,17 @@ def test_chunks_are_not_copied(repository: Repository, store: MemoryStore) -> No
 # Where it cannot be done
 
 
-class Distracted(MemoryStore):
-    """Lets somebody do something right after the entry point was read."""
+class Distracted(HookedStore[MemoryStore]):
+    """Lets another client act right after the entry point was read."""
 
-    meanwhile: Callable[[], object] | None = None
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(), after=self._act)
+        self.meanwhile: Callable[[], object] | None = None
 
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        found = super().get(key, byte_range)
-        if key == "repo" and self.meanwhile is not None:
+    def _act(self, verb: Verb, key: str) -> None:
+        if verb == "get" and key == "repo" and self.meanwhile is not None:
             meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
-        return found
 
 
 def test_a_branch_that_is_reset_meanwhile_is_not_changed() -> None:

@@ -2,9 +2,7 @@
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,43 +12,31 @@ from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.config import CachingConfig, RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Blob
-from frazil.objectstore.wrappers import Counting
+from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.ranges import ByteRange
 from frazil.repo.changes import ChangeSet
 from frazil.repo.pending import UNTOUCHED, PendingChunks
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 
 A = NodePath("/a")
 LARGE = b"x" * 1000
 
 
-@dataclass(slots=True)
-class Meanwhile:
-    """Passes requests on; before the first for a key that starts so, something else happens."""
+class Meanwhile(HookedStore[MemoryStore]):
+    """Before the first read or write of a key that starts with `prefix`, something else happens."""
 
-    inner: MemoryStore
-    prefix: str = "none"
-    happens: Callable[[], object] = field(default=lambda: None)
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner, before=self._happen)
+        self.prefix = "none"
+        self.happens: Callable[[], object] = lambda: None
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def put(self, key: str, *args: Any, **kwargs: Any) -> str:
-        self._happen(key)
-        return self.inner.put(key, *args, **kwargs)
-
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        self._happen(key)
-        return self.inner.get(key, byte_range)
-
-    def _happen(self, key: str) -> None:
-        if key.startswith(self.prefix):
+    def _happen(self, verb: Verb, key: str) -> None:
+        if verb in {"get", "put"} and key.startswith(self.prefix):
             self.prefix = "none"
             self.happens()
 

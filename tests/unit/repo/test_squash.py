@@ -11,11 +11,13 @@ from frazil.errors import (
 )
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
 from frazil.repo.history_editing import Edit, merge
 from frazil.repo.repository import Repository
 from frazil.repo.squash import SquashRequest, squash
 from frazil.repo.version import Branch
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import array_metadata
 from tests.unit.repo.edits import (
     CHILD,
@@ -133,16 +135,18 @@ def test_ranges_that_are_none_are_refused(repository: Repository) -> None:
         squash(repository, SquashRequest(branch="main", first=initial, message="m"))
 
 
-class Interloper(MemoryStore):
-    """Lets somebody commit while transaction logs are being written."""
+class Interloper(HookedStore[MemoryStore]):
+    """Lets another client commit while transaction logs are being written."""
 
-    meanwhile: Callable[[], object] | None = None
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(), before=self._act)
+        self.meanwhile: Callable[[], object] | None = None
 
-    def sync(self) -> None:
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
+    def _act(self, verb: Verb, key: str) -> None:
+        del key
+        if verb == "sync" and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
             meanwhile()
-        super().sync()
 
 
 def test_a_commit_in_the_meantime_is_not_lost() -> None:

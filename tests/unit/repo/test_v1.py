@@ -1,7 +1,7 @@
 """Repositories of version 1: a file for each ref, and a history that only the snapshots know."""
 
 import pickle
-from collections.abc import Buffer, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,13 +24,13 @@ from frazil.format.envelope import decode_header
 from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import ALWAYS, Precondition
-from frazil.objectstore.wrappers import Counting
+from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
 from frazil.repo import flags
 from frazil.repo.repository import Repository
 from frazil.repo.snapshot_chain import SnapshotChain
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 
 MAIN = "refs/branch.main/ref.json"
@@ -202,15 +202,16 @@ def test_branches_come_and_go(repository: Repository) -> None:
     assert repository.lookup_snapshot(second).parent_id == first  # its file is still there
 
 
-class Ending(MemoryStore):
+class Ending(HookedStore[MemoryStore]):
     """Deletes a branch just before the next write to it."""
 
-    doomed: str | None = None
+    def __init__(self) -> None:
+        super().__init__(MemoryStore(), before=self._end)
+        self.doomed: str | None = None
 
-    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        if self.doomed is not None and key == self.doomed:
-            self.delete([key])
-        return super().put(key, data, when=when)
+    def _end(self, verb: Verb, key: str) -> None:
+        if verb == "put" and key == self.doomed:
+            self.inner.delete([key])
 
 
 def test_a_commit_does_not_bring_a_deleted_branch_back() -> None:

@@ -17,10 +17,10 @@ from frazil.testing.faults import (
     DropRequest,
     DropResponse,
     Fault,
+    RandomFaults,
     RefuseWith,
     Rule,
     Script,
-    Weather,
 )
 from frazil.testing.loopback import LoopbackServer, QuietHandler
 
@@ -163,7 +163,7 @@ def test_a_script_counts_per_rule() -> None:
 
 def test_weather_is_the_same_for_the_same_seed() -> None:
     faults: list[Fault] = [RefuseWith(500), DropResponse()]
-    runs = [Weather(faults, share=0.3, seed=7, methods=["PUT"]) for _ in range(2)]
+    runs = [RandomFaults(faults, share=0.3, seed=7, methods=["PUT"]) for _ in range(2)]
     first, second = ([weather("PUT", "/x") for _ in range(200)] for weather in runs)
     assert first == second
     assert 30 < sum(fault is not None for fault in first) < 90

@@ -12,8 +12,7 @@ from frazil.errors import IcechunkError, InvalidInputError, StorageError
 from frazil.format.chunk_refs import Virtual
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
-from frazil.objectstore.protocol import Data, DataList
-from frazil.objectstore.source import Expectation
+from frazil.objectstore.protocol import Data, DataList, Expectation
 from frazil.ranges import Range
 from frazil.zarrstore.store import fetch_together
 

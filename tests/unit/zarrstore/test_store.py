@@ -21,11 +21,11 @@ from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 
 from frazil.errors import InvalidInputError, NodeNotFoundError, ReadOnlyError
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Blob
-from frazil.ranges import ByteRange
+from frazil.objectstore.wrappers import Verb
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch
+from frazil.testing.hooked_store import HookedStore
 from frazil.zarrstore.pipeline.coding import ARE_THERE
 from frazil.zarrstore.store import SessionStore
 
@@ -431,17 +431,16 @@ def test_what_is_in_memory_is_answered_without_a_thread(store: SessionStore) -> 
     finished_at_once(store.delete("a/c/0"))
 
 
-class GatedStore(MemoryStore):
-    """A store in which chunks are out of reach until somebody opens the gate."""
+class GatedStore(HookedStore[MemoryStore]):
+    """A store in which chunks are out of reach until the gate is opened."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(MemoryStore(), before=self._wait)
         self.gate = threading.Event()
 
-    def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
-        if key.startswith("chunks/"):
+    def _wait(self, verb: Verb, key: str) -> None:
+        if verb == "get" and key.startswith("chunks/"):
             assert self.gate.wait(timeout=120)
-        return super().get(key, byte_range)
 
 
 async def test_the_event_loop_goes_on_while_storage_is_slow() -> None:

@@ -26,9 +26,8 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Virtual
 from frazil.format.storage_config import LocalStoreConfig, require_addressable
 from frazil.format.urls import Place, place_of, regular
-from frazil.objectstore.coalesce import merge_reads
-from frazil.objectstore.protocol import Data
-from frazil.objectstore.source import Expectation, NotModifiedAfter, SameETag, SourceStore
+from frazil.objectstore.protocol import Data, Expectation, NotModifiedAfter, SameETag, SourceStore
+from frazil.objectstore.reads import merge_reads
 from frazil.ranges import Range
 
 type Rows = npt.NDArray[np.int64]

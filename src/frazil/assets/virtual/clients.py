@@ -20,17 +20,13 @@ from frazil.format.storage_config import (
     TigrisStoreConfig,
 )
 from frazil.format.urls import place_of, regular
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
-from frazil.objectstore.local_source import LocalSource
-from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect_guard import GuardedSource
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.source import SourceStore
-from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly
+from frazil.objectstore.local.source import LocalSource
+from frazil.objectstore.protocol import ObjectStore, SourceStore
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.redirect import GuardedSource
+from frazil.objectstore.remote.s3 import S3Place
 
 
 class SourceClients:
@@ -93,17 +89,15 @@ def _directory(grant: Grant) -> str:
 
 def home_of(store: ObjectStore) -> Home | None:
     """The store as one of virtual chunks; None if it is on no platform of default containers."""
-    match store:
-        case RemoteStore(place=S3Place() as place) | BucketRoot(place=place):
+    match store.place:
+        case S3Place() as place:
             kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
             return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
-        case RemoteStore(place=GcsPlace() as place):
+        case GcsPlace() as place:
             return Home(GcsStoreConfig(dict(place.config)), CredentialsForGcs(place.credentials))
-        case RemoteStore(place=AzurePlace() as place):
+        case AzurePlace() as place:
             opts = {"account": place.account, **dict(place.config)}
             return Home(AzureStoreConfig(opts), CredentialsForAzure(place.credentials))
-        case Counting() | Prefixed() | ReadOnly():
-            return home_of(store.inner)
         case _:
             return None
 

@@ -15,7 +15,6 @@ from typing import Literal
 from frazil.cli.output import print_json, print_table
 from frazil.cli.repositories import store_at
 from frazil.errors import IcechunkError, ObjectNotFoundError
-from frazil.objectstore.local import LocalStore
 from frazil.repo.repository import Repository
 
 # What an extra is for, and the packages that show whether it is there
@@ -185,8 +184,10 @@ def _place(location: str) -> Iterator[Check]:
     count = len(opened.branches())
     found = f"format {opened.generation}, {count} branch{'es' if count != 1 else ''}"
     yield Check(what="repository", state="fine", found=found)
-    if isinstance(store, LocalStore):
-        yield _folder(Path(store.root), "its folder", "it can be read, not changed: chmod, chown")
+    if store.directory is not None:
+        yield _folder(
+            Path(store.directory), "its folder", "it can be read, not changed: chmod, chown"
+        )
 
 
 def _storage_remedy(location: str) -> str:

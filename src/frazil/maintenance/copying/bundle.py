@@ -14,8 +14,7 @@ from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
 from frazil.maintenance.progress import Progress
-from frazil.objectstore.archive import ArchiveStore
-from frazil.objectstore.archive_writer import ArchiveWriter
+from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.refs import MAIN

@@ -48,8 +48,8 @@ from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, keys_of
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows
-from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+from frazil.objectstore.wrappers import Overlay
 from frazil.repo.repository import Repository
 
 _TRIES = 3  # to have an object at the target

@@ -10,20 +10,17 @@ from frazil.format.storage_config import (
     VirtualChunkContainer,
 )
 from frazil.objectstore.credentials import S3AnonymousCredentials
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_s3 import S3Place
+from frazil.objectstore.remote.s3 import S3Place
 
 
 def container_of(store: ObjectStore) -> VirtualChunkContainer:
     """Where the chunks of a repository are: in a folder, or in S3. No secrets go into it."""
-    if isinstance(store, LocalStore):
-        return VirtualChunkContainer(f"file://{store.root}/{CHUNKS}", LocalStoreConfig(store.root))
-    if isinstance(store, RemoteStore) and isinstance(store.place, S3Place):
-        place = store.place
-        if place.scheme == "s3" and not place.rooted:
-            return VirtualChunkContainer(f"{place.location}/{CHUNKS}", _s3_config(place))
+    root, place = store.directory, store.place
+    if root is not None:
+        return VirtualChunkContainer(f"file://{root}/{CHUNKS}", LocalStoreConfig(root))
+    if isinstance(place, S3Place) and place.scheme == "s3" and not place.rooted:
+        return VirtualChunkContainer(f"{place.location}/{CHUNKS}", _s3_config(place))
     raise InvalidInputError(
         "a shallow clone of a repository there needs a `container`, which says how its chunks are"
         " reached"

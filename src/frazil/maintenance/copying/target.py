@@ -12,7 +12,6 @@ from frazil.assets.layout import (
     TRANSACTIONS,
 )
 from frazil.errors import InvalidInputError
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 
 _FOLDERS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS, OVERWRITTEN, REFS)
@@ -22,8 +21,9 @@ def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
     """A copy inside of its source, or around it, would be mixed up with it."""
     if target is source:
         raise InvalidInputError("the target is the repository itself")
-    if isinstance(source, LocalStore) and isinstance(target, LocalStore):
-        one, other = (os.path.realpath(store.root).rstrip("/") + "/" for store in (source, target))
+    if source.directory is not None and target.directory is not None:
+        roots = (source.directory, target.directory)
+        one, other = (os.path.realpath(root).rstrip("/") + "/" for root in roots)
         if one.startswith(other) or other.startswith(one):
             raise InvalidInputError(f"the target {other} is in the place of the source, {one}")
 

@@ -25,7 +25,7 @@ from frazil.ids import ALPHABET, format_ids, parse_ids
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS
 from frazil.maintenance.verify.objects import Objects
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.objectstore.key_ranges import KeyRange, gather_listed, key_ranges
+from frazil.objectstore.listing import KeyRange, gather_listed, key_ranges
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)

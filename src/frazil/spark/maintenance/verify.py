@@ -37,7 +37,7 @@ from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import IO_THREADS, plan_verify, report_of, sizes_of
 from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
-from frazil.objectstore.key_ranges import KeyRange, list_range
+from frazil.objectstore.listing import KeyRange, list_range
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 from frazil.spark.pipelines.opening import StorageOptions, find_store

@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
-from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local_names import LOCK_NAME
+from frazil.objectstore.keys import LOCK_NAME
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.repo.session import Session
@@ -161,15 +160,15 @@ def prepare_target(target: ObjectStore, *, overwrite: bool) -> None:
         raise AlreadyExistsError("there is something at the target already")
     target.delete([METADATA])  # first: half a store is none
     target.delete(key for key in there if key != METADATA)
-    if isinstance(target, LocalStore):
-        _remove_empty_folders(Path(target.root))
+    if target.directory is not None:
+        _remove_empty_folders(Path(target.directory))
 
 
 def clear_up(target: ObjectStore) -> None:
     """Removes files that writing to a folder leaves and that do not belong in a Zarr store."""
     target.sync()
-    if isinstance(target, LocalStore):
-        Path(target.root, LOCK_NAME).unlink(missing_ok=True)
+    if target.directory is not None:
+        Path(target.directory, LOCK_NAME).unlink(missing_ok=True)
 
 
 def _remove_empty_folders(root: Path) -> None:

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
 from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote.redirect import RedirectedStore
 from frazil.repo.repository import Repository
 from frazil.spark.io.write_options import open_engine
 from frazil.spark.runtime.storage_options import open_place, require_shared
@@ -37,7 +36,7 @@ def open_target(target: str | os.PathLike[str], storage: StorageOptions | None) 
 
 def require_folder(store: ObjectStore, target: object) -> None:
     """There may be nothing yet, but no file."""
-    if isinstance(store, LocalStore) and Path(store.root).is_file():
+    if store.directory is not None and Path(store.directory).is_file():
         raise AlreadyExistsError(f"there is a file at {target}")
 
 
@@ -50,8 +49,8 @@ def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
 
 def _whereabouts(store: ObjectStore) -> str:
     """Equal for equal places, and the beginning of that of a place inside; empty if unknown."""
-    if isinstance(store, LocalStore):
-        return os.path.realpath(store.root).rstrip("/") + "/"
+    if store.directory is not None:
+        return os.path.realpath(store.directory).rstrip("/") + "/"
     if isinstance(store, RedirectedStore):
         return _whereabouts(store.target)
     if isinstance(store, RemoteStore):

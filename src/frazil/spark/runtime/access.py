@@ -33,12 +33,11 @@ from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
     S3FromEnvCredentials,
 )
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_place import aware
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace, aware
+from frazil.objectstore.remote.s3 import S3Place
+from frazil.objectstore.settings import RemoteSettings
 
 # Stores, credentials and permissions as JSON: the only form in which an option may carry them.
 #

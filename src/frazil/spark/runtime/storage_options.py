@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
@@ -33,16 +34,16 @@ from frazil.api.storage_functions import (
     tigris_storage,
 )
 from frazil.errors import InvalidInputError
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.redirect import RedirectedStore
+from frazil.objectstore.registry import Parser, StoreScheme, find_scheme, register
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote_azure import AzurePlace
-from frazil.objectstore.remote_gcs import GcsPlace
-from frazil.objectstore.remote_http import HttpPlace
-from frazil.objectstore.remote_s3 import S3Place
-from frazil.objectstore.remote_settings import RemoteSettings
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import HttpPlace
+from frazil.objectstore.remote.redirect import RedirectedStore
+from frazil.objectstore.remote.s3 import BucketRoot, S3Place
+from frazil.objectstore.settings import RemoteSettings
 from frazil.spark.runtime.access import decode_values, encode_values
 
 PREFIX = "storage."
@@ -87,7 +88,7 @@ def storage_of(options: Mapping[str, str]) -> Storage:
     kind, own = _kind_of(path), storage_options_in(options)
     parameters = _parse(kind, own)
     try:
-        return kind.make(path, parameters)
+        return Storage(kind.open(path, **parameters))
     except InvalidInputError:
         raise
     except ValueError:  # its text may repeat a secret
@@ -98,16 +99,6 @@ def storage_of(options: Mapping[str, str]) -> Storage:
 
 
 type _Parameters = dict[str, Any]
-type _Reader = Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """A kind of storage: its name in messages, its parameters and its constructor."""
-
-    called: str
-    parameters: Mapping[str, _Reader]
-    make: Callable[[str, _Parameters], Storage]
 
 
 def _boolean(text: str) -> bool:
@@ -132,8 +123,8 @@ def _mapping(text: str) -> dict[str, str]:
     return value
 
 
-_ANYWHERE: dict[str, _Reader] = {"anonymous": _boolean, "from_env": _boolean}
-_S3: dict[str, _Reader] = {
+_ANYWHERE: dict[str, Parser] = {"anonymous": _boolean, "from_env": _boolean}
+_S3: dict[str, Parser] = {
     "region": str,
     "endpoint_url": str,
     "allow_http": _boolean,
@@ -153,7 +144,7 @@ _TIGRIS = {
     for name, reader in _S3.items()
     if name not in {"force_path_style", "requester_pays"}
 } | {"use_weak_consistency": _boolean}
-_GCS: dict[str, _Reader] = {
+_GCS: dict[str, Parser] = {
     "service_account_file": str,
     "service_account_key": str,
     "application_credentials": str,
@@ -161,7 +152,7 @@ _GCS: dict[str, _Reader] = {
     "config": _mapping,
     **_ANYWHERE,
 }
-_AZURE: dict[str, _Reader] = {
+_AZURE: dict[str, Parser] = {
     "account": str,
     "access_key": str,
     "sas_token": str,
@@ -169,15 +160,19 @@ _AZURE: dict[str, _Reader] = {
     "config": _mapping,
     **_ANYWHERE,
 }
-_HTTP: dict[str, _Reader] = {"headers": _mapping, "opts": _mapping}
+_HTTP: dict[str, Parser] = {"headers": _mapping, "opts": _mapping}
 
 
-def _bucket(path: str) -> _Parameters:
-    parts = urlsplit(path)
-    return {"bucket": parts.netloc, "prefix": unquote(parts.path).strip("/")}
+def _stored(make: Callable[..., Storage], *args: Any, **given: Any) -> ObjectStore:
+    return make(*args, **given).store
 
 
-def _make_azure(path: str, given: _Parameters) -> Storage:
+def _in_bucket(make: Callable[..., Storage], url: str, **given: Any) -> ObjectStore:
+    parts = urlsplit(url)
+    return make(bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **given).store
+
+
+def _open_azure(path: str, **given: Any) -> ObjectStore:
     parts = urlsplit(path)
     container, account = _azure_names(parts)
     named = given.pop("account", account)
@@ -187,7 +182,7 @@ def _make_azure(path: str, given: _Parameters) -> Storage:
             f" or write abfss://container@account.dfs.core.windows.net/prefix"
         )
     prefix = unquote(parts.path).strip("/")
-    return azure_storage(account=named, container=container, prefix=prefix, **given)
+    return azure_storage(account=named, container=container, prefix=prefix, **given).store
 
 
 def _azure_names(parts: SplitResult) -> tuple[str, str]:
@@ -196,38 +191,31 @@ def _azure_names(parts: SplitResult) -> tuple[str, str]:
     return (container, host.partition(".")[0]) if at else (parts.netloc, "")
 
 
-_FOLDER = _Kind("a folder", {}, lambda path, _: local_filesystem_storage(_folder(path)))
-_WEB = _Kind("the web", _HTTP, lambda path, given: http_storage(path, **given))
-_AT_S3 = _Kind("s3://", _S3, lambda path, given: s3_storage(**_bucket(path), **given))
-_AT_GCS = _Kind("gs://", _GCS, lambda path, given: gcs_storage(**_bucket(path), **given))
-_AT_AZURE = _Kind("az://", _AZURE, _make_azure)
-_KINDS = {
-    "": _FOLDER, "file": _FOLDER,
-    "http": _WEB, "https": _WEB,
-    "s3": _AT_S3, "s3a": _AT_S3,
-    "tigris": _Kind(
-        "tigris://", _TIGRIS, lambda path, given: tigris_storage(**_bucket(path), **given)
-    ),
-    "gs": _AT_GCS, "gcs": _AT_GCS,
-    "az": _AT_AZURE, "azure": _AT_AZURE, "abfs": _AT_AZURE, "abfss": _AT_AZURE,
-}  # fmt: skip
+def _open_folder(path: str) -> ObjectStore:
+    folder = unquote(urlsplit(path).path) if "://" in path else path
+    return local_filesystem_storage(folder).store
 
 
-def _folder(path: str) -> str:
-    return unquote(urlsplit(path).path) if "://" in path else path
+register("", "file", label="a folder", opener=_open_folder)
+register("http", "https", label="the web", parameters=_HTTP, opener=partial(_stored, http_storage))
+register("s3", "s3a", label="s3://", parameters=_S3, opener=partial(_in_bucket, s3_storage))
+register("tigris", parameters=_TIGRIS, opener=partial(_in_bucket, tigris_storage))
+register("gs", "gcs", label="gs://", parameters=_GCS, opener=partial(_in_bucket, gcs_storage))
+register("az", "azure", "abfs", "abfss", label="az://", parameters=_AZURE, opener=_open_azure)
 
 
-def _kind_of(path: str) -> _Kind:
+def _kind_of(path: str) -> StoreScheme:
     scheme = urlsplit(path).scheme.lower() if "://" in path else ""
-    if scheme not in _KINDS:
+    kind = find_scheme(scheme)
+    if kind is None:
         raise InvalidInputError(
             f"no storage for {scheme}:// in {path!r}: expected a folder, s3://, gs://, az://"
             " or http(s)://; others are passed as an open repository"
         )
-    return _KINDS[scheme]
+    return kind
 
 
-def _parse(kind: _Kind, options: Mapping[str, str]) -> _Parameters:
+def _parse(kind: StoreScheme, options: Mapping[str, str]) -> _Parameters:
     known = {_plain(name): name for name in kind.parameters}
     parsed: _Parameters = {}
     for option, text in options.items():
@@ -247,7 +235,7 @@ def _parse(kind: _Kind, options: Mapping[str, str]) -> _Parameters:
     return parsed
 
 
-def _read(option: str, reader: _Reader, text: str) -> object:
+def _read(option: str, reader: Parser, text: str) -> object:
     try:
         return reader(text)
     except RecursionError:
@@ -257,12 +245,12 @@ def _read(option: str, reader: _Reader, text: str) -> object:
         raise InvalidInputError(f"cannot read option {option!r}: {expected}") from None
 
 
-def _unknown(option: str, kind: _Kind) -> str:
+def _unknown(option: str, kind: StoreScheme) -> str:
     names = {_plain(name): PREFIX + _hidden_name(name) for name in kind.parameters}
     close = get_close_matches(_plain(option[len(PREFIX) :]), names, n=1)
     hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
     known = ", ".join(names.values()) or "none"
-    return f"unknown option {option!r}{hint}; those for {kind.called} are {known}"
+    return f"unknown option {option!r}{hint}; those for {kind.label} are {known}"
 
 
 def _plain(name: str) -> str:

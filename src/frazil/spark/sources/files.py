@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.objectstore.remote_reads import Mark
+from frazil.objectstore.remote.reads import Mark
 from frazil.ranges import Range
 from frazil.spark.sources.errors import source_errors_as_ours
 from frazil.spark.sources.source import Remote, Source, SourceKind

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.format.urls import place_of
-from frazil.objectstore.bucket_root import BucketRoot
 from frazil.objectstore.remote import RemoteStore
+from frazil.objectstore.remote.s3 import BucketRoot
 from frazil.ranges import Range
 from frazil.references.plan import locate
 from frazil.spark.runtime.storage_options import storage_of, with_prefix

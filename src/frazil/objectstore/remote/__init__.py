@@ -1,0 +1,5 @@
+"""Objects in buckets and on web servers, through obstore."""
+
+from frazil.objectstore.remote.store import RemoteStore
+
+__all__ = ["RemoteStore"]
