@@ -25,9 +25,9 @@ from frazil.format.snapshot import Node, Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
-from frazil.repo.merging import ForkChanges, merge_changes
+from frazil.repo.chunk_overlaps import bytes_comparer
+from frazil.repo.fork_merge import ForkChanges, merge_forks
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
-from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session, SessionMode
 
 
@@ -198,9 +198,7 @@ def merge(session: Session, forks: Sequence[Session]) -> None:
     def merged(changes: ChangeSet) -> ChangeSet:
         for other in others:
             _require_fork(session, other)  # again: now nobody else can rebase the session
-        return merge_changes(
-            changes, inherited, found, same_bytes=lambda doubts: same_bytes(session.files, doubts)
-        )
+        return merge_forks(changes, inherited, found, same_bytes=bytes_comparer(session.files))
 
     session.revise(merged)
 

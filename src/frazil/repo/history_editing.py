@@ -23,6 +23,7 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.chunk_differences import refs_reader
+from frazil.repo.chunk_overlaps import bytes_comparer
 from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff
@@ -32,7 +33,6 @@ from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
 from frazil.repo.moved_chunks import MovedChunks, find_moves
 from frazil.repo.node_changes import compare
 from frazil.repo.repository import Repository
-from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy
 from frazil.repo.three_way import Reading, Trees, three_way
@@ -163,12 +163,12 @@ def _apply(
         policy=edit.policy,
         reading=Reading(
             refs=read,
-            same_bytes=lambda doubts: same_bytes(files, doubts),
+            same_bytes=bytes_comparer(files),
             canonical=moved.canonical,
         ),
     )
     changes = outcome.changes
-    conflicts = tuple(clash.conflict for clash in outcome.clashes)
+    conflicts = tuple(each.conflict for each in outcome.conflicts)
     if changes is None:
         if not edit.dry_run:
             raise RebaseFailedError(str(session.snapshot_id), list(conflicts))

@@ -5,7 +5,7 @@ they lead then. A transaction log knows only net moves, one for each node; a "to
 does not merely follow from the move of the group above it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from frazil.errors import (
     AlreadyExistsError,
@@ -21,7 +21,7 @@ from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
 
-type Relocations = list[tuple[Node, NodePath]]
+type Relocations = Sequence[tuple[Node, NodePath]]
 """Nodes as they are, and the paths that they are to have."""
 
 

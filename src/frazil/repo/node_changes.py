@@ -4,7 +4,7 @@ Nodes are matched by id. Neither snapshot need be an ancestor of the other: a br
 or amended leads to such a pair, a merge to two of them. Of chunks only manifests are compared.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,13 +37,10 @@ class NodeChanges:
         snapshot: SnapshotId,
         *,
         updated_chunks: Mapping[NodeId, npt.NDArray[np.uint32]],
-        except_updates: Collection[NodeId] = (),
     ) -> TransactionLog:
-        """As a commit would record it that did all this, without those updates of metadata."""
+        """The transaction log of a commit with these changes."""
         updated = [
-            after
-            for before, after in self.changed.values()
-            if before.user_data != after.user_data and after.id not in except_updates
+            after for before, after in self.changed.values() if before.user_data != after.user_data
         ]
         lists = {"new": self.created.values(), "deleted": self.deleted.values(), "updated": updated}
         return TransactionLog(

@@ -20,7 +20,7 @@ from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.conflicts import Clash, id_at, rows_by_id
+from frazil.repo.conflicts import NodeConflict, id_at, rows_by_id
 from frazil.repo.moves import Relocations, rebased_path
 from frazil.repo.node_changes import NodeChanges
 
@@ -30,7 +30,7 @@ class Placement:
     paths: Mapping[NodeId, NodePath]  # of the nodes that we make
     there: frozenset[NodeId]  # those of them that the branch has already
     relocations: Relocations  # of nodes that the branch has
-    clashes: list[Clash]
+    conflicts: list[NodeConflict]
 
 
 def place_nodes(
@@ -43,10 +43,10 @@ def place_nodes(
         node.id for node in ours.created.values() if placing.is_there(node, paths[node.id])
     )
     other = _moved(theirs, base, tip)
-    clashes = [*placing.lost_moves(other), *placing.their_moves(other), *placing.loops()]
-    if not clashes:  # otherwise there is no telling where nodes would be
-        clashes += [*placing.missing_groups(there), *placing.taken_paths(there)]
-    return Placement(paths, there, [] if clashes else placing.relocations(), clashes)
+    conflicts = [*placing.lost_moves(other), *placing.their_moves(other), *placing.loops()]
+    if not conflicts:  # otherwise there is no telling where nodes would be
+        conflicts += [*placing.missing_groups(there), *placing.taken_paths(there)]
+    return Placement(paths, there, [] if conflicts else placing.relocations(), conflicts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _Placing:
 
     # Conflicts
 
-    def lost_moves(self, theirs: _Moved) -> Iterator[Clash]:
+    def lost_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
         """What we move, and they deleted or moved to another path."""
         for node_id, (before, _) in self.moved.items():
             row = self.rows.get(node_id, -1)
@@ -171,24 +171,24 @@ class _Placing:
                     continue
             elif row >= 0:
                 continue
-            yield Clash(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
+            yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
 
-    def their_moves(self, theirs: _Moved) -> Iterator[Clash]:
+    def their_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
         """What they moved, and we delete, or the group that they moved it into."""
         for node_id, (before, after) in theirs.items():
             place = _Place.of(self.tip, after.path)
             into_nothing = place.group is not None and not self._stays(place.group)
             if not self._stays(node_id) or (into_nothing and node_id not in self.moved):
-                yield Clash(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
+                yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
 
-    def loops(self) -> Iterator[Clash]:
+    def loops(self) -> Iterator[NodeConflict]:
         for node_id in self.moved:
             self.path_of(node_id)
         for node_id in sorted(self.looping & self.moved.keys()):
             path = self.moved[node_id][0].path
-            yield Clash(ConflictType.MoveOperationCannotBeRebased, path, node_id)
+            yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, path, node_id)
 
-    def missing_groups(self, there: frozenset[NodeId]) -> Iterator[Clash]:
+    def missing_groups(self, there: frozenset[NodeId]) -> Iterator[NodeConflict]:
         """Groups that we put something into, and that are gone, or arrays above it."""
         for node_id, place in self.places.items():
             if node_id in there:
@@ -202,9 +202,9 @@ class _Placing:
             else:
                 above = path.parent
             if above is not None:
-                yield Clash(ConflictType.NewNodeInInvalidGroup, above, node_id)
+                yield NodeConflict(ConflictType.NewNodeInInvalidGroup, above, node_id)
 
-    def taken_paths(self, there: frozenset[NodeId]) -> Iterator[Clash]:
+    def taken_paths(self, there: frozenset[NodeId]) -> Iterator[NodeConflict]:
         """Paths that we put a node at, and that are not free."""
         mine: dict[NodePath, NodeId] = {}
         for node_id in self.places:
@@ -212,7 +212,7 @@ class _Placing:
             elsewhere = row >= 0 and node_id in self.ours.created and self.path_at(row) != path
             taken = path in mine or elsewhere or self._is_taken(path, node_id)
             if taken and node_id not in there:
-                yield Clash(ConflictType.NewNodeConflictsWithExistingNode, path, node_id)
+                yield NodeConflict(ConflictType.NewNodeConflictsWithExistingNode, path, node_id)
             mine[path] = node_id
 
     def _is_taken(self, path: NodePath, by: NodeId) -> bool:

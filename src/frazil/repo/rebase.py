@@ -22,16 +22,17 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.conflicts import Theirs, find_clashes
+from frazil.repo.conflicts import Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import ids_in, united
+from frazil.repo.moves import carried_moves
 from frazil.repo.node_changes import compare
-from frazil.repo.solver import Policy, Resolution, resolve
-from frazil.repo.transplant import rebased
+from frazil.repo.solver import Policy, Resolution, apply, resolve
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
 _LOGS_AT_ONCE = 128  # in memory, whole
+_NOTHING_TO_SOLVE = Resolution()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +160,15 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
         # Of chunks it is known which ones either side changed: those are taken to differ.
         changes = compare(position.base.nodes, after.nodes)
         log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
-    return Position(after, _carried(position, log, after, policy))
+    ours, theirs = (
+        position.changes,
+        Theirs.of_log(position.changes, position.base.nodes, after.nodes, log),
+    )
+    conflicts = find_conflicts(ours, theirs)
+    resolution = resolve(conflicts, policy, ours, theirs)
+    if resolution is None:
+        raise RebaseFailedError(str(after.id), [each.conflict for each in conflicts])
+    return Position(after, _rebase(ours, theirs, resolution))
 
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
@@ -178,9 +187,8 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
     if any(each.moved for each in logs) or not _can_be_one(ours, log):
         return None
     after = files.fetch_snapshot(last)
-    if find_clashes(ours, Theirs(log, position.base.nodes, after.nodes)):
-        return None
-    return Position(after, rebased(ours, after.nodes, Resolution()))
+    theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
+    return None if find_conflicts(ours, theirs) else Position(after, _rebase(ours, theirs))
 
 
 def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
@@ -201,13 +209,13 @@ def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
     return deleted.isdisjoint(ours.updated | ours.chunks.keys())
 
 
-def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: Policy) -> ChangeSet:
-    theirs = Theirs(log, position.base.nodes, after.nodes)
-    clashes = find_clashes(position.changes, theirs)
-    resolution = resolve(clashes, policy, position.changes, theirs)
-    if resolution is None:
-        raise RebaseFailedError(str(after.id), [clash.conflict for clash in clashes])
-    return rebased(position.changes, after.nodes, resolution)
+def _rebase(
+    ours: ChangeSet, theirs: Theirs, resolution: Resolution = _NOTHING_TO_SOLVE
+) -> ChangeSet:
+    relocations = carried_moves(ours.moved, theirs.state.base)
+    result = apply(ours, theirs, resolution, relocations=relocations, paths={})
+    result.overtaken = not ours.is_empty
+    return result
 
 
 def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:
