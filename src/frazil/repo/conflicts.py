@@ -12,8 +12,8 @@ How the changes of either side are obtained differs, and is decided by the calle
 
 Detected beyond the reference: a child that was added to a group while the other side deleted the
 group, and a new node where both sides deleted the old one and created another. Not a conflict
-here: a move that concerns none of our nodes, and a group of ours where we deleted an array. Our own
-moves are checked too: their targets must be free, and the moved nodes must still exist.
+here: a move that concerns none of our nodes, and a group of ours where we deleted an array. Where
+our own moves lead is the subject of `placement`.
 """
 
 import json
@@ -35,7 +35,7 @@ from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
 from frazil.repo.logs import ids_in
-from frazil.repo.moves import find_obstacles
+from frazil.repo.moves import top_moves
 
 _NOT_ENCODING = {"attributes", "shape", "dimension_names", "fill_value"}
 
@@ -112,7 +112,6 @@ class NodeConflict:
 def find_conflicts(ours: ChangeSet, theirs: Theirs) -> list[NodeConflict]:
     return [
         *_moved_nodes(ours, theirs),
-        *_our_moves(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
         *find_content_conflicts(ours, theirs),
@@ -194,16 +193,18 @@ def _moved_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     touched |= {node.id: node.path for node in _current(ours).values()}
     ends = {path for move in theirs.moves for path in (move.from_path, move.to_path)}
     above_ends = {path for end in ends for path in end.ancestors}
+
+    def is_concerned(path: NodePath, *, with_nodes_below: bool) -> bool:
+        at_end = path in ends or any(above in ends for above in path.ancestors)
+        return at_end or (with_nodes_below and path in above_ends)
+
     for node_id, path in touched.items():
-        concerned = path in ends or any(above in ends for above in path.ancestors)
-        if concerned or (node_id in ours.deleted and path in above_ends):
+        if is_concerned(path, with_nodes_below=node_id in ours.deleted):
             yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, path, node_id)
-
-
-def _our_moves(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
-    if ours.moved:
-        for kind, path, node_id in find_obstacles(ours.moved, theirs.moves, theirs.state.base):
-            yield NodeConflict(kind, path, node_id)
+    for move in top_moves(ours.moved.values()):
+        if any(is_concerned(p, with_nodes_below=True) for p in (move.from_path, move.to_path)):
+            kind = ConflictType.MoveOperationCannotBeRebased
+            yield NodeConflict(kind, move.from_path, move.node_id)
 
 
 def _new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:

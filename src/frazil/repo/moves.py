@@ -1,28 +1,23 @@
-"""Nodes put elsewhere in the hierarchy, with all that is below them.
+"""Moves of nodes in the hierarchy, with everything below them.
 
-Pure: what a move amounts to, whether moves can be carried over somebody else's commit, and where
-they lead then. A transaction log knows only net moves, one for each node; a "top" is one that
-does not merely follow from the move of the group above it.
+A transaction log lists only net moves, one for each node; a "top" move is one that does not merely
+follow from the move of the group above it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from frazil.errors import (
     AlreadyExistsError,
-    ConflictType,
     NodeNotFoundError,
     SessionStateError,
 )
-from frazil.format.nodes import Nodes
-from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.format.txlog import Move
-from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
 
 type Relocations = Sequence[tuple[Node, NodePath]]
-"""Nodes as they are, and the paths that they are to have."""
+"""Nodes as they are, and their new paths."""
 
 
 def plan_move(changes: ChangeSet, source: NodePath, target: NodePath) -> Relocations:
@@ -62,65 +57,6 @@ def top_moves(moved: Iterable[Move]) -> list[Move]:
         )
 
     return [move for move in by_origin.values() if not follows(move)]
-
-
-def carried_moves(moved: Mapping[NodeId, Move], after: Nodes) -> Relocations:
-    """The same moves in other nodes: what was added to a moved group goes along."""
-    targets = _targets(moved, after)
-    return [(after.node(row), target) for row, target in targets.items()]
-
-
-def find_obstacles(
-    moved: Mapping[NodeId, Move], others: Iterable[Move], after: Nodes
-) -> Iterator[tuple[ConflictType, NodePath, NodeId]]:
-    """Why the moves cannot be carried over a commit that left the nodes `after`."""
-    ends = {path for move in others for path in (move.from_path, move.to_path)}
-    for move in top_moves(moved.values()):
-        if not _is_there(move, after) or any(_is_related(move, end) for end in ends):
-            yield ConflictType.MoveOperationCannotBeRebased, move.from_path, move.node_id
-    targets = _targets(moved, after)
-    types = after.table.union("node_data").types
-    taken: dict[NodePath, int] = {}
-    for row, target in targets.items():
-        occupant = after.find(target)
-        if target in taken or (occupant >= 0 and occupant not in targets):
-            yield ConflictType.NewNodeConflictsWithExistingNode, target, after.node(row).id
-        taken[target] = row
-    for row, target in targets.items():
-        above = target.parent
-        if above is None:
-            continue
-        group = taken.get(above, -1)
-        if group < 0 and (group := after.find(above)) in targets:
-            group = -1  # it is moved away
-        if group < 0 or types[group] == NODE_ARRAY:
-            yield ConflictType.NewNodeInInvalidGroup, above, after.node(row).id
-
-
-def _targets(moved: Mapping[NodeId, Move], after: Nodes) -> dict[int, NodePath]:
-    """By row, the new path of each node that moves."""
-    by_origin = {move.from_path: move.to_path for move in moved.values() if _is_there(move, after)}
-    targets: dict[int, NodePath] = {}
-    for origin in by_origin:
-        for row in after.under(origin):
-            if row in targets:
-                continue
-            path = NodePath(after.path_text(row))
-            nearest = next(p for p in (path, *path.ancestors) if p in by_origin)
-            targets[row] = rebased_path(path, nearest, by_origin[nearest])
-    return targets
-
-
-def _is_there(move: Move, nodes: Nodes) -> bool:
-    row = nodes.find(move.from_path)
-    return row >= 0 and nodes.table.struct("id").values[row].tobytes() == move.node_id.raw
-
-
-def _is_related(move: Move, end: NodePath) -> bool:
-    return any(
-        path == end or path.is_under(end) or end.is_under(path)
-        for path in (move.from_path, move.to_path)
-    )
 
 
 def _require_group_above(changes: ChangeSet, target: NodePath) -> None:

@@ -11,7 +11,7 @@ another place; all others are where they are on the branch.
     a group inside itself       a conflict: each side moved one of two groups into the other
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from frazil.errors import ConflictType
@@ -20,7 +20,8 @@ from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.conflicts import NodeConflict, id_at, rows_by_id
+from frazil.repo.changes import ChangeSet
+from frazil.repo.conflicts import NodeConflict, Theirs, id_at, rows_by_id
 from frazil.repo.moves import Relocations, rebased_path
 from frazil.repo.node_changes import NodeChanges
 
@@ -31,6 +32,9 @@ class Placement:
     there: frozenset[NodeId]  # those of them that the branch has already
     relocations: Relocations  # of nodes that the branch has
     conflicts: list[NodeConflict]
+
+
+NOTHING_MOVED = Placement({}, frozenset(), [], [])
 
 
 def place_nodes(
@@ -47,6 +51,28 @@ def place_nodes(
     if not conflicts:  # otherwise there is no telling where nodes would be
         conflicts += [*placing.missing_groups(there), *placing.taken_paths(there)]
     return Placement(paths, there, [] if conflicts else placing.relocations(), conflicts)
+
+
+def place_moves(ours: ChangeSet, theirs: Theirs) -> Placement:
+    """Carries the moves of a rearrange session over changes that moved none of the same nodes."""
+    if not ours.moved:
+        return NOTHING_MOVED
+    put = [node for node in ours.edited.values() if node is not None]
+    source = ours.base.patched(remove=ours.vacated, put=put)
+    moved = {node.id: (ours.base.node(row), node) for node, row in _rows_before(ours, put)}
+    return place_nodes(
+        base=ours.base,
+        tip=theirs.state.base,
+        source=source,
+        ours=NodeChanges({}, {}, moved),
+        theirs=NodeChanges({}, {}, {}),
+    )
+
+
+def _rows_before(ours: ChangeSet, nodes: Iterable[Node]) -> Iterator[tuple[Node, int]]:
+    for node in nodes:
+        if node.id in ours.moved:
+            yield node, ours.base.find(ours.moved[node.id].from_path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,17 +22,16 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.conflicts import Theirs, find_conflicts
+from frazil.repo.conflicts import NodeConflict, Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import ids_in, united
-from frazil.repo.moves import carried_moves
 from frazil.repo.node_changes import compare
-from frazil.repo.solver import Policy, Resolution, apply, resolve
+from frazil.repo.placement import NOTHING_MOVED, place_moves
+from frazil.repo.solver import Policy, apply, resolve
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
 _LOGS_AT_ONCE = 128  # in memory, whole
-_NOTHING_TO_SOLVE = Resolution()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,15 +159,11 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
         # Of chunks it is known which ones either side changed: those are taken to differ.
         changes = compare(position.base.nodes, after.nodes)
         log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
-    ours, theirs = (
-        position.changes,
-        Theirs.of_log(position.changes, position.base.nodes, after.nodes, log),
-    )
-    conflicts = find_conflicts(ours, theirs)
-    resolution = resolve(conflicts, policy, ours, theirs)
-    if resolution is None:
-        raise RebaseFailedError(str(after.id), [each.conflict for each in conflicts])
-    return Position(after, _rebase(ours, theirs, resolution))
+    theirs = Theirs.of_log(position.changes, position.base.nodes, after.nodes, log)
+    result = _rebase(position.changes, theirs, policy)
+    if isinstance(result, list):
+        raise RebaseFailedError(str(after.id), [each.conflict for each in result])
+    return Position(after, result)
 
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
@@ -188,7 +183,8 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
         return None
     after = files.fetch_snapshot(last)
     theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
-    return None if find_conflicts(ours, theirs) else Position(after, _rebase(ours, theirs))
+    result = _rebase(ours, theirs, Policy())
+    return None if isinstance(result, list) else Position(after, result)
 
 
 def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
@@ -209,11 +205,15 @@ def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
     return deleted.isdisjoint(ours.updated | ours.chunks.keys())
 
 
-def _rebase(
-    ours: ChangeSet, theirs: Theirs, resolution: Resolution = _NOTHING_TO_SOLVE
-) -> ChangeSet:
-    relocations = carried_moves(ours.moved, theirs.state.base)
-    result = apply(ours, theirs, resolution, relocations=relocations, paths={})
+def _rebase(ours: ChangeSet, theirs: Theirs, policy: Policy) -> ChangeSet | list[NodeConflict]:
+    """Our changes relative to their state, or the conflicts if the policy does not solve all."""
+    conflicts = find_conflicts(ours, theirs)
+    placement = NOTHING_MOVED if conflicts else place_moves(ours, theirs)
+    conflicts += placement.conflicts
+    resolution = resolve(conflicts, policy, ours, theirs)
+    if resolution is None:
+        return conflicts
+    result = apply(ours, theirs, resolution, relocations=placement.relocations, paths={})
     result.overtaken = not ours.is_empty
     return result
 
