@@ -22,7 +22,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo.initial import initial_repo_info
+from frazil.repo.entry import initial_repo_info
 from frazil.repo.ops_log import record
 from tests.examples_count import scaled
 

@@ -9,7 +9,7 @@ from frazil.assets.old_files import OldFiles
 from frazil.describe import inspect, inspect_old
 from frazil.describe.graph import Graph, graph_of, svg_of, text_of
 from frazil.ids import ManifestId, SnapshotId
-from frazil.repo.spec_version import require_version_2
+from frazil.repo.repo_settings import require_version_2
 
 
 class AncestryGraph:

@@ -33,9 +33,8 @@ from frazil.format.snapshot import Node
 from frazil.format.txlog import Move, TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet
+from frazil.repo.changes import ChangeSet, top_moves
 from frazil.repo.logs import ids_in
-from frazil.repo.moves import top_moves
 
 _NOT_ENCODING = {"attributes", "shape", "dimension_names", "fill_value"}
 

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from frazil.assets.entry_file import nothing
 from frazil.assets.files import Files
-from frazil.assets.layout import backup_name
+from frazil.assets.layout import backup_name, snapshot_key, transaction_key
 from frazil.assets.settings import Settings
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.clock import Clock, to_datetime
@@ -26,11 +26,16 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.repo_info import Availability, RepoInfo
-from frazil.format.updates import UpdateKind
+from frazil.format.nodes import Nodes
+from frazil.format.repo_info import Availability, RepoInfo, RepoStatus, SnapshotInfos
+from frazil.format.snapshot import Snapshot
+from frazil.format.txlog import TransactionLog
+from frazil.format.updates import RepoInitialized, Update, UpdateKind
+from frazil.ids import INITIAL_SNAPSHOT
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import ops_log
-from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
-from frazil.repo.own_update import RefusedUpdate, was_stored
+from frazil.repo.ops_log import RefusedUpdate, was_stored
+from frazil.repo.refs import MAIN
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
@@ -202,3 +207,53 @@ def require_online(info: RepoInfo, *, doing: str) -> None:
             f" set at {to_datetime(status.set_at_us).isoformat()}, reason: {status.reason!r}",
             kind="read-only-repository",
         )
+
+
+_MESSAGE = "Repository initialized"
+_METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
+
+
+def is_clean(store: ObjectStore) -> bool:
+    """Whether a repository may be created there: nothing is there, or what a process that died
+    while it created one has left. Both files are written anew, under the same names.
+    """
+    leftovers = {snapshot_key(INITIAL_SNAPSHOT), transaction_key(INITIAL_SNAPSHOT)}
+    return all(info.key in leftovers for info in store.list())
+
+
+def initial_snapshot(now_us: int) -> Snapshot:
+    """No nodes, not even a root group."""
+    return Snapshot(
+        id=INITIAL_SNAPSHOT,
+        parent_id=None,
+        flushed_at_us=now_us,
+        message=_MESSAGE,
+        metadata=_METADATA,
+        manifest_files=(),
+        nodes=Nodes.empty(),
+    )
+
+
+def initial_log() -> TransactionLog:
+    return TransactionLog(id=INITIAL_SNAPSHOT)
+
+
+def initial_repo_info(now_us: int, *, config: Json) -> RepoInfo:
+    info = RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={},
+        deleted_tags=(),
+        snapshots=SnapshotInfos.empty(),
+        status=RepoStatus(availability=Availability.ONLINE, set_at_us=now_us, reason=None),
+        metadata={},
+        updates=(Update(kind=RepoInitialized(), updated_at_us=now_us, backup_path=None),),
+        before_updates=None,
+        config=config,
+        enabled_flags=(),
+        disabled_flags=(),
+    )
+    info = info.with_snapshot(
+        INITIAL_SNAPSHOT, parent=None, flushed_at_us=now_us, message=_MESSAGE, metadata=_METADATA
+    )
+    return info.with_branch(MAIN, INITIAL_SNAPSHOT)

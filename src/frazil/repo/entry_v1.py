@@ -54,12 +54,11 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.repo.entry import Change, exhausted, tries
-from frazil.repo.initial import initial_snapshot
-from frazil.repo.own_update import was_committed
+from frazil.repo.entry import Change, exhausted, initial_snapshot, tries
+from frazil.repo.ops_log import was_committed
 from frazil.repo.refs import MAIN
 from frazil.repo.refs_v1 import RefReader, find_branch, require_name
-from frazil.repo.spec_version import unsupported
+from frazil.repo.repo_settings import unsupported
 
 
 @dataclass(frozen=True, slots=True)

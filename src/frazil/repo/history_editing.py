@@ -22,16 +22,14 @@ from frazil.format.snapshot import Nodes
 from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
-from frazil.repo.chunk_differences import refs_reader
 from frazil.repo.chunk_overlaps import bytes_comparer
 from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.commit_metadata import MERGED, require_json, with_notes
+from frazil.repo.comparison import compare, refs_reader
 from frazil.repo.diff import Diff
-from frazil.repo.history import SnapshotRecord
+from frazil.repo.history import SnapshotRecord, merge_base, reachable
 from frazil.repo.logs import ids_in
-from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
 from frazil.repo.moved_chunks import MovedChunks, find_moves
-from frazil.repo.node_changes import compare
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy

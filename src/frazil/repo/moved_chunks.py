@@ -22,11 +22,12 @@ from frazil.format.snapshot import Node
 from frazil.format.txlog import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo import history
-from frazil.repo.chunk_differences import ReadRefs, chunks_between
 from frazil.repo.chunk_overlaps import Canonical
+from frazil.repo.commit_metadata import moves_chunks, moves_chunks_upon
+from frazil.repo.comparison import ReadRefs, chunks_between
 from frazil.repo.conflicts import rows_by_id
+from frazil.repo.history import reachable
 from frazil.repo.logs import united
-from frazil.repo.merge_base import moves_chunks, moves_chunks_upon, reachable
 
 type Places = npt.NDArray[np.uint8]  # (n, 28) object, offset and length of native chunks
 

@@ -20,10 +20,9 @@ from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet
+from frazil.repo.changes import ChangeSet, Relocations, rebased_path
+from frazil.repo.comparison import NodeChanges
 from frazil.repo.conflicts import NodeConflict, Theirs, id_at, rows_by_id
-from frazil.repo.moves import Relocations, rebased_path
-from frazil.repo.node_changes import NodeChanges
 
 
 @dataclass(frozen=True, slots=True, eq=False)

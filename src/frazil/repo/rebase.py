@@ -22,10 +22,10 @@ from frazil.format.txlog import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
+from frazil.repo.comparison import compare
 from frazil.repo.conflicts import NodeConflict, Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import ids_in, united
-from frazil.repo.node_changes import compare
 from frazil.repo.placement import NOTHING_MOVED, place_moves
 from frazil.repo.solver import Policy, apply, resolve
 

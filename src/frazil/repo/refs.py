@@ -22,7 +22,7 @@ from frazil.format.updates import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo import flags, history
+from frazil.repo import history, repo_settings
 
 MAIN = "main"
 
@@ -90,7 +90,7 @@ def delete_branch(info: RepoInfo, name: str) -> Step:
 
 def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
     history.require_row(info, snapshot)
-    flags.require_enabled(info, flags.CREATE_TAG, doing="tag creation")
+    repo_settings.require_enabled(info, repo_settings.CREATE_TAG, doing="tag creation")
     _require_name(name)
     if name in info.tags:
         raise AlreadyExistsError(
@@ -105,7 +105,7 @@ def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
 
 
 def delete_tag(info: RepoInfo, name: str) -> Step:
-    flags.require_enabled(info, flags.DELETE_TAG, doing="tag delete")
+    repo_settings.require_enabled(info, repo_settings.DELETE_TAG, doing="tag delete")
     previous = history.snapshot_id(info, history.tag_row(info, name))
     return info.without_tag(name), TagDeleted(name, previous)
 

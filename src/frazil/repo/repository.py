@@ -32,19 +32,15 @@ from frazil.format.update_log import UpdateLog
 from frazil.format.updates import ConfigChanged, Update
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo import admin, flags, history, ops_log, refs
-from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
+from frazil.repo import history, ops_log, refs, repo_settings
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
-from frazil.repo.entry import EntryPoint, require_online
-from frazil.repo.expectation import fetch_for_session
-from frazil.repo.given_config import given_config
-from frazil.repo.history import SnapshotRecord
-from frazil.repo.initial import is_clean
+from frazil.repo.entry import EntryPoint, is_clean, require_online
+from frazil.repo.history import SnapshotBlock, SnapshotRecord, ancestor_blocks, ancestors
+from frazil.repo.repo_settings import given_config, require_version_2
 from frazil.repo.session import Session
-from frazil.repo.spec_version import require_version_2
-from frazil.repo.version import Branch, Version, resolve
+from frazil.repo.version import Branch, Version, fetch_for_session, resolve
 
 
 class Repository:
@@ -235,27 +231,27 @@ class Repository:
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         checked = require_json(metadata)
         self._entry.update(
-            lambda info: admin.set_metadata(info, checked), doing="setting the metadata"
+            lambda info: repo_settings.set_metadata(info, checked), doing="setting the metadata"
         )
 
     def update_metadata(self, changes: Mapping[str, Any]) -> dict[str, Json]:
         """Merges `changes` into what is there when they arrive; returns the whole."""
         checked = require_json(changes)
         return self._entry.update(
-            lambda info: admin.update_metadata(info, checked), doing="updating the metadata"
+            lambda info: repo_settings.update_metadata(info, checked), doing="updating the metadata"
         ).metadata
 
     def set_status(self, status: RepoStatus) -> None:
         """The one change that a repository takes that is not online."""
         self._entry.update(
-            lambda info: admin.set_status(info, status),
+            lambda info: repo_settings.set_status(info, status),
             doing="setting the status",
             even_if_read_only=True,
         )
 
-    def set_flag(self, flag: flags.Flag, value: bool | None) -> None:  # noqa: FBT001 -- three values
+    def set_flag(self, flag: repo_settings.Flag, value: bool | None) -> None:  # noqa: FBT001 -- three values
         self._entry.update(
-            lambda info: flags.set_flag(info, flag, value), doing="setting a feature flag"
+            lambda info: repo_settings.set_flag(info, flag, value), doing="setting a feature flag"
         )
 
     # Sessions
@@ -272,7 +268,7 @@ class Repository:
         require_version_2(self.spec_version)
         doing = "creating a rearrange session"
         info = self._require_online(doing, branch)
-        flags.require_enabled(info, flags.MOVE_NODE, doing=doing)
+        repo_settings.require_enabled(info, repo_settings.MOVE_NODE, doing=doing)
         return self._session_on(branch, info, rearranges=True)
 
     # Refs

@@ -22,19 +22,16 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.snapshot import ArrayData, Node, Snapshot
 from frazil.ids import SnapshotId
 from frazil.paths import ROOT, NodePath
-from frazil.repo.amend import amend, flush
-from frazil.repo.changes import ChangeSet
-from frazil.repo.commit import CommitRequest, commit, transaction_log
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.changes import ChangeSet, plan_move
+from frazil.repo.commit import CommitRequest, amend, commit, flush, transaction_log
+from frazil.repo.commit_metadata import carry_over_notes, require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entry import EntryPoint
-from frazil.repo.merge_base import carry_over_notes
-from frazil.repo.moves import plan_move
 from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
+from frazil.repo.repo_settings import require_version_2
 from frazil.repo.session_chunks import SessionChunks
 from frazil.repo.session_state import SessionMode
 from frazil.repo.solver import Policy
-from frazil.repo.spec_version import require_version_2
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
 __all__ = ["Session", "SessionMode", "reopen"]

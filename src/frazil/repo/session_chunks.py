@@ -21,12 +21,18 @@ from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
 from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attached_node
-from frazil.repo.chunk_reads import fetch_found, fetch_payload
-from frazil.repo.lookup import current_refs, find_committed, is_at_hand, lookup_current
+from frazil.repo.chunk_reads import (
+    current_refs,
+    fetch_found,
+    fetch_payload,
+    find_committed,
+    is_at_hand,
+    lookup_current,
+)
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
 from frazil.repo.reindex import Rule, reindexed, require_regular_grid, shifted
 from frazil.repo.session_state import SessionState
-from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import cell_sizes
 from frazil.repo.writer import ChunkWriter
 
 

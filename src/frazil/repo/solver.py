@@ -19,9 +19,8 @@ from frazil.format.index_keys import SortedKeys
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet
+from frazil.repo.changes import ChangeSet, Relocations
 from frazil.repo.conflicts import NodeConflict, Theirs, rows_by_id
-from frazil.repo.moves import Relocations
 from frazil.repo.pending import ChunkChanges, PendingChunks
 
 

@@ -20,12 +20,11 @@ from frazil.format.updates import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit_keys import keys_of, with_keys
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.commit_metadata import MERGED, merged_by, require_json, with_notes
 from frazil.repo.diff import Diff
 from frazil.repo.entries import entry_of
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.logs import collapsed, united
-from frazil.repo.merge_base import MERGED, merged_by, with_notes
 from frazil.repo.repository import Repository
 
 

@@ -23,10 +23,9 @@ from frazil.format.nodes import Nodes
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
-from frazil.repo.chunk_differences import ReadRefs, chunks_between
 from frazil.repo.chunk_overlaps import Canonical, SameBytes, changed_since, find_overlaps
+from frazil.repo.comparison import NodeChanges, ReadRefs, chunks_between, compare
 from frazil.repo.conflicts import NodeConflict, Theirs, find_content_conflicts
-from frazil.repo.node_changes import NodeChanges, compare
 from frazil.repo.pending import ChunkChanges, Index, PendingChunks
 from frazil.repo.placement import Placement, place_nodes
 from frazil.repo.solver import Policy, apply, resolve

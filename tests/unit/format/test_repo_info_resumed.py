@@ -13,7 +13,7 @@ from frazil.format.repo_info_growth import MOST_STEPS, Tail, encode_grown
 from frazil.format.repo_info_resumed import resumed
 from frazil.format.updates import NewCommit, TagCreated
 from frazil.ids import SnapshotId
-from frazil.repo.initial import initial_repo_info
+from frazil.repo.entry import initial_repo_info
 from frazil.repo.ops_log import record
 
 
