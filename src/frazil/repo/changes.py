@@ -1,7 +1,8 @@
-"""What a session did to the snapshot it started from.
+"""A session's changes to the snapshot that it started from.
 
 Nodes are known by path while they are edited and by id in the transaction log: a node that is
-deleted and created again is two nodes.
+deleted and created again is two nodes. A transaction log lists only net moves, one for each node; a
+"top" move is one that does not merely follow from the move of the group above it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -63,7 +64,7 @@ class ChangeSet:
         return self._find_base(path)
 
     def nodes(self, under: NodePath) -> Iterator[Node]:
-        """`under` and all nodes below it, by path."""
+        """Yields the node at `under`, if there is one, and all below it, by path."""
         edited = sorted(
             (
                 node
@@ -133,7 +134,7 @@ class ChangeSet:
         return self.chunks.setdefault(node.id, PendingChunks(ndim))
 
     def path_of(self, node_id: NodeId) -> NodePath | None:
-        """Where a changed node is now, or was before it was deleted."""
+        """Path of a changed node, or of a deleted one before it was deleted."""
         if node_id in self.deleted:
             return self.deleted[node_id].path
         for node in self.edited.values():
@@ -145,14 +146,14 @@ class ChangeSet:
         return None
 
     def has_id(self, node_id: NodeId) -> bool:
-        """Whether any node has it, or had it in the base."""
+        """True if any node has this id, or had it in the base."""
         if node_id in self.created:
             return True
         wanted = np.frombuffer(node_id.raw, dtype=np.uint8)
         return bool((self.base.table.struct("id").values == wanted).all(axis=1).any())
 
     def known_nodes(self) -> dict[NodeId, Node]:
-        """By id, every node that was changed, as it is now, and those that were looked at."""
+        """Every changed node as it is now, and every node that was looked up, by id."""
         nodes = [*self._known.values(), *self.edited.values()]
         return {node.id: node for node in nodes if node is not None}
 
@@ -199,10 +200,10 @@ def plan_move(changes: ChangeSet, source: NodePath, target: NodePath) -> Relocat
             f"move cannot overwrite existing node at `{target}`", kind="move-wont-overwrite"
         )
     _require_group_above(changes, target)
-    return [(node, rebased_path(node.path, source, target)) for node in changes.nodes(source)]
+    return [(node, rebase_path(node.path, source, target)) for node in changes.nodes(source)]
 
 
-def rebased_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
+def rebase_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
     """`path`, which is `old` or below it, with `new` in the place of `old`."""
     if path == old:
         return new
@@ -210,7 +211,7 @@ def rebased_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
 
 
 def top_moves(moved: Iterable[Move]) -> list[Move]:
-    """Those that do not follow from the move of the group above."""
+    """Moves that do not follow from the move of the group above."""
     by_origin = {move.from_path: move for move in moved}
 
     def follows(move: Move) -> bool:

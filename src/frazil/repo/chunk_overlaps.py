@@ -125,7 +125,7 @@ class _Stack:
     def are_same(
         self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Whether references are equal in every respect, pair by pair."""
+        """True where both references of a pair are equal in every respect."""
         rows = np.unique(np.concatenate([left, right]))
         columns = _columns(self._take(rows))
         one, two = np.searchsorted(rows, left), np.searchsorted(rows, right)
@@ -138,7 +138,7 @@ class _Stack:
     def may_be_same(
         self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Whether both are stored in the repository with the same length, pair by pair."""
+        """True where both of a pair are stored in the repository with the same length."""
         kind = np.concatenate([part.kind for part in self.parts])
         length = np.concatenate([part.length for part in self.parts])
         stored = kind == RefKind.NATIVE

@@ -1,6 +1,6 @@
-"""Chunk references of an array, one or a million at a time.
+"""Reads chunks of an array: their references, one or a million at a time, and their bytes.
 
-Committed ones are found through the array's manifests; those of a session are laid over them.
+Committed references are found through the array's manifests; a session's own take precedence.
 """
 
 from collections import deque
@@ -43,8 +43,8 @@ def find_committed(files: Files, node: Node, index: Index) -> Payload | None:
     return None
 
 
-def is_at_hand(files: Files, node: Node, index: Index) -> bool:
-    """Whether `find_committed` would find out without reading a file."""
+def is_cached(files: Files, node: Node, index: Index) -> bool:
+    """True if `find_committed` needs no file that is not cached."""
     return all(
         files.find_manifest(ref.id) is not None for ref in _manifests(node) if covers(ref, index)
     )
@@ -85,7 +85,7 @@ def current_refs(files: Files, node: Node, changes: ChunkChanges | None) -> Iter
 
 
 def _stored_refs(files: Files, node: Node) -> Iterator[ChunkRefs | None]:
-    """The array's part of each manifest. Of a far store, the next are under way meanwhile."""
+    """The array's part of each manifest. From a far store, the next ones are prefetched."""
     ahead = _AHEAD if files.store.far else 0
     under_way: deque[Callable[[], ChunkRefs | None]] = deque()
     for ref in _manifests(node):
@@ -229,7 +229,7 @@ def _fetch_virtual(
     places: list[int],
     parts: npt.NDArray[np.int64] | None,
 ) -> Sequence[Data]:
-    """Of all manifests at once: chunks of one file may have their references in several."""
+    """Fetches for all manifests at once: chunks of one file may be referenced by several."""
     if parts is None:
         return files.virtual.fetch_many(found)
     chunks = [refs.payload(row) for refs, rows in found for row in rows.tolist()]

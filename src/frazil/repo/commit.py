@@ -1,7 +1,7 @@
-"""From a session's changes to a new snapshot.
+"""Commits a session's changes as a new snapshot; amends the last one, or flushes a detached one.
 
-Manifests of changed arrays, the snapshot and its transaction log, all under new random names that
-nothing refers to, and in a far store all at once; last the entry point, by compare-and-swap. A
+Manifests of changed arrays, the snapshot and its transaction log are written under new random names
+that nothing refers to, and in a far store all at once; last the entry point, by compare-and-swap. A
 failure or a lost race before that last step leaves the repository as it was, and some unreferenced
 files.
 """
@@ -39,7 +39,7 @@ from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_reads import refs_in
 from frazil.repo.commit_keys import keys_of, with_keys
 from frazil.repo.entry import EntryPoint, require_online
-from frazil.repo.logs import collapsed, united
+from frazil.repo.logs import collapse_log, unite_logs
 from frazil.repo.pending import ChunkChanges
 from frazil.repo.repo_settings import MOVE_NODE, require_enabled
 from frazil.repo.splitting import cell_sizes, is_automatic, plan_manifests, split
@@ -102,7 +102,7 @@ def _require_kept(files: Files, info: RepoInfo, request: CommitRequest) -> None:
         elif info.snapshots.find(snapshot) >= 0:
             continue
         raise ConflictError(
-            message=f"snapshot {snapshot}, which the changes come from, was removed meanwhile",
+            message=f"snapshot {snapshot}, which the changes come from, was removed since then",
         )
 
 
@@ -111,7 +111,7 @@ def write_files(
 ) -> Snapshot:
     """The snapshot, when all that it needs is under way."""
     changes = request.changes
-    if changes.attached:  # whoever writes such a log, perhaps on Spark, does it on this thread
+    if changes.attached:  # a writer of such a log, perhaps on Spark, runs on this thread
         put_log(files, new_id, changes)
     else:
         chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
@@ -186,7 +186,7 @@ def _log_without_attached(snapshot: SnapshotId, changes: ChangeSet) -> Transacti
 def _write_manifests(
     files: Files, base: Snapshot, changes: ChangeSet, outgoing: Outgoing
 ) -> tuple[list[Node], dict[ManifestId, ManifestFile]]:
-    """Every node to be stored anew, and particulars of manifests, old and new."""
+    """Every node that changed, and the details of manifests, old and new."""
     nodes = {node.id: node for node in changes.edited.values() if node is not None}
     for node_id in changes.chunks:
         if node_id not in nodes:
@@ -257,7 +257,7 @@ _AT_ONCE = max(4, os.cpu_count() or 1)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Planned:
-    """What is to become of an array; `parts` are manifests to be."""
+    """The manifests that an array keeps, and the contents of its new ones (`parts`)."""
 
     node: Node
     keep: tuple[ManifestRef, ...]
@@ -278,7 +278,7 @@ def store_arrays(
     """
 
     def plan(node: Node) -> _Planned:
-        return _planned(files, node, changes.get(node.id), counts)
+        return _plan_array(files, node, changes.get(node.id), counts)
 
     planned = files.pool.map(plan, nodes)
     parts = [(each.node.id, part) for each in planned for part in each.parts]
@@ -302,7 +302,7 @@ def _with_manifests(planned: _Planned, new: list[ManifestRef]) -> Node:
     return replace(node, array=replace(node.array, manifests=(*planned.keep, *new)))
 
 
-def _planned(
+def _plan_array(
     files: Files, node: Node, changes: ChunkChanges | None, counts: Mapping[ManifestId, int]
 ) -> _Planned:
     array = node.array
@@ -310,36 +310,34 @@ def _planned(
         return _Planned(node, (), (), unchanged=True)
     changes = changes or ChunkChanges.none(len(array.num_chunks))
     if is_automatic(files.settings.splitting):
-        return _planned_in_bands(files, node, array, changes, counts)
-    return _planned_in_cells(files, node, array, changes)
+        return _plan_bands(files, node, array, changes, counts)
+    return _plan_cells(files, node, array, changes)
 
 
-def _planned_in_cells(
-    files: Files, node: Node, array: ArrayData, changes: ChunkChanges
-) -> _Planned:
-    """By the rules of the configuration."""
+def _plan_cells(files: Files, node: Node, array: ArrayData, changes: ChunkChanges) -> _Planned:
+    """Plans manifests by the splitting rules of the configuration."""
     grid = array.num_chunks
     cell = cell_sizes(files.settings.splitting, node)
     plan = plan_manifests(array.manifests, changes.index, grid=grid, cell=cell)
     if not plan.rewrite and not len(changes.refs):
         return _Planned(node, (), (), unchanged=True)
-    refs = _merged(files, node, plan.rewrite, changes).within(grid)
+    refs = _merge_refs(files, node, plan.rewrite, changes).within(grid)
     return _Planned(node, plan.keep, split(refs, cell))
 
 
-def _planned_in_bands(
+def _plan_bands(
     files: Files,
     node: Node,
     array: ArrayData,
     changes: ChunkChanges,
     counts: Mapping[ManifestId, int],
 ) -> _Planned:
-    """By how many references there are."""
+    """Plans manifests by the number of references."""
     grid, current = array.num_chunks, array.manifests
     touched = len(changes.refs) + len(changes.deleted)
     few = len(current) <= FEW and touched + sum(counts.get(ref.id, 0) for ref in current) <= MOST
-    if few and touched and (current or len(changes.refs)):  # as in_bands finds, but sooner
-        refs = _merged(files, node, current, changes).within(grid)
+    if few and touched and (current or len(changes.refs)):  # the answer of in_bands, but faster
+        refs = _merge_refs(files, node, current, changes).within(grid)
         return _Planned(node, (), [refs] if len(refs) else [])
     stored = Stored.of(current, [counts.get(ref.id, 0) for ref in current], grid)
     found = in_bands(
@@ -347,17 +345,17 @@ def _planned_in_bands(
         stored,
         grid=grid,
         most=MOST,
-        merged=lambda rewritten: _merged(files, node, rewritten, changes).within(grid),
+        merged=lambda rewritten: _merge_refs(files, node, rewritten, changes).within(grid),
     )
     if found is None:
         return _Planned(node, (), (), unchanged=True)
     return _Planned(node, found.keep, found.parts)
 
 
-def _merged(
+def _merge_refs(
     files: Files, node: Node, rewritten: Sequence[ManifestRef], changes: ChunkChanges
 ) -> ChunkRefs:
-    """What these manifests hold of the array, changed."""
+    """References of the array in these manifests, with the changes applied."""
     loaded = files.pool.map(lambda ref: refs_in(files, node, ref), rewritten)
     old = [refs for refs in loaded if refs is not None]
     if not old:
@@ -387,7 +385,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             kind="rearrange-session-only",
         )
     with files.outgoing() as outgoing:
-        outgoing.do(lambda: files.put_log(collapsed(united(new_id, [previous, log]))))
+        outgoing.do(lambda: files.put_log(collapse_log(unite_logs(new_id, [previous, log]))))
         snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
@@ -410,7 +408,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
 
 def flush(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
-    """Puts a snapshot that no branch leads to; its parent is the one the session began at."""
+    """Stores a snapshot that no branch refers to; its parent is the base of the session."""
     require_online(entry.fetch(), doing="flushing")
     new_id = SnapshotId.random()
     with files.outgoing() as outgoing:

@@ -1,4 +1,8 @@
-"""Commit metadata: JSON that every reader gets back as it was given."""
+"""Commit metadata: JSON that every reader gets back as it was given, and the notes of frazil in it.
+
+The format has one parent; a merge notes the other as `{"frazil": {"merged": [snapshot, ...]}}`. A
+malformed note is ignored.
+"""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -73,13 +77,13 @@ def merged_by(metadata: Mapping[str, Json]) -> Iterator[SnapshotId]:
 
 
 def moves_chunks(metadata: Mapping[str, Json]) -> bool:
-    """True for a commit that may have stored chunks elsewhere without changing them."""
+    """True for a commit that may have moved chunks to other objects without changing them."""
     notes = metadata.get(NOTES)
     return isinstance(notes, dict) and any(name in notes for name in _MOVES_CHUNKS)
 
 
 def moves_chunks_upon(metadata: Mapping[str, Json]) -> Json:
-    """The snapshot whose chunks the commit moved, if it says so."""
+    """The snapshot whose chunks the commit moved, if that is noted."""
     notes = metadata.get(NOTES)
     return notes.get(UPON) if isinstance(notes, dict) and moves_chunks(metadata) else None
 

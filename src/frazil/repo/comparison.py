@@ -1,7 +1,10 @@
-"""What changed of the nodes from one snapshot to another, found by comparing them.
+"""Changes from one snapshot to another, found by comparing them.
 
 Nodes are matched by id. Neither snapshot need be an ancestor of the other: a branch that was reset
-or amended leads to such a pair, a merge to two of them. Of chunks only manifests are compared.
+or amended gives such a pair, a merge two of them. Comparing nodes compares only the manifests of
+arrays. Comparing chunks does not read manifests that both snapshots use, and compares the other
+references column by column: equal bytes in two objects differ here, unless the caller knows of
+chunks that were moved (`canonical`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +88,7 @@ def _keys(nodes: Nodes) -> npt.NDArray[np.uint64]:
 
 
 def _others(count: int, rows: npt.NDArray[np.int64]) -> list[int]:
-    """Those of so many rows that are not among these."""
+    """The rows below `count` that are not among these."""
     chosen = np.ones(count, dtype=np.bool_)
     chosen[rows] = False
     return [int(row) for row in np.flatnonzero(chosen)]
@@ -96,7 +99,7 @@ def _by_id(nodes: Nodes, rows: list[int]) -> dict[NodeId, Node]:
 
 
 def _features(nodes: Nodes) -> Callable[[int], tuple[bytes, bytes | None, bytes]]:
-    """By row, all that can change of a node: path, metadata, ids of manifests."""
+    """Returns a function from a row to all that can change: path, metadata, ids of manifests."""
     table = nodes.table
     paths, documents, data = nodes.paths, table.string("user_data"), table.union("node_data")
     manifests = data.variants[NODE_ARRAY].tables("manifests")
@@ -119,7 +122,7 @@ type ReadRefs = Callable[[Node, Sequence[ManifestRef]], ChunkRefs]
 def chunks_between(
     before: Node | None, after: Node, read: ReadRefs, canonical: Canonical | None = None
 ) -> ChunkChanges:
-    """What to do to an array as it was `before`, or as none; of a group there is nothing."""
+    """Changes from the array as it was `before`, if it existed; none for a group."""
     new = after.array
     if new is None:
         return ChunkChanges.none(0)

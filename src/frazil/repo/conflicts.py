@@ -118,7 +118,7 @@ def find_conflicts(ours: ChangeSet, theirs: Theirs) -> list[NodeConflict]:
 
 
 def find_content_conflicts(ours: ChangeSet, theirs: Theirs) -> list[NodeConflict]:
-    """All but those about the paths of nodes: these concern nodes by id, wherever they are."""
+    """All but those about the paths of nodes: these concern nodes by id, at any path."""
     return [
         *_misfit_chunks(ours, theirs),
         *_metadata(ours, theirs),
@@ -165,7 +165,7 @@ def encoding_of(user_data: bytes) -> dict[str, Any]:
 def _added_below(
     ours: ChangeSet, remaining: Mapping[NodeId, Node], after: Nodes, new: Iterable[NodeId]
 ) -> dict[NodeId, list[Node]]:
-    """By each group that we delete, the nodes that they added to it.
+    """Nodes that they added to groups that we delete, by group.
 
     What they added to a group that we moved out of it goes with that group.
     """

@@ -1,4 +1,4 @@
-"""Which generation before version 1 a folder holds. FORMATS: 1.
+"""Recognises the generation, older than version 1, of a repository. FORMATS: 1.
 
 Looks at names first, then at the newest snapshot of `main`.
 """
@@ -109,7 +109,7 @@ def _manifest(store: ObjectStore, data: Data, name: SnapshotId) -> Data | None:
         files = decode_old_snapshot(data, name).snapshot.manifest_files
         return store.get(f"{MANIFESTS}{files[0].id}").data if files else None
     except (FormatError, ObjectNotFoundError):
-        return None  # whoever reads that will be told
+        return None  # readers of it get the error
 
 
 def _any_name(store: ObjectStore, folder: str) -> str:

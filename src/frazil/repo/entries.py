@@ -1,4 +1,4 @@
-"""Which entry point a repository has."""
+"""Finds the entry point of a repository, whichever version it is."""
 
 from dataclasses import dataclass, replace
 
@@ -57,9 +57,9 @@ def with_names_of(store: ObjectStore, generation: Generation) -> ObjectStore:
 def stored_config(
     store: ObjectStore, config: RepositoryConfig, clock: Clock, limits: Limits = DEFAULT_LIMITS
 ) -> Stored:
-    """What there is. Raises RepositoryNotFoundError.
+    """Recognises the version and reads the configuration. Raises RepositoryNotFoundError.
 
-    A repository that is of both versions is half migrated, and of version 2.
+    A repository that has the files of both versions is half migrated, and counts as version 2.
     """
     settings = replace(Settings.of(config), limits=limits)
     files = Files(store, settings)

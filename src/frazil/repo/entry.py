@@ -1,8 +1,8 @@
 """The entry point of a repository: one object, changed by compare-and-swap.
 
 Every change reads the object, works out its successor, keeps a copy of the old version under
-`overwritten/`, and replaces the object only if nobody else has in the meantime. If somebody has,
-the change is worked out again on what they left.
+`overwritten/`, and replaces the object only if no other client has in the meantime. If one has,
+the change is applied again to its result.
 """
 
 import random
@@ -47,7 +47,7 @@ _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before 
 def backoff_s(
     attempt: int, *, base_s: float, cap_s: float, uniform: Callable[[float, float], float]
 ) -> float:
-    """How long to wait before try number `attempt`, counted from 0."""
+    """Seconds to wait before try number `attempt`, counted from 0."""
     if attempt <= _EAGER_TRIES:
         return 0.0
     ceiling = min(cap_s, base_s * 2.0 ** (attempt - _EAGER_TRIES))
@@ -77,7 +77,7 @@ def exhausted(settings: Settings) -> ConflictError:
 
 
 class EntryPoint(Protocol):
-    """Where a repository begins, whichever way its version keeps that."""
+    """The mutable root of a repository: its refs and, in version 2, its list of snapshots."""
 
     @property
     def files(self) -> Files: ...
@@ -90,11 +90,11 @@ class EntryPoint(Protocol):
         ...
 
     def fetch(self) -> RepoInfo:
-        """As of now. Raises RepositoryNotFoundError."""
+        """Fetches the current repo info. Raises RepositoryNotFoundError."""
         ...
 
     def fetch_config(self) -> Json | None:
-        """What the repository stores. Raises RepositoryNotFoundError."""
+        """Fetches the stored configuration. Raises RepositoryNotFoundError."""
         ...
 
     def update(
@@ -114,7 +114,7 @@ class EntryPoint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RepoInfoEntry:
-    """That of version 2: one object."""
+    """The entry point of version 2: one object."""
 
     files: Files
     clock: Clock
@@ -182,7 +182,7 @@ class RepoInfoEntry:
     def _swap(
         self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
     ) -> bool:
-        """Whether `new` replaced `old`; False if `old` was no longer there."""
+        """True if `new` replaced `old`; False if another client had replaced `old` before."""
         try:
             self.files.replace_repo_info(old, new, backup=backup, ready=ready)
         except PreconditionFailedError:
@@ -192,7 +192,7 @@ class RepoInfoEntry:
 
 @contextmanager
 def _not_found() -> Iterator[None]:
-    """Where there is no entry point there is no repository."""
+    """Raises RepositoryNotFoundError if the entry point does not exist."""
     try:
         yield
     except ObjectNotFoundError as error:
@@ -214,8 +214,8 @@ _METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
 
 
 def is_clean(store: ObjectStore) -> bool:
-    """Whether a repository may be created there: nothing is there, or what a process that died
-    while it created one has left. Both files are written anew, under the same names.
+    """True if a repository may be created: the store is empty, or holds the leftovers of a process
+    that died while it created one. Both files are rewritten, under the same names.
     """
     leftovers = {snapshot_key(INITIAL_SNAPSHOT), transaction_key(INITIAL_SNAPSHOT)}
     return all(info.key in leftovers for info in store.list())

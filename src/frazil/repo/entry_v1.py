@@ -10,7 +10,7 @@ asked for (see refs_v1), and what a step changes in it is written to the one fil
 about.
 
 Stores delete unconditionally. A commit that was stored just before the branch is deleted goes with
-it, as in version 2, where the deletion is worked out anew on what the commit left; one that comes
+it, as in version 2, where the deletion is applied again to the result of the commit; one that comes
 after is refused, and does not bring the branch back.
 """
 
@@ -102,7 +102,7 @@ class RefFilesEntry:
         even_if_read_only: bool = False,
         ready: Callable[[], None] = nothing,
     ) -> RepoInfo:
-        """Applies `change` and returns what it made; the ops log of version 1 is nobody's."""
+        """Applies `change` and returns what it made; version 1 has no ops log."""
         del doing, even_if_read_only  # version 1 has no status
         for _ in tries(self.files.settings):
             self._require_not_migrated()
@@ -121,7 +121,7 @@ class RefFilesEntry:
         raise exhausted(self.files.settings)
 
     def _was_done(self, old: RefReader, kind: UpdateKind) -> bool:
-        """Whether a refused commit was stored: its answer lost, and others on top of it since."""
+        """True if a refused commit was stored: its reply lost, and others on top of it since."""
         if not isinstance(kind, NewCommit):
             return False
         ref = find_branch(self.files, kind.branch)
@@ -135,13 +135,13 @@ class RefFilesEntry:
     def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
         try:
             return self.files.fetch_head(snapshot).parent_id
-        except ObjectNotFoundError:  # whoever reads that history will be told
+        except ObjectNotFoundError:  # readers of that history get the error
             return None
 
     # Writing
 
     def _write(self, old: RefReader, new: RepoInfo, kind: UpdateKind) -> None:
-        """Raises PreconditionFailedError if somebody else was faster."""
+        """Raises PreconditionFailedError if another client was faster."""
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
                 data = encode_ref(_target(new, name))
@@ -200,7 +200,7 @@ class RefFilesEntry:
         except ObjectNotFoundError:
             return
         raise ConflictError(
-            message="the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 in the meantime: open it again",
             kind="repo-info-updated",
         )
 

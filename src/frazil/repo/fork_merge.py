@@ -130,7 +130,7 @@ class _Merge:
         return ours
 
     def _theirs(self, fork: ForkChanges, ours: ChangeSet) -> Theirs:
-        """What the target changed since the fork was created. Nodes are found by path."""
+        """The target's changes since the fork was created. Nodes are looked up by path."""
         nodes = ours.known_nodes() | ours.deleted
         found = {i: self.result.find_node(nodes[i].path) for i in existing_nodes(ours)}
         remaining = {
@@ -177,7 +177,7 @@ class _Merge:
         return new is None or here.id != new.id
 
     def _added_below(self, changes: ChangeSet) -> dict[NodeId, list[Node]]:
-        """By each topmost node that the fork deleted, nodes there that the fork did not know."""
+        """Nodes at or below deleted ones that the fork did not know, by topmost deleted node."""
         paths = {node.path for node in changes.deleted.values()}
         known = changes.deleted.keys() | changes.created
         added: dict[NodeId, list[Node]] = {}
@@ -220,14 +220,14 @@ class _Merge:
             _refuse(f"Multiple writers wrote the same chunks: {listed}")
 
     def _with_target(self, node_id: NodeId, part: _Written) -> list[ChunkChanges]:
-        """What the target did to the same chunks since the fork began, and what the fork did."""
+        """The target's changes to the same chunks since the fork was created, and the fork's."""
         since = self._since(part.by, node_id, of=part.changes)
         return [part.changes] if since is None else [since, part.changes]
 
     def _since(
         self, fork: ForkChanges, node_id: NodeId, *, of: ChunkChanges | None = None
     ) -> ChunkChanges | None:
-        """What the target did to chunks, all or those `of` changes, since the fork was created."""
+        """The target's changes since the fork was created, to all chunks or those `of` changes."""
         own, below = self.result.chunks.get(node_id), self.inherited.get(node_id)
         if own is None:
             now = below
@@ -283,7 +283,7 @@ def _refuse_group(created: Node, path: NodePath, theirs: Theirs) -> Never:
 
 
 def _misfit(before: Node, after: Node) -> str:
-    """Why chunks written to the array as it was `before` cannot be used."""
+    """Message for chunks written to the array as it was `before` that cannot be used."""
     if encoding_of(before.user_data) != encoding_of(after.user_data):
         return "{0} were both redefined and written to"
     return "{0} were both cut and written to where they end"

@@ -1,4 +1,9 @@
-"""Walks through the snapshots that the repo info lists. No I/O: parents are a column."""
+"""Walks through the snapshots that the repo info lists. No I/O: parents are a column.
+
+Long histories come in blocks, each of which is a few columns: ten thousand snapshots are listed in
+the time that a hundred would take one by one, and a caller that wants only the newest few pays for
+a small block.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +31,7 @@ from frazil.repo.snapshot_chain import SnapshotChain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRecord:
-    """What the repo info knows of one snapshot."""
+    """One snapshot as the repo info lists it."""
 
     id: SnapshotId
     parent_id: SnapshotId | None
@@ -135,7 +140,7 @@ _SMALL, _LARGE, _GROWTH = 16, 4096, 4  # snapshots of a block: the first, at mos
 
 @dataclass(frozen=True, slots=True)
 class SnapshotList:
-    """Snapshots whose particulars are all at hand."""
+    """Snapshots whose fields are all in memory."""
 
     ids: list[str]
     parent_ids: list[str | None]
@@ -159,7 +164,7 @@ class SnapshotList:
 class SnapshotColumns:
     """Rows of a repo info, each the parent of the one before it.
 
-    A column is worked out when somebody first asks for it.
+    A column is decoded when it is first used.
     """
 
     def __init__(self, snapshots: SnapshotInfos, rows: list[int]) -> None:

@@ -1,7 +1,7 @@
 """Commits made from other commits: revert, cherry-pick, merge.
 
 Each ends in one ordinary commit, or for a merge that needs none in moving the branch; either by
-compare-and-swap, so that ConflictError is raised if somebody else was faster. If conflicts remain,
+compare-and-swap, so that ConflictError is raised if another client was faster. If conflicts remain,
 RebaseFailedError is raised; nothing has been changed then.
 """
 
@@ -38,7 +38,7 @@ from frazil.repo.three_way import Reading, Trees, three_way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is wanted, whichever the operation."""
+    """A request to edit the history of a branch."""
 
     branch: str
     message: str | None = None  # None: one that tells what was done
@@ -49,7 +49,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edited:
-    """What came of it."""
+    """The result of an edit."""
 
     snapshot: SnapshotId | None = None  # tip from now on; None: a dry run, or nothing to do
     applied: Diff = field(default_factory=Diff)  # what the branch changed, or would
@@ -76,7 +76,7 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
 
 
 def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
-    """Does on the branch what a commit did elsewhere."""
+    """Applies the changes of a commit of another branch to the branch."""
     info = repository.repo_info()
     record, parent = _with_parent(info, snapshot)
     tip = history.snapshot_id(info, history.branch_row(info, edit.branch))
@@ -95,7 +95,7 @@ def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edi
 
 
 def merge(repository: Repository, source: str, edit: Edit) -> Edited:
-    """Does on the branch what was done on branch `source` since both were merged or parted."""
+    """Applies to the branch the changes made on branch `source` since their merge base."""
     info = repository.repo_info()
     rows = history.branch_row(info, edit.branch), history.branch_row(info, source)
     tip, other = (history.snapshot_id(info, row) for row in rows)

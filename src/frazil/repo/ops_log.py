@@ -3,6 +3,10 @@
 A repo info file holds one page. Each entry but the newest cites the backup in which it *is* the
 newest; when the page is full, the first entry to be dropped leaves its citation behind as
 `before_updates`, and the rest of the log is found by following that.
+
+The log also tells whether an update that the store refused had been stored after all, its reply
+lost, and replaced by another client since: each update cites the backup, of a random name, that its
+writer made of what it replaced.
 """
 
 from collections.abc import Callable, Iterator
@@ -67,7 +71,7 @@ class RefusedUpdate:
 def was_stored(
     info: RepoInfo, *, refused: RefusedUpdate, fetch_page: Callable[[str], LogPage]
 ) -> bool | None:
-    """True if a refused update is one of those that led to `info`.
+    """True if a refused update is in the log of `info`.
 
     The log is followed, page after page, until its entries are older than the update. None if it
     cannot be followed that far.

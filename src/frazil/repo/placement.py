@@ -1,4 +1,4 @@
-"""Where nodes go when both sides of a merge put nodes somewhere. Pure.
+"""Paths of nodes when both sides of a merge create or move nodes. Pure.
 
 The place of a node is its name in a group, and the group is known by id: so what is in a group
 goes where the group goes, whichever side moved it. A node is placed by us if we made it, or gave it
@@ -20,7 +20,7 @@ from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Node
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet, Relocations, rebased_path
+from frazil.repo.changes import ChangeSet, Relocations, rebase_path
 from frazil.repo.comparison import NodeChanges
 from frazil.repo.conflicts import NodeConflict, Theirs, id_at, rows_by_id
 
@@ -129,7 +129,7 @@ class _Placing:
     # Paths
 
     def path_of(self, node_id: NodeId) -> NodePath:
-        """Where a node that we place, or a group that we put something into, ends up."""
+        """Final path of a node that we place, or of a group that we put nodes into."""
         if node_id in self.known:
             return self.known[node_id]
         if node_id not in self.places:
@@ -149,7 +149,7 @@ class _Placing:
         return self.known.setdefault(node_id, path)
 
     def path_at(self, row: int) -> NodePath:
-        """Where the node in this row of the tip ends up."""
+        """Final path of the node in this row of the tip."""
         path = NodePath(self.tip.path_text(row))
         return self._carried(path, (path, *path.ancestors))
 
@@ -158,7 +158,7 @@ class _Placing:
         nearest = next((each for each in above if each in self.origins), None)
         if nearest is None:
             return path
-        return rebased_path(path, nearest, self.path_of(self.origins[nearest]))
+        return rebase_path(path, nearest, self.path_of(self.origins[nearest]))
 
     def _source_path(self, node_id: NodeId) -> NodePath:
         found = self.ours.created.get(node_id) or self.moved[node_id][1]
@@ -170,7 +170,7 @@ class _Placing:
         return [(node, path) for node, path in found if self._stays(node.id) and node.path != path]
 
     def is_there(self, node: Node, path: NodePath) -> bool:
-        """Whether the branch has a node that we made, or a group just like it."""
+        """True if the branch already has a node that we created, or an equal group."""
         return any(_is_alike(self.tip.node(row), node) for row in self._rows_at(path))
 
     def _rows_at(self, path: NodePath) -> list[int]:
@@ -187,7 +187,7 @@ class _Placing:
     # Conflicts
 
     def lost_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
-        """What we move, and they deleted or moved to another path."""
+        """Nodes that we move, and they deleted or moved to another path."""
         for node_id, (before, _) in self.moved.items():
             row = self.rows.get(node_id, -1)
             if row >= 0 and node_id in theirs:
@@ -199,7 +199,7 @@ class _Placing:
             yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
 
     def their_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
-        """What they moved, and we delete, or the group that they moved it into."""
+        """Nodes that they moved, if we delete them or the group that they were moved into."""
         for node_id, (before, after) in theirs.items():
             place = _Place.of(self.tip, after.path)
             into_nothing = place.group is not None and not self._stays(place.group)
@@ -241,7 +241,7 @@ class _Placing:
             mine[path] = node_id
 
     def _is_taken(self, path: NodePath, by: NodeId) -> bool:
-        """Whether the branch has another node there, or below an array that is to be there."""
+        """True if the branch has another node at the path, or nodes below a new array."""
         created = self.ours.created.get(by)
         node = self.moved[by][1] if created is None else created
         others = [
@@ -254,7 +254,7 @@ class _Placing:
         return any(self._rows_at(each) for each in below)
 
     def _is_array(self, path: NodePath) -> bool:
-        """Whether there is an array of the branch at this path in the end."""
+        """True if the branch has an array whose final path this is."""
         types = self.tip.table.union("node_data").types
         return any(types[row] == NODE_ARRAY for row in self._rows_at(path))
 

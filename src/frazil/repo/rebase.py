@@ -3,7 +3,7 @@
 Oldest first: find the conflicts, solve or refuse them, and express the changes relative to the
 snapshot of that commit. Many commits that have nothing to do with the changes are taken in one
 leap, by their logs alone: then only the last of their snapshots is read. Where a leap might hide
-a conflict, or change what a conflict is said to be about, its halves are tried.
+a conflict, or change the subject of one, its halves are tried.
 """
 
 import random
@@ -25,7 +25,7 @@ from frazil.repo.changes import ChangeSet
 from frazil.repo.comparison import compare
 from frazil.repo.conflicts import NodeConflict, Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
-from frazil.repo.logs import ids_in, united
+from frazil.repo.logs import ids_in, unite_logs
 from frazil.repo.placement import NOTHING_MOVED, place_moves
 from frazil.repo.solver import Policy, apply, resolve
 
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rebasing:
-    """What a commit does if the branch has moved: rebase and try again, so many times."""
+    """Makes a commit rebase and try again if the branch has moved, up to so many times."""
 
     policy: Policy
     tries: int = 1000
@@ -72,7 +72,7 @@ def replay(
     *,
     longest_leap: int = 256,
 ) -> Iterator[Position]:
-    """Where the changes are after commits of the branch that they did not know.
+    """Yields the changes relative to later and later commits of the branch.
 
     Nothing if the branch is gone. Raises RebaseFailedError at the first commit they cannot be
     carried over; the last position that was yielded is then that of the commit before.
@@ -90,7 +90,7 @@ def replay(
 def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
     """Commits on the branch after `base`, oldest first.
 
-    If `base` was expired meanwhile, its successor still names the logs that followed it. If the
+    If `base` was expired since then, its successor still names the logs that followed it. If the
     branch was reset or amended, there is one step, from `base` to the tip.
     """
     steps: list[Step] = []
@@ -154,7 +154,7 @@ def _advance(
 
 def _step(files: Files, position: Position, step: Step, policy: Policy) -> Position:
     after = files.fetch_snapshot(step.snapshot)
-    log = united(step.snapshot, _fetch_logs(files, step))
+    log = unite_logs(step.snapshot, _fetch_logs(files, step))
     if step.sideways:
         # Of chunks it is known which ones either side changed: those are taken to differ.
         changes = compare(position.base.nodes, after.nodes)
@@ -167,7 +167,7 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
 
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
-    """Where the changes are after all these commits, None unless none of them matters."""
+    """The changes relative to the last of these commits; None if one of them may matter."""
     ours, last = position.changes, steps[-1].snapshot
     wanted = [log for step in steps for log in step.logs]
     try:
@@ -178,7 +178,7 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
         ]
     except ObjectNotFoundError:
         return None  # the step that needs it will say so
-    log = united(last, logs)
+    log = unite_logs(last, logs)
     if any(each.moved for each in logs) or not _can_be_one(ours, log):
         return None
     after = files.fetch_snapshot(last)
@@ -198,7 +198,7 @@ def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
 
 
 def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
-    """Whether commits that this log unites may be looked at as one: nothing came and went."""
+    """True if the commits of this united log can be treated as one: no node came and went."""
     deleted = ids_in(log.deleted_groups, log.deleted_arrays)
     if ours.moved or (deleted and (ours.created or ours.deleted)):
         return False

@@ -1,7 +1,9 @@
-"""Feature flags: operations that a repository can switch off. Pure steps, as in refs.py.
+"""Settings of a repository: feature flags, metadata, status, and the configuration of a caller.
 
-The repo info lists a flag only where somebody has set it. Flags that a newer client may have set,
-and whose names nobody here knows, stay as they are.
+Changes are pure steps from one repo info to the next, as in refs.py. Feature flags are operations
+that a repository can switch off: the repo info lists a flag only if it was set, and flags of newer
+clients stay as they are. A repository that is read-only or offline accepts no change but one of its
+status; reading goes on in both.
 """
 
 import re
@@ -57,7 +59,7 @@ def require_flag(name: str) -> Flag:
 
 
 def setting(info: RepoInfo, flag: Flag) -> bool | None:
-    """What was set; None where the default holds."""
+    """The value that was set; None where the default holds."""
     if flag.id in info.disabled_flags:
         return False
     return True if flag.id in info.enabled_flags else None
@@ -76,7 +78,7 @@ def require_enabled(info: RepoInfo, flag: Flag, *, doing: str) -> None:
 
 
 def set_flag(info: RepoInfo, flag: Flag, value: bool | None) -> tuple[RepoInfo, UpdateKind]:  # noqa: FBT001 -- three values, not a switch
-    """On, off, or with None back to the default."""
+    """Switches a flag on or off; None restores the default."""
     enabled = {*info.enabled_flags} - {flag.id} | ({flag.id} if value is True else set())
     disabled = {*info.disabled_flags} - {flag.id} | ({flag.id} if value is False else set())
     info = replace(
@@ -111,8 +113,12 @@ def unsupported() -> FormatError:
     )
 
 
-def given_config(config: RepositoryConfig | None) -> RepositoryConfig:
-    """A copy, so that the caller may go on changing theirs."""
+def require_config(config: RepositoryConfig | None) -> RepositoryConfig:
+    """A checked copy of the configuration that a caller gave; theirs may change later.
+
+    Stored configurations are not checked so: a rule with an invalid expression never matches, and a
+    repository that has one can still be opened.
+    """
     if config is None:
         return RepositoryConfig()
     require_type(config, RepositoryConfig)

@@ -38,7 +38,7 @@ from frazil.repo.diff import Diff, SnapshotPaths, summarise
 from frazil.repo.entries import entry_of, stored_config, stored_version, with_names_of
 from frazil.repo.entry import EntryPoint, is_clean, require_online
 from frazil.repo.history import SnapshotBlock, SnapshotRecord, ancestor_blocks, ancestors
-from frazil.repo.repo_settings import given_config, require_version_2
+from frazil.repo.repo_settings import require_config, require_version_2
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Version, fetch_for_session, resolve
 
@@ -93,17 +93,17 @@ class Repository:
 
     @property
     def files(self) -> Files:
-        """What is stored, for maintenance."""
+        """The files of the repository, for maintenance."""
         return self._files
 
     @property
     def entry(self) -> EntryPoint:
-        """Where it begins, for maintenance."""
+        """The entry point, for maintenance."""
         return self._entry
 
     @property
     def virtual(self) -> VirtualAccess:
-        """Which virtual chunks may be read here."""
+        """Permission to read virtual chunks."""
         return self._files.settings.virtual
 
     # Opening
@@ -131,7 +131,7 @@ class Repository:
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",
             )
-        given = given_config(config)
+        given = require_config(config)
         store = _configured(store, given)
         access = trusting(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
@@ -158,7 +158,7 @@ class Repository:
         access: VirtualChunkAccess = NOBODY,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
-        given = given_config(config)
+        given = require_config(config)
         store = _configured(store, given)
         there = stored_config(store, given, clock, access.limits)
         store, merged = there.store, given
@@ -188,7 +188,7 @@ class Repository:
         What was read is kept, as far as the sizes of the caches stay the same; nothing is kept for
         a reader with other limits, which might have refused it.
         """
-        given = given_config(config)
+        given = require_config(config)
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
@@ -220,7 +220,7 @@ class Repository:
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
-        """Stores the configuration for everybody who opens the repository from now on."""
+        """Stores the configuration for all clients that open the repository from now on."""
         config = encode_config(self.config)
         self._entry.update(
             lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
@@ -264,7 +264,7 @@ class Repository:
         return self._session_on(branch, self._require_online("creating a writable session", branch))
 
     def rearrange_session(self, branch: str) -> Session:
-        """For moving nodes, and nothing else."""
+        """Opens a session that can only move nodes."""
         require_version_2(self.spec_version)
         doing = "creating a rearrange session"
         info = self._require_online(doing, branch)
@@ -323,8 +323,8 @@ class Repository:
         """The repo info for maintenance, with all of its history as it is stored now.
 
         In version 1 that is in snapshot files, of which some may be cached as they were before
-        another client expired their parents. Expired snapshots may be collected meanwhile: then it
-        is read once more.
+        another client expired their parents. Expired snapshots may be collected at the same time:
+        then it is read once more.
         """
         if self.spec_version != 1:
             return self.repo_info()
@@ -340,7 +340,7 @@ class Repository:
         return info
 
     def info_of_version_2(self) -> RepoInfo:
-        """For what version 1 does not have. Raises FormatError there."""
+        """The repo info of version 2. Raises FormatError for version 1."""
         require_version_2(self.spec_version)
         return self._entry.fetch()
 
@@ -371,7 +371,7 @@ class Repository:
         return self._files.fetch_snapshot(snapshot).manifest_files
 
     def diff(self, start: SnapshotId, end: SnapshotId) -> Diff:
-        """What changed from `start` to its descendant `end`."""
+        """Changes from `start` to its descendant `end`."""
         info = self._entry.fetch()
         first, last = history.require_row(info, start), history.require_row(info, end)
         logs = history.log_ids_between(info, first, last)

@@ -44,8 +44,8 @@ class Session(SessionChunks):
         if not self.read_only:
             raise ValueError(
                 "You must opt-in to pickle writable sessions in a distributed context using"
-                " Session.fork(): a writable session cannot be pickled, as changes made elsewhere"
-                " would be lost. Merge the fork that comes back (Session.merge)"
+                " Session.fork(): a writable session cannot be pickled, as changes made to the"
+                " copy would be lost. Merge the fork that comes back (Session.merge)"
             )
         if self._opening is None:
             self._opening = pickle.dumps((self.files.store, self.files.settings, self.clock))
@@ -68,7 +68,7 @@ class Session(SessionChunks):
         return node
 
     def nodes(self, under: NodePath = ROOT) -> Iterator[Node]:
-        """`under`, if it exists, and everything below it, by path, as of now."""
+        """Yields the node at `under`, if it exists, and all below it, by path, as of now."""
         with self._state:
             return iter(list(self._changes.nodes(under)))
 
@@ -104,7 +104,7 @@ class Session(SessionChunks):
             changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
 
     def set_node_if_absent(self, path: NodePath, user_data: bytes) -> bool:
-        """Whether the node was created; of several at once one is."""
+        """True if the node was created; of several concurrent calls one succeeds."""
         with self._editing() as changes:
             if changes.find_node(path) is not None:
                 return False
@@ -203,7 +203,7 @@ class Session(SessionChunks):
             self._be_at(self._base, ChangeSet(self._base.nodes))
 
     def status(self) -> Diff:
-        """What a commit would record."""
+        """The changes that a commit would record."""
         snapshot, changes = self.moment()
         gone = changes.deleted.values()
         path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
@@ -257,7 +257,7 @@ class Session(SessionChunks):
     def _settled_changes(self) -> ChangeSet:
         """A copy of the changes with all chunks as columns, which the session keeps as well.
 
-        Nobody else has the copy: whoever reads the session goes on noting what they looked at.
+        The copy is not shared: readers of the session go on caching the nodes they look up.
         """
         changes = self.copy_changes()
         for pending in changes.chunks.values():

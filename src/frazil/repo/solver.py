@@ -25,7 +25,7 @@ from frazil.repo.pending import ChunkChanges, PendingChunks
 
 
 class VersionSelection(NamedIntEnum):
-    """Which of two versions of a chunk to keep."""
+    """The version of a chunk to keep when both sides changed it."""
 
     Fail = 0
     UseOurs = 1
@@ -34,7 +34,7 @@ class VersionSelection(NamedIntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Which conflicts are solved; by default none is."""
+    """The conflicts to solve; none by default."""
 
     on_chunk_conflict: VersionSelection = VersionSelection.Fail
     delete_updated_arrays: bool = False
@@ -44,7 +44,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resolution:
-    """How our changes are altered when they are applied."""
+    """Alterations of our changes that solve the conflicts."""
 
     give_up_chunks: Mapping[NodeId, npt.NDArray[np.uint32]] = field(default_factory=dict)
     also_delete: Sequence[Node] = ()  # what they added to groups that we delete

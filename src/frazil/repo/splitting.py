@@ -1,8 +1,11 @@
-"""Which manifest files an array's references go to.
+"""Division of an array's references into manifests by the splitting rules of the configuration.
 
 The chunk grid is cut into cells of `cell` chunks along each dimension; a manifest that frazil
 writes holds references of one cell. Only cells in which something changed are rewritten, together
 with every manifest that reaches into them (one written under another cell size may cover several).
+
+Rules are tried in order; within a rule and over all of them, the first that matches an axis decides
+its size. Axes that no rule matches are not split. Without rules, see bands.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +51,7 @@ def plan_manifests(
     grid: tuple[int, ...],
     cell: tuple[int, ...],
 ) -> ManifestPlan:
-    """What becomes of the manifests of an array whose grid is now `grid`.
+    """Plans which manifests of an array whose grid is now `grid` are kept, and which rewritten.
 
     A manifest is rewritten if it reaches outside the grid, or into a cell that a change or another
     rewritten manifest touches; so the new files' extents cannot overlap those that are kept.
@@ -104,7 +107,7 @@ def _everything(grid: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
 
 
 def _touching(boxes: Boxes, others: Boxes) -> npt.NDArray[np.bool_]:
-    """Whether each of `boxes` shares a cell with any of `others`."""
+    """True where a box shares a cell with any of `others`."""
     first, last = boxes
     touched = np.zeros(len(first), dtype=np.bool_)
     for other_first, other_last in zip(*others, strict=True):
@@ -117,7 +120,7 @@ _MOST_CELLS = 1024
 
 
 def is_automatic(config: ManifestSplittingConfig | None) -> bool:
-    """Whether there are no rules, not even that there be none: manifests are cut in bands then."""
+    """True if splitting is not configured: manifests are divided into bands then."""
     return config is None or config.split_sizes is None
 
 

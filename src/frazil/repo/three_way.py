@@ -9,8 +9,8 @@ that the branch wrote to an array that the changes cut off there, or encode in a
 Chunks that one side only moved to another object, by packing, count as unchanged: `moved_chunks`.
 A chunk that both sides left alone stays where the branch has it.
 
-Rebase knows of others' commits what their logs say; here all three trees are at hand, so the places
-of nodes are decided by `placement`, and moves of either side are carried.
+Rebase knows other commits by their logs; here all three trees are known, so the paths of nodes are
+decided by `placement`, and moves of either side are carried.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What must be read to compare chunks."""
+    """Access to the references and bytes that are compared."""
 
     refs: ReadRefs
     same_bytes: SameBytes  # asked only about chunks that both sides wrote, in one length

@@ -1,4 +1,4 @@
-"""Which snapshot is meant."""
+"""Versions: the ways to name a snapshot, and their resolution."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -62,7 +62,7 @@ def find_ref(
     """The snapshot of the branch or the tag of that name, where either may be meant.
 
     Branches and tags are two namespaces: `branch:NAME` and `tag:NAME` say which. Raises
-    InvalidInputError if there are both, at different snapshots, and nothing is said.
+    InvalidInputError if there are both, at different snapshots, and the name has no prefix.
     """
     branch, tag = branches.get(name), tags.get(name)
     if branch is not None and tag is not None and branch != tag:
@@ -76,20 +76,20 @@ def find_ref(
 
 
 def fetch_for_session(files: Files, entry: EntryPoint, version: Version) -> RepoInfo:
-    """As of now. From a far store, what `version` was so far has then come along."""
+    """Fetches the repo info; from a far store, with the snapshot last known as `version`."""
     expected = _expected(files, version)
     if expected is None:
         return entry.fetch()
 
     def fetch_expected() -> None:
-        with suppress(IcechunkError):  # whoever needs it will be told
+        with suppress(IcechunkError):  # the caller that needs it gets the error
             files.fetch_snapshot(expected)
 
     return files.pool.beside(fetch_expected, entry.fetch)
 
 
 def _expected(files: Files, version: Version) -> SnapshotId | None:
-    """The snapshot that is likely to be needed, and is not at hand."""
+    """The snapshot that is likely to be needed, unless it is cached."""
     known = files.newest_repo_info
     if known is None or not files.store.far:
         return None

@@ -1,4 +1,4 @@
-"""Many chunks stored at once. Small ones share an object, a pack; tiny ones go into references.
+"""Stores chunks for a session, in its process or on an executor. Many at once share objects.
 
     inline    up to the threshold of the configuration
     packed    up to PACKED_BYTES, if there are two or more: end to end, in packs of PACK_BYTES or so
@@ -35,7 +35,7 @@ type Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrangement:
-    """Where n chunks will be: chunk i in object `owner[i]`, from `offset[i]` on."""
+    """Places of n chunks: chunk i is in object `owner[i]`, from `offset[i]` on."""
 
     owner: Ints  # (n,) -1 for a chunk in the reference itself
     offset: Ints  # (n,)
@@ -43,7 +43,7 @@ class Arrangement:
 
 
 def arrange(length: Ints, *, inline_bytes: int) -> Arrangement:
-    """Of chunks of these lengths. They stay in order, which is that of the array."""
+    """Arranges chunks of these lengths in their order, which is that of the array."""
     stored = length > inline_bytes
     packed = np.flatnonzero(stored & (length <= PACKED_BYTES))
     if len(packed) < 2:
