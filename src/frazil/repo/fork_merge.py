@@ -39,7 +39,7 @@ from frazil.repo.conflicts import (
     find_misfits,
 )
 from frazil.repo.pending import ChunkChanges, Index
-from frazil.repo.solver import Resolution, apply_nodes
+from frazil.repo.solver import apply_nodes
 
 _SHOWN = 10  # chunks of each array that a message lists
 
@@ -106,7 +106,7 @@ class _Merge:
         ours = self._without_agreed(fork.changes)
         theirs = self._theirs(fork, ours)
         _require_none(find_conflicts(ours, theirs), ours, theirs)
-        apply_nodes(ours, theirs, Resolution())
+        apply_nodes(ours, theirs)
         nodes = fork.changes.known_nodes()
         self._require_no_children([nodes[node_id] for node_id in ours.created])
         for node_id, pending in fork.changes.chunks.items():

@@ -11,7 +11,7 @@ another place; all others are where they are on the branch.
     a group inside itself       a conflict: each side moved one of two groups into the other
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.errors import ConflictType
@@ -30,10 +30,10 @@ class Placement:
     paths: Mapping[NodeId, NodePath]  # of the nodes that we make
     there: frozenset[NodeId]  # those of them that the branch has already
     relocations: Relocations  # of nodes that the branch has
-    conflicts: list[NodeConflict]
+    conflicts: Sequence[NodeConflict]
 
 
-NOTHING_MOVED = Placement({}, frozenset(), [], [])
+NOTHING_PLACED = Placement({}, frozenset(), (), ())
 
 
 def place_nodes(
@@ -55,7 +55,7 @@ def place_nodes(
 def place_moves(ours: ChangeSet, theirs: Theirs) -> Placement:
     """Carries the moves of a rearrange session over changes that moved none of the same nodes."""
     if not ours.moved:
-        return NOTHING_MOVED
+        return NOTHING_PLACED
     put = [node for node in ours.edited.values() if node is not None]
     source = ours.base.patched(remove=ours.vacated, put=put)
     moved = {node.id: (ours.base.node(row), node) for node, row in _rows_before(ours, put)}

@@ -23,11 +23,11 @@ from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
 from frazil.repo.comparison import compare
-from frazil.repo.conflicts import NodeConflict, Theirs, find_conflicts
+from frazil.repo.conflicts import Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
 from frazil.repo.logs import ids_in, unite_logs
-from frazil.repo.placement import NOTHING_MOVED, place_moves
-from frazil.repo.solver import Policy, apply, resolve
+from frazil.repo.placement import NOTHING_PLACED, place_moves
+from frazil.repo.solver import Merged, Policy, merge_changes
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
@@ -160,10 +160,10 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
         changes = compare(position.base.nodes, after.nodes)
         log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
     theirs = Theirs.of_log(position.changes, position.base.nodes, after.nodes, log)
-    result = _rebase(position.changes, theirs, policy)
-    if isinstance(result, list):
-        raise RebaseFailedError(str(after.id), [each.conflict for each in result])
-    return Position(after, result)
+    merged = _rebase(position.changes, theirs, policy)
+    if merged.changes is None:
+        raise RebaseFailedError(str(after.id), [each.conflict for each in merged.conflicts])
+    return Position(after, merged.changes)
 
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
@@ -183,8 +183,8 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
         return None
     after = files.fetch_snapshot(last)
     theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
-    result = _rebase(ours, theirs, Policy())
-    return None if isinstance(result, list) else Position(after, result)
+    changes = _rebase(ours, theirs, Policy()).changes
+    return None if changes is None else Position(after, changes)
 
 
 def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
@@ -205,17 +205,13 @@ def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
     return deleted.isdisjoint(ours.updated | ours.chunks.keys())
 
 
-def _rebase(ours: ChangeSet, theirs: Theirs, policy: Policy) -> ChangeSet | list[NodeConflict]:
-    """Our changes relative to their state, or the conflicts if the policy does not solve all."""
+def _rebase(ours: ChangeSet, theirs: Theirs, policy: Policy) -> Merged:
     conflicts = find_conflicts(ours, theirs)
-    placement = NOTHING_MOVED if conflicts else place_moves(ours, theirs)
-    conflicts += placement.conflicts
-    resolution = resolve(conflicts, policy, ours, theirs)
-    if resolution is None:
-        return conflicts
-    result = apply(ours, theirs, resolution, relocations=placement.relocations, paths={})
-    result.overtaken = not ours.is_empty
-    return result
+    placement = NOTHING_PLACED if conflicts else place_moves(ours, theirs)
+    merged = merge_changes(ours, theirs, policy, conflicts=conflicts, placement=placement)
+    if merged.changes is not None:
+        merged.changes.overtaken = not ours.is_empty
+    return merged
 
 
 def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:

@@ -7,7 +7,6 @@ those of their state, so that chunks which others committed stay.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,10 @@ from frazil.format.enums import NamedIntEnum
 from frazil.format.index_keys import SortedKeys
 from frazil.format.snapshot import ArrayData, Node
 from frazil.ids import NodeId
-from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet, Relocations
+from frazil.repo.changes import ChangeSet
 from frazil.repo.conflicts import NodeConflict, Theirs, rows_by_id
 from frazil.repo.pending import ChunkChanges, PendingChunks
+from frazil.repo.placement import NOTHING_PLACED, Placement
 
 
 class VersionSelection(NamedIntEnum):
@@ -51,6 +50,33 @@ class Resolution:
     merged: Mapping[NodeId, Node] = field(default_factory=dict)  # arrays that both extended
 
 
+NOTHING_TO_SOLVE = Resolution()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """The result of a merge: all conflicts, and our changes relative to their state."""
+
+    conflicts: list[NodeConflict]
+    changes: ChangeSet | None  # None if a conflict is not solved
+
+
+def merge_changes(
+    ours: ChangeSet,
+    theirs: Theirs,
+    policy: Policy,
+    *,
+    conflicts: Sequence[NodeConflict],
+    placement: Placement,
+) -> Merged:
+    """Solves the conflicts, and those of the placement, and applies our changes to their state."""
+    found = [*placement.conflicts, *conflicts]
+    resolution = resolve(found, policy, ours, theirs)
+    if resolution is None:
+        return Merged(found, None)
+    return Merged(found, apply_changes(ours, theirs, resolution, placement))
+
+
 def resolve(
     conflicts: Sequence[NodeConflict], policy: Policy, ours: ChangeSet, theirs: Theirs
 ) -> Resolution | None:
@@ -68,19 +94,11 @@ def resolve(
     )
 
 
-def apply(
-    ours: ChangeSet,
-    theirs: Theirs,
-    resolution: Resolution,
-    *,
-    relocations: Relocations,
-    paths: Mapping[NodeId, NodePath],
+def apply_changes(
+    ours: ChangeSet, theirs: Theirs, resolution: Resolution, placement: Placement
 ) -> ChangeSet:
-    """Adds our changes to their state, and returns it.
-
-    Nodes are moved as `relocations` says; new ones get the path in `paths`, or else keep theirs.
-    """
-    result = apply_nodes(ours, theirs, resolution, relocations=relocations, paths=paths)
+    """Adds our changes to their state, and returns it."""
+    result = apply_nodes(ours, theirs, resolution, placement)
     for node_id, pending in ours.chunks.items():
         given_up = resolution.give_up_chunks.get(node_id)
         result.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
@@ -90,12 +108,10 @@ def apply(
 def apply_nodes(
     ours: ChangeSet,
     theirs: Theirs,
-    resolution: Resolution,
-    *,
-    relocations: Relocations = (),
-    paths: Mapping[NodeId, NodePath] = MappingProxyType({}),
+    resolution: Resolution = NOTHING_TO_SOLVE,
+    placement: Placement = NOTHING_PLACED,
 ) -> ChangeSet:
-    """Like `apply`, without chunks."""
+    """Like `apply_changes`, without chunks."""
     result, remaining = theirs.state, theirs.remaining
     deleted = [remaining[node_id] for node_id in ours.deleted if node_id in remaining]
     for node in [*deleted, *resolution.also_delete]:
@@ -111,11 +127,11 @@ def apply_nodes(
     # Updated nodes move too; new ones may then take the places that became free.
     result.relocate(
         (result.edited.get(node.path.text) or node, path)
-        for node, path in relocations
+        for node, path in placement.relocations
         if node.id not in result.deleted
     )
     for node in (node for node in edited if node.id in ours.created):
-        path = paths.get(node.id, node.path)
+        path = placement.paths.get(node.id, node.path)
         result.created.add(node.id)
         result.edited[path.text] = replace(node, path=path)
     # Manifests attached to other arrays would hide what the branch has got since: the session

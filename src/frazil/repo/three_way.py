@@ -25,18 +25,12 @@ from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
 from frazil.repo.chunk_overlaps import Canonical, SameBytes, changed_since, find_overlaps
 from frazil.repo.comparison import NodeChanges, ReadRefs, chunks_between, compare
-from frazil.repo.conflicts import NodeConflict, Theirs, find_content_conflicts
+from frazil.repo.conflicts import Theirs, find_content_conflicts
 from frazil.repo.pending import ChunkChanges, Index, PendingChunks
 from frazil.repo.placement import Placement, place_nodes
-from frazil.repo.solver import Policy, apply, resolve
+from frazil.repo.solver import Merged, Policy, merge_changes
 
 _COMPARED_AT_ONCE = 64  # pairs of stored chunks
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ThreeWay:
-    conflicts: list[NodeConflict]
-    changes: ChangeSet | None  # relative to the tip; None if a conflict is not solved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,21 +51,18 @@ class Reading:
     canonical: Callable[[NodeId], Canonical | None] = lambda _: None  # what was only moved
 
 
-def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> ThreeWay:
+def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> Merged:
     sides = _Sides.of(trees, reading)
     placement = place_nodes(
         base=trees.base, tip=trees.tip, source=trees.source, ours=sides.ours, theirs=sides.theirs
     )
     ours = sides.patch(placement)
     theirs = sides.their_changes(ours)
-    conflicts = [*placement.conflicts, *find_content_conflicts(ours, theirs)]
-    resolution = resolve(conflicts, policy, ours, theirs)
-    if resolution is None:
-        return ThreeWay(conflicts, None)
-    changes = apply(
-        ours, theirs, resolution, relocations=placement.relocations, paths=placement.paths
-    )
-    return ThreeWay(conflicts, _clean_up(changes))
+    conflicts = find_content_conflicts(ours, theirs)
+    merged = merge_changes(ours, theirs, policy, conflicts=conflicts, placement=placement)
+    if merged.changes is not None:
+        _clean_up(merged.changes)
+    return merged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,8 +163,8 @@ def _pairs(changes: NodeChanges) -> dict[NodeId, tuple[Node | None, Node]]:
     return made | dict(changes.changed)
 
 
-def _clean_up(changes: ChangeSet) -> ChangeSet:
-    """Without deletions outside the grid, and empty if nothing is left to do."""
+def _clean_up(changes: ChangeSet) -> None:
+    """Removes deletions outside the grid; then nothing may be left to do."""
     nodes = changes.known_nodes()
     for node_id, pending in list(changes.chunks.items()):
         array, found = nodes[node_id].array, pending.changes()
@@ -185,4 +176,3 @@ def _clean_up(changes: ChangeSet) -> ChangeSet:
         else:
             del changes.chunks[node_id]
     changes.overtaken = False
-    return changes
