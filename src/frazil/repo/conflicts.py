@@ -36,6 +36,7 @@ from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet, top_moves
 from frazil.repo.logs import ids_in
 
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 _NOT_ENCODING = {"attributes", "shape", "dimension_names", "fill_value"}
 
 
@@ -146,14 +147,14 @@ def id_at(nodes: Nodes, row: int) -> NodeId:
     return NodeId(nodes.table.struct("id").values[row].tobytes())
 
 
-def find_misfits(before: Node, after: Node, refs: ChunkRefs) -> ChunkRefs:
-    """Chunks written to the array as it was `before` that cannot be used as it is `after`."""
+def find_misfits(before: Node, after: Node, refs: ChunkRefs) -> npt.NDArray[np.int64]:
+    """Rows of chunks written to the array as `before` that cannot be used as it is `after`."""
     if before.array is None or after.array is None or before.user_data == after.user_data:
-        return refs.take(np.arange(0))
+        return _NO_ROWS
     if encoding_of(before.user_data) != encoding_of(after.user_data):
-        return refs
+        return np.arange(len(refs))
     grid = after.array.num_chunks
-    return refs.take(np.flatnonzero(~Box((0,) * len(grid), grid).contains(refs.index)))
+    return np.flatnonzero(~Box((0,) * len(grid), grid).contains(refs.index))
 
 
 def encoding_of(user_data: bytes) -> dict[str, Any]:
@@ -189,7 +190,8 @@ def _moved_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     if not theirs.moves:
         return
     touched = {node.id: node.path for node in ours.deleted.values()}
-    touched |= {node.id: node.path for node in _current(ours).values()}
+    nodes = ours.known_nodes()
+    touched |= {i: nodes[i].path for i in ours.created | ours.updated | ours.chunks.keys()}
     ends = {path for move in theirs.moves for path in (move.from_path, move.to_path)}
     above_ends = {path for end in ends for path in end.ancestors}
 
@@ -231,24 +233,25 @@ def _groups_of_new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConfli
 
 def _misfit_chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     """Chunks that they wrote, of arrays that we cut off there or encode in another way."""
-    nodes = ours.known_nodes()
+    nodes = ours.known_nodes() if theirs.refs else {}
     for node_id in ours.updated & theirs.refs.keys():
         move = ours.moved.get(node_id)
         path = nodes[node_id].path if move is None else move.from_path
         before = theirs.base.lookup(path)
         if before is None:
             continue
-        lost = find_misfits(before, nodes[node_id], theirs.refs[node_id])
+        refs = theirs.refs[node_id]
+        lost = find_misfits(before, nodes[node_id], refs)
         if len(lost):
             kind = ConflictType.ChunksUpdatedInUpdatedArray
-            yield NodeConflict(kind, path, node_id, distinct(lost.index))
+            yield NodeConflict(kind, path, node_id, distinct(refs.index[lost]))
 
 
 def _metadata(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
-    for node_id, node in _current(ours).items():
-        if node_id not in ours.updated:
-            continue
-        if node_id not in theirs.remaining and node_id not in ours.created:
+    nodes = ours.known_nodes() if ours.updated else {}
+    for node_id in ours.updated:
+        node = nodes[node_id]
+        if node_id not in theirs.remaining:
             yield NodeConflict(
                 ConflictType.ZarrMetadataUpdateOfDeletedArray
                 if node.is_array
@@ -261,7 +264,7 @@ def _metadata(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
 
 
 def _chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
-    nodes = _current(ours)
+    nodes = ours.known_nodes() if ours.chunks else {}
     for node_id, pending in ours.chunks.items():
         path = nodes[node_id].path
         if node_id not in theirs.remaining and node_id not in ours.created:
@@ -276,6 +279,8 @@ def _chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
 
 
 def _deleted_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
+    if not ours.deleted:
+        return
     changed = theirs.updated | theirs.written.keys() | theirs.added.keys()
     deleted = [node for node_id, node in ours.deleted.items() if node_id in changed]
     for node in sorted(deleted, key=lambda node: not node.is_array):
@@ -286,13 +291,6 @@ def _deleted_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
             node.path,
             node.id,
         )
-
-
-def _current(ours: ChangeSet) -> dict[NodeId, Node]:
-    """Our nodes as they are now: created, updated, or with chunks changed."""
-    nodes = ours.known_nodes()
-    touched = ours.created | ours.updated | ours.chunks.keys()
-    return {node_id: nodes[node_id] for node_id in touched}
 
 
 def _created(ours: ChangeSet) -> list[Node]:

@@ -103,15 +103,20 @@ class _Merge:
     # Nodes
 
     def add(self, fork: ForkChanges) -> None:
+        if fork.changes.edited:
+            self._add_nodes(fork)
+        nodes = fork.changes.known_nodes()
+        for node_id, pending in fork.changes.chunks.items():
+            changes = _inside(nodes[node_id], pending.changes())
+            self.written[node_id].append(_Written(fork, nodes[node_id], changes))
+
+    def _add_nodes(self, fork: ForkChanges) -> None:
         ours = self._without_agreed(fork.changes)
         theirs = self._theirs(fork, ours)
         _require_none(find_conflicts(ours, theirs), ours, theirs)
         apply_nodes(ours, theirs)
-        nodes = fork.changes.known_nodes()
+        nodes = ours.known_nodes()
         self._require_no_children([nodes[node_id] for node_id in ours.created])
-        for node_id, pending in fork.changes.chunks.items():
-            changes = _inside(nodes[node_id], pending.changes())
-            self.written[node_id].append(_Written(fork, nodes[node_id], changes))
 
     def _without_agreed(self, changes: ChangeSet) -> ChangeSet:
         """The fork's changes without metadata that the target has already."""
@@ -195,13 +200,15 @@ class _Merge:
     # Chunks
 
     def require_fitting_chunks(self) -> None:
-        """Raises if an array was changed so that the chunks of a fork cannot be used."""
+        """Raises if an array was deleted, or changed so that chunks of a fork cannot be used."""
+        gone: dict[NodeId, Node] = {}
         for part in (part for parts in self.written.values() for part in parts):
             here = self.result.find_node(part.node.path)
             if here is None or here.id != part.node.id:
-                _refuse_nodes([part.node], _DELETED_AND_MODIFIED)
+                gone[part.node.id] = part.node
             elif len(find_misfits(part.node, here, part.changes.refs)):
                 _refuse_nodes([here], _misfit(part.node, here))
+        _refuse_nodes(list(gone.values()), _DELETED_AND_MODIFIED)
 
     def require_no_overlaps(self, same_bytes: SameBytes) -> None:
         wrong = {}
