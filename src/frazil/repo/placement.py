@@ -37,10 +37,17 @@ NOTHING_PLACED = Placement({}, frozenset(), (), ())
 
 
 def place_nodes(
-    *, base: Nodes, tip: Nodes, source: Nodes, ours: NodeChanges, theirs: NodeChanges
+    *,
+    base: Nodes,
+    tip: Nodes,
+    source: Nodes,
+    ours: NodeChanges,
+    theirs: NodeChanges,
+    accept_replaced_groups: bool = False,
 ) -> Placement:
+    """`accept_replaced_groups` takes a new group at the path of one that is gone for the same."""
     mine = _moved(ours, base, source)
-    placing = _Placing.of(tip, source, ours, mine)
+    placing = _Placing.of(tip, source, ours, mine, by_path=accept_replaced_groups)
     paths = {node_id: placing.path_of(node_id) for node_id in ours.created}
     there = frozenset(
         node.id for node in ours.created.values() if placing.is_there(node, paths[node.id])
@@ -65,6 +72,7 @@ def place_moves(ours: ChangeSet, theirs: Theirs) -> Placement:
         source=source,
         ours=NodeChanges({}, {}, moved),
         theirs=NodeChanges({}, {}, {}),
+        accept_replaced_groups=True,
     )
 
 
@@ -115,11 +123,19 @@ class _Placing:
     looping: set[NodeId] = field(default_factory=set)
 
     @classmethod
-    def of(cls, tip: Nodes, source: Nodes, ours: NodeChanges, moved: _Moved) -> "_Placing":
+    def of(
+        cls, tip: Nodes, source: Nodes, ours: NodeChanges, moved: _Moved, *, by_path: bool
+    ) -> "_Placing":
         placed = [*ours.created.values(), *(after for _, after in moved.values())]
         places = {node.id: _Place.of(source, node.path) for node in placed}
         groups = {place.group for place in places.values() if place.group is not None}
         rows = rows_by_id(tip, groups | places.keys())
+        for node in placed if by_path else ():
+            group, above = places[node.id].group, tip.lookup(node.path.parent or node.path)
+            if group is None or group in rows or group in places:
+                continue
+            if above is not None and not above.is_array:
+                rows[group] = tip.find(above.path)
         origins = {NodePath(tip.path_text(rows[i])): i for i in moved if i in rows}
         placing = cls(tip, ours, moved, places, rows, origins)
         moving = {row for origin in origins for row in tip.under(origin)}
