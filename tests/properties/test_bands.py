@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import ManifestRef
 from frazil.repo.bands import MOST, Bands, Stored, in_bands
-from frazil.repo.split_rules import usual_cells
+from frazil.repo.splitting import usual_cells
 from tests.properties.test_splitting import (
     Grid,
     Index,

@@ -32,7 +32,7 @@ from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.s3 import S3Place
 from frazil.paths import NodePath
 from frazil.ranges import Range
-from frazil.repo.initial import initial_snapshot
+from frazil.repo.entry import initial_snapshot
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from frazil.spark.sources.files import RemoteFile

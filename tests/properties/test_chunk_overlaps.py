@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from frazil.format.chunk_refs import Inline, Native, Payload, Virtual
 from frazil.ids import ChunkId
-from frazil.repo.chunk_overlaps import changed_since, find_overlaps, only
+from frazil.repo.chunk_overlaps import changed_since, find_overlaps, select
 from frazil.repo.pending import ChunkChanges, PendingChunks
 
 PAYLOADS: list[Payload | None] = [
@@ -52,10 +52,10 @@ def test_overlaps_are_those_a_loop_would_find(
         for index, payload in model.items():
             said.setdefault(index, set()).add(payload)
     contested = {index for index, payloads in said.items() if len(payloads) > 1}
-    doubtful = {doubt.index for doubt in found.doubtful}
-    assert {tuple(row) for row in found.differing.tolist()} | doubtful == contested
-    for doubt in found.doubtful:
-        one, two = doubt.payloads
+    uncertain = {pair.index for pair in found.uncertain}
+    assert {tuple(row) for row in found.differing.tolist()} | uncertain == contested
+    for pair in found.uncertain:
+        one, two = pair.payloads
         assert isinstance(one, Native)
         assert isinstance(two, Native)
         assert one != two
@@ -76,4 +76,4 @@ def test_only_the_wanted_is_looked_at(
 ) -> None:
     index = np.array(sorted(wanted), dtype=np.uint32).reshape(len(wanted), 2)
     expected = {i: load for i, load in model.items() if i in wanted}
-    assert as_model(only(columns(model), index)) == expected
+    assert as_model(select(columns(model), index)) == expected

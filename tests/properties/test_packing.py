@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from frazil.format.chunk_refs import Inline, Native
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo import packing
-from frazil.repo.packing import arrange, store_chunks
+from frazil.repo import writer
+from frazil.repo.writer import arrange, store_chunks
 
 INLINE, PACKED, PACK = 4, 20, 50  # bytes
 LENGTHS = st.lists(st.integers(1, 30), max_size=40)
-small_packs = patch.multiple(packing, PACKED_BYTES=PACKED, PACK_BYTES=PACK)
+small_packs = patch.multiple(writer, PACKED_BYTES=PACKED, PACK_BYTES=PACK)
 
 
 @given(lengths=LENGTHS)

@@ -26,7 +26,7 @@ from frazil.format.update_log import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo.initial import initial_repo_info
+from frazil.repo.entry import initial_repo_info
 from frazil.repo.ops_log import record
 from tests.examples_count import scaled
 

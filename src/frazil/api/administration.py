@@ -11,10 +11,10 @@ from frazil.api.values import FeatureFlag, RepoStatus, SpecVersion
 from frazil.errors import require_type
 from frazil.format.config import RepositoryConfig
 from frazil.format.records import Displayed, View
-from frazil.repo import flags
+from frazil.repo import repo_settings
 from frazil.repo import repository as engine
 from frazil.repo.commit_metadata import require_json
-from frazil.repo.spec_version import require_version_2
+from frazil.repo.repo_settings import require_version_2
 
 
 class AdministeredRepository(Displayed):
@@ -139,7 +139,9 @@ class AdministeredRepository(Displayed):
     def feature_flags(self) -> list[FeatureFlag]:
         """Operations that can be switched off, all of them."""
         info = self._engine.info_of_version_2()
-        return [FeatureFlag.of(flag, flags.setting(info, flag)) for flag in flags.FLAGS]
+        return [
+            FeatureFlag.of(flag, repo_settings.setting(info, flag)) for flag in repo_settings.FLAGS
+        ]
 
     async def feature_flags_async(self) -> list[FeatureFlag]:
         return await asyncio.to_thread(self.feature_flags)
@@ -162,7 +164,7 @@ class AdministeredRepository(Displayed):
             raise TypeError(f"{type(setting).__name__!r} object is not a bool")
         require_type(name, str)
         require_version_2(self._engine.spec_version)
-        self._engine.set_flag(flags.require_flag(name), setting)
+        self._engine.set_flag(repo_settings.require_flag(name), setting)
 
     async def set_feature_flag_async(self, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- the reference's signature
         await asyncio.to_thread(self.set_feature_flag, name, setting)

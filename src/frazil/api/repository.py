@@ -20,7 +20,7 @@ from frazil.api.verifying import VerifiedRepository
 from frazil.api.versions import require_version
 from frazil.ids import SnapshotId
 from frazil.repo import history
-from frazil.repo.ancestry import SnapshotBlock, SnapshotList
+from frazil.repo.history import SnapshotBlock, SnapshotList
 from frazil.repo.version import resolve
 from frazil.zarrstore.store import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable

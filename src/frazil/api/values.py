@@ -11,8 +11,8 @@ from frazil.format.config import NamedIntEnum
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.repo import diff, session
-from frazil.repo.ancestry import SnapshotBlock, SnapshotList
-from frazil.repo.flags import Flag
+from frazil.repo.history import SnapshotBlock, SnapshotList
+from frazil.repo.repo_settings import Flag
 
 _CHUNKS_SHOWN = 10  # of each array, when a diff is printed
 

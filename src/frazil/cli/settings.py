@@ -87,15 +87,15 @@ def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
     """Show the feature flags, and whether somebody has set them."""
     from frazil.cli.output import print_json, print_table
     from frazil.cli.repositories import open_repository
-    from frazil.repo import flags
+    from frazil.repo import repo_settings
 
     info = open_repository(repo).info_of_version_2()
     found = {
         flag.name: {
-            "enabled": flags.is_enabled(info, flag),
-            "set": flags.setting(info, flag) is not None,
+            "enabled": repo_settings.is_enabled(info, flag),
+            "set": repo_settings.setting(info, flag) is not None,
         }
-        for flag in flags.FLAGS
+        for flag in repo_settings.FLAGS
     }
     if as_json:
         print_json(found)
@@ -118,13 +118,13 @@ def set_flag(
     """Allow or forbid an operation, for everybody."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
-    from frazil.repo import flags
+    from frazil.repo import repo_settings
 
     repository = open_repository(repo)
     repository.info_of_version_2()
-    flag = flags.require_flag(name)
+    flag = repo_settings.require_flag(name)
     repository.set_flag(flag, {"on": True, "off": False, "default": None}[switch.value])
-    enabled = flags.is_enabled(repository.repo_info(), flag)
+    enabled = repo_settings.is_enabled(repository.repo_info(), flag)
     if as_json:
         print_json({"flag": flag.name, "enabled": enabled, "set": switch is not Switch.DEFAULT})
     else:

@@ -34,8 +34,8 @@ from frazil.format.update_log import (
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.entries import older_generations
+from frazil.repo.repo_settings import require_version_2
 from frazil.repo.repository import Repository
-from frazil.repo.spec_version import require_version_2
 
 # Several transaction logs as one: what expired snapshots leave to their successor.
 

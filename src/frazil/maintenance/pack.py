@@ -33,8 +33,7 @@ from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
 from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
-from frazil.repo.commit_metadata import require_json
-from frazil.repo.merge_base import with_notes
+from frazil.repo.commit_metadata import require_json, with_notes
 from frazil.repo.repository import Repository
 
 BYTES_AT_ONCE = 128 << 20  # of chunks, in memory

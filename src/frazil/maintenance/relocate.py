@@ -24,7 +24,7 @@ from frazil.maintenance.waves import waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.changes import ChangeSet
-from frazil.repo.merge_base import UPON, with_notes
+from frazil.repo.commit_metadata import UPON, with_notes
 from frazil.repo.rebase import Rebasing, commit_rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy

@@ -21,7 +21,7 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.ids import SnapshotId
 from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
-from frazil.repo.merge_base import NOTES
+from frazil.repo.commit_metadata import NOTES
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
 

@@ -32,7 +32,7 @@ from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
-from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import cell_sizes
 
 type CommitMethod = Literal["new_commit", "amend"]
 

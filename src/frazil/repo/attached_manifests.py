@@ -1,8 +1,8 @@
 """Manifests that others wrote for a session, such as executors with millions of references.
 
-The session learns of each file its name and what it covers, never the references. Whoever writes
-them does as a commit would do: one manifest for each cell of the splitting (`plan_manifests`,
-`split`), together with what is kept of the manifests it replaces.
+The session is given the name and the extents of each file, never the references. The writer does
+as a commit would: one manifest for each cell of the splitting (`plan_manifests`, `split`), together
+with what is kept of the manifests it replaces.
 
     attach    node.array.manifests changes, so that reading finds the chunks at once
     commit    the snapshot lists the files, the transaction log the chunks that changed
@@ -33,7 +33,7 @@ class AttachedManifest:
     changed: ChunkSet
 
 
-def attached_node(
+def attach_to_node(
     node: Node,
     array: ArrayData,
     attached: Sequence[AttachedManifest],
@@ -59,7 +59,7 @@ def attached_node(
 def updated_chunks(
     attached: Mapping[NodeId, Sequence[AttachedManifest]],
 ) -> dict[NodeId, list[ChunkSet]]:
-    """By array, what changed."""
+    """Changed chunks by array."""
     found = {
         node_id: [each.changed for each in manifests if each.changed.count]
         for node_id, manifests in attached.items()
@@ -73,7 +73,7 @@ def expanded(sets: Mapping[NodeId, Sequence[ChunkSet]]) -> dict[NodeId, npt.NDAr
 
 
 type LogWriter = Callable[[TransactionLog, Mapping[NodeId, Sequence[ChunkSet]]], None]
-"""Stores a log in which these chunks are listed too, perhaps elsewhere: `Files.put_log_stream`."""
+"""Stores a log that lists these chunks too, perhaps on another host: `Files.put_log_stream`."""
 
 
 def put_log_with(

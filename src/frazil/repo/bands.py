@@ -1,4 +1,4 @@
-"""Which manifest files an array's references go to where nobody said how to split them.
+"""Division of an array's references into manifests where no splitting is configured.
 
 The chunk grid is cut into bands across an axis, in halves at powers of two, as often as it takes
 until none holds more than MOST references; what is one chunk thick and still holds more is cut
@@ -60,7 +60,7 @@ class Stored:
         )
 
     def outside(self, grid: tuple[int, ...]) -> Ints:
-        """Those that reach out of the grid."""
+        """Rows of manifests that extend beyond the grid."""
         beyond: Ints = np.flatnonzero((self.stop > np.array(grid, dtype=np.int64)).any(axis=1))
         return beyond
 
@@ -81,7 +81,7 @@ def in_bands(
     most: int,
     merged: Callable[[Sequence[ManifestRef]], ChunkRefs],
 ) -> Bands | None:
-    """What becomes of the manifests of an array whose grid is now `grid`; None if nothing.
+    """Plans the manifests of an array whose grid is now `grid`; None if nothing changes.
 
     `merged` gives all that is set of the changed chunks and, apart from these, in some manifests.
     """
@@ -133,7 +133,7 @@ def _reached(
     axes: Sequence[int],
     most: int,
 ) -> Ints:
-    """Those that reach out of the grid, and those of changed bands.
+    """Rows of manifests that extend beyond the grid, and of those in changed bands.
 
     A band with few references is to become one manifest.
     """
@@ -218,7 +218,7 @@ def _halves(
     stored: Stored,
     rewrite: set[int],
 ) -> Iterator[_Band]:
-    """Two bands; what is stored in both of them is to be written anew."""
+    """Two bands; manifests that extend over both are rewritten."""
     low, high = band.bounds[axis]
     middle = (low + high) // 2
     below = stored.stop[band.stored, axis] <= middle

@@ -1,10 +1,11 @@
-"""What a session did to the snapshot it started from.
+"""A session's changes to the snapshot that it started from.
 
 Nodes are known by path while they are edited and by id in the transaction log: a node that is
-deleted and created again is two nodes.
+deleted and created again is two nodes. A transaction log lists only net moves, one for each node; a
+"top" move is one that does not merely follow from the move of the group above it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from heapq import merge
@@ -12,6 +13,11 @@ from operator import attrgetter
 
 import numpy as np
 
+from frazil.errors import (
+    AlreadyExistsError,
+    NodeNotFoundError,
+    SessionStateError,
+)
 from frazil.format.nodes import Node, Nodes
 from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
@@ -57,7 +63,7 @@ class ChangeSet:
         return self._find_base(path)
 
     def nodes(self, under: NodePath) -> Iterator[Node]:
-        """`under` and all nodes below it, by path."""
+        """Yields the node at `under`, if there is one, and all below it, by path."""
         edited = sorted(
             (
                 node
@@ -127,7 +133,7 @@ class ChangeSet:
         return self.chunks.setdefault(node.id, PendingChunks(ndim))
 
     def path_of(self, node_id: NodeId) -> NodePath | None:
-        """Where a changed node is now, or was before it was deleted."""
+        """Path of a changed node, or of a deleted one before it was deleted."""
         if node_id in self.deleted:
             return self.deleted[node_id].path
         for node in self.edited.values():
@@ -139,14 +145,14 @@ class ChangeSet:
         return None
 
     def has_id(self, node_id: NodeId) -> bool:
-        """Whether any node has it, or had it in the base."""
+        """True if any node has this id, or had it in the base."""
         if node_id in self.created:
             return True
         wanted = np.frombuffer(node_id.raw, dtype=np.uint8)
         return bool((self.base.table.struct("id").values == wanted).all(axis=1).any())
 
     def known_nodes(self) -> dict[NodeId, Node]:
-        """By id, every node that was changed, as it is now, and those that were looked at."""
+        """Every changed node as it is now, and every node that was looked up, by id."""
         nodes = [*self._known.values(), *self.edited.values()]
         return {node.id: node for node in nodes if node is not None}
 
@@ -173,3 +179,62 @@ class ChangeSet:
             self.edited[path.text] = None
         else:
             del self.edited[path.text]
+
+
+type Relocations = Sequence[tuple[Node, NodePath]]
+"""Nodes as they are, and their new paths."""
+
+
+def plan_move(changes: ChangeSet, source: NodePath, target: NodePath) -> Relocations:
+    """The node at `source` and all below it, with `target` in the place of `source`."""
+    if changes.find_node(source) is None:
+        raise NodeNotFoundError(f"node not found at `{source}`")
+    if target == source or target.is_under(source):
+        raise SessionStateError(
+            f"cannot move `{source}` into itself or its own descendant `{target}`",
+            kind="move-into-self-or-descendant",
+        )
+    if changes.find_node(target) is not None:
+        raise AlreadyExistsError(
+            f"move cannot overwrite existing node at `{target}`", kind="move-wont-overwrite"
+        )
+    _require_group_above(changes, target)
+    return [(node, rebase_path(node.path, source, target)) for node in changes.nodes(source)]
+
+
+def rebase_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
+    """`path`, which is `old` or below it, with `new` in the place of `old`."""
+    if path == old:
+        return new
+    return NodePath(new.descendant_prefix + path.text[len(old.descendant_prefix) :])
+
+
+def top_moves(moved: Iterable[Move]) -> list[Move]:
+    """Moves that do not follow from the move of the group above."""
+    by_origin = {move.from_path: move for move in moved}
+
+    def follows(move: Move) -> bool:
+        above = None if move.from_path.parent is None else by_origin.get(move.from_path.parent)
+        return (
+            above is not None
+            and move.from_path.name == move.to_path.name
+            and above.to_path == move.to_path.parent
+        )
+
+    return [move for move in by_origin.values() if not follows(move)]
+
+
+def _require_group_above(changes: ChangeSet, target: NodePath) -> None:
+    above = target.parent
+    found = None if above is None else changes.find_node(above)
+    if found is None:
+        raise SessionStateError(
+            f"cannot move to `{target}`: the destination's parent group `{above}` does not exist",
+            kind="move-destination-parent-missing",
+        )
+    if found.array is not None:
+        raise SessionStateError(
+            f"cannot move to `{target}`: the destination's parent `{above}` is an array,"
+            " not a group",
+            kind="move-destination-parent-not-group",
+        )

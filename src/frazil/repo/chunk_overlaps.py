@@ -2,7 +2,7 @@
 
 Writers of one chunk agree if they did the same to it: both deleted it, or gave it equal
 references. References to different objects of the repository may still be to equal bytes, which
-only reading them can tell: such pairs are doubtful.
+only reading them can tell: such pairs are uncertain.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +12,11 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.files import Files
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_index import Box, distinct
 from frazil.format.chunk_refs import ChunkRefs, Payload, RefKind
+from frazil.repo.chunk_reads import fetch_payload
 from frazil.repo.pending import ChunkChanges, Index
 
 type Canonical = Callable[[ChunkRefs], ChunkRefs]
@@ -22,27 +24,31 @@ type Canonical = Callable[[ChunkRefs], ChunkRefs]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class UncertainPair:
     """Two stored objects of one length for one chunk."""
 
     index: Index
     payloads: tuple[Payload, Payload]
 
 
+type SameBytes = Callable[[Sequence[UncertainPair]], list[bool]]
+"""For each pair, True if the two objects are equal."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Overlaps:
     differing: npt.NDArray[np.uint32]  # (m, ndim), ascending and distinct
-    doubtful: tuple[Doubt, ...]
+    uncertain: tuple[UncertainPair, ...]
 
 
 def find_overlaps(parts: Sequence[ChunkChanges]) -> Overlaps:
-    """Where two of the parts say different things about a chunk. O(n log n) in all their rows."""
+    """Chunks that two of the parts change in different ways. O(n log n) in all their rows."""
     index = np.concatenate([p.refs.index for p in parts] + [p.deleted for p in parts])
     keys = Box.around(index).keys(index)
     order = np.argsort(keys, kind="stable")
     again = keys[order][1:] == keys[order][:-1]
     if not again.any():  # as it should be: then there is nothing to compare
-        return Overlaps(differing=index[:0], doubtful=())
+        return Overlaps(differing=index[:0], uncertain=())
     left, right = order[:-1][again], order[1:][again]
     # The order is stable, so of two rows for a chunk one that deletes it comes last.
     refs = _Stack.of([part.refs for part in parts])
@@ -50,21 +56,31 @@ def find_overlaps(parts: Sequence[ChunkChanges]) -> Overlaps:
     mixed = (left < refs.count) & ~both_set
     left_set, right_set = left[both_set], right[both_set]
     differ = ~refs.are_same(left_set, right_set)
-    doubtful = differ & refs.may_be_same(left_set, right_set)
-    certain = np.concatenate([left[mixed], left_set[differ & ~doubtful]])
+    uncertain = differ & refs.may_be_same(left_set, right_set)
+    certain = np.concatenate([left[mixed], left_set[differ & ~uncertain]])
     return Overlaps(
         differing=distinct(index[certain]),
-        doubtful=tuple(
-            Doubt(tuple(index[one].tolist()), (refs.payload(one), refs.payload(two)))
+        uncertain=tuple(
+            UncertainPair(tuple(index[one].tolist()), (refs.payload(one), refs.payload(two)))
             for one, two in zip(
-                left_set[doubtful].tolist(), right_set[doubtful].tolist(), strict=True
+                left_set[uncertain].tolist(), right_set[uncertain].tolist(), strict=True
             )
         ),
     )
 
 
-def only(changes: ChunkChanges, wanted: npt.NDArray[np.uint32]) -> ChunkChanges:
-    """What the changes say about the wanted chunks, (m, ndim), ascending."""
+def bytes_comparer(files: Files) -> SameBytes:
+    """Compares pairs by reading all of both objects."""
+
+    def compare(pair: UncertainPair) -> bool:
+        one, two = (fetch_payload(files, payload, None) for payload in pair.payloads)
+        return bytes(one) == bytes(two)
+
+    return lambda pairs: files.pool.map(compare, list(pairs))
+
+
+def select(changes: ChunkChanges, wanted: npt.NDArray[np.uint32]) -> ChunkChanges:
+    """The changes to the wanted chunks, (m, ndim), ascending."""
     rows = changes.refs.lookup(wanted)
     return ChunkChanges(
         refs=changes.refs.take(rows[rows >= 0]), deleted=wanted[changes.deletes(wanted)]
@@ -108,7 +124,7 @@ class _Stack:
     def are_same(
         self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Whether references are equal in every respect, pair by pair."""
+        """True where both references of a pair are equal in every respect."""
         rows = np.unique(np.concatenate([left, right]))
         columns = _columns(self._take(rows))
         one, two = np.searchsorted(rows, left), np.searchsorted(rows, right)
@@ -121,7 +137,7 @@ class _Stack:
     def may_be_same(
         self, left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Whether both are stored in the repository with the same length, pair by pair."""
+        """True where both of a pair are stored in the repository with the same length."""
         kind = np.concatenate([part.kind for part in self.parts])
         length = np.concatenate([part.length for part in self.parts])
         stored = kind == RefKind.NATIVE

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo.merge_base import NOTES, with_notes
+from frazil.repo.commit_metadata import NOTES, with_notes
 
 KEY = "idempotency_key"
 CARRIED = "idempotency_keys"

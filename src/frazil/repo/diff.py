@@ -1,4 +1,4 @@
-"""What changed between two snapshots, or since a session began."""
+"""Differences between two snapshots, or since a session began."""
 
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -74,7 +74,7 @@ class SnapshotPaths:
         self._known: dict[bytes, str] = {}
 
     def __call__(self, node_id: NodeId) -> NodePath | None:
-        found = self._all().get(node_id.raw)  # all at once: whoever asks for one asks for more
+        found = self._all().get(node_id.raw)  # all at once: callers ask for many
         try:
             return None if found is None else NodePath(found)
         except InvalidInputError as error:

@@ -94,7 +94,7 @@ def find_repository(
 ) -> StoredRepository:
     """Recognises what the store holds. Raises RepositoryNotFoundError.
 
-    A repository that is of both versions is half migrated, and of version 2.
+    A repository that has the files of both versions is half migrated, and counts as version 2.
     """
     settings = replace(Settings.of(config), limits=limits)
     files = Files(store, settings)

@@ -1,8 +1,8 @@
 """The entry point of a repository: one object, changed by compare-and-swap.
 
 Every change reads the object, works out its successor, keeps a copy of the old version under
-`overwritten/`, and replaces the object only if nobody else has in the meantime. If somebody has,
-the change is worked out again on what they left.
+`overwritten/`, and replaces the object only if no other client has in the meantime. If one has,
+the change is applied again to its result.
 """
 
 import random
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from frazil.assets.entry_file import nothing
 from frazil.assets.files import Files
-from frazil.assets.layout import backup_name
+from frazil.assets.layout import backup_name, snapshot_key, transaction_key
 from frazil.assets.settings import Settings
 from frazil.assets.stored_info import StoredRepoInfo
 from frazil.clock import Clock, to_datetime
@@ -27,11 +27,17 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
-from frazil.format.update_log import Availability, UpdateKind
+from frazil.format.snapshot import Snapshot
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.update_log import Availability, RepoInitialized, RepoStatus, Update, UpdateKind
+from frazil.ids import INITIAL_SNAPSHOT
+from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import ops_log
-from frazil.repo.initial import initial_log, initial_repo_info, initial_snapshot
-from frazil.repo.own_update import RefusedUpdate, was_stored
+from frazil.repo.ops_log import RefusedUpdate, was_stored
+from frazil.repo.refs import MAIN
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
@@ -43,7 +49,7 @@ _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before 
 def backoff_s(
     attempt: int, *, base_s: float, cap_s: float, uniform: Callable[[float, float], float]
 ) -> float:
-    """How long to wait before try number `attempt`, counted from 0."""
+    """Seconds to wait before try number `attempt`, counted from 0."""
     if attempt <= _EAGER_TRIES:
         return 0.0
     ceiling = min(cap_s, base_s * 2.0 ** (attempt - _EAGER_TRIES))
@@ -73,7 +79,7 @@ def exhausted(settings: Settings) -> ConflictError:
 
 
 class EntryPoint(Protocol):
-    """Where a repository begins, whichever way its version keeps that."""
+    """The mutable root of a repository: its refs and, in version 2, its list of snapshots."""
 
     @property
     def files(self) -> Files: ...
@@ -86,7 +92,7 @@ class EntryPoint(Protocol):
         ...
 
     def fetch(self) -> RepoInfo:
-        """As of now. Raises RepositoryNotFoundError."""
+        """Fetches the current repo info. Raises RepositoryNotFoundError."""
         ...
 
     def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
@@ -94,7 +100,7 @@ class EntryPoint(Protocol):
         ...
 
     def fetch_config(self) -> Json | None:
-        """What the repository stores. Raises RepositoryNotFoundError."""
+        """Fetches the stored configuration. Raises RepositoryNotFoundError."""
         ...
 
     def update(
@@ -114,7 +120,7 @@ class EntryPoint(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RepoInfoEntry:
-    """That of version 2: one object."""
+    """The entry point of version 2: one object."""
 
     files: Files
     clock: Clock
@@ -185,7 +191,7 @@ class RepoInfoEntry:
     def _swap(
         self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
     ) -> bool:
-        """Whether `new` replaced `old`; False if `old` was no longer there."""
+        """True if `new` replaced `old`; False if another client had replaced `old` before."""
         try:
             self.files.replace_repo_info(old, new, backup=backup, ready=ready)
         except PreconditionFailedError:
@@ -195,7 +201,7 @@ class RepoInfoEntry:
 
 @contextmanager
 def _not_found() -> Iterator[None]:
-    """Where there is no entry point there is no repository."""
+    """Raises RepositoryNotFoundError if the entry point does not exist."""
     try:
         yield
     except ObjectNotFoundError as error:
@@ -210,3 +216,53 @@ def require_online(info: RepoInfo, *, doing: str) -> None:
             f" set at {to_datetime(status.set_at_us).isoformat()}, reason: {status.reason!r}",
             kind="read-only-repository",
         )
+
+
+_MESSAGE = "Repository initialized"
+_METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
+
+
+def is_clean(store: ObjectStore) -> bool:
+    """True if a repository may be created: the store is empty, or holds the leftovers of a process
+    that died while it created one. Both files are rewritten, under the same names.
+    """
+    leftovers = {snapshot_key(INITIAL_SNAPSHOT), transaction_key(INITIAL_SNAPSHOT)}
+    return all(info.key in leftovers for info in store.list())
+
+
+def initial_snapshot(now_us: int) -> Snapshot:
+    """No nodes, not even a root group."""
+    return Snapshot(
+        id=INITIAL_SNAPSHOT,
+        parent_id=None,
+        flushed_at_us=now_us,
+        message=_MESSAGE,
+        metadata=_METADATA,
+        manifest_files=(),
+        nodes=Nodes.empty(),
+    )
+
+
+def initial_log() -> TransactionLog:
+    return TransactionLog(id=INITIAL_SNAPSHOT)
+
+
+def initial_repo_info(now_us: int, *, config: Json) -> RepoInfo:
+    info = RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={},
+        deleted_tags=(),
+        snapshots=SnapshotInfos.empty(),
+        status=RepoStatus(availability=Availability.ONLINE, set_at_us=now_us, reason=None),
+        metadata={},
+        updates=(Update(kind=RepoInitialized(), updated_at_us=now_us, backup_path=None),),
+        before_updates=None,
+        config=config,
+        enabled_flags=(),
+        disabled_flags=(),
+    )
+    info = info.with_snapshot(
+        INITIAL_SNAPSHOT, parent=None, flushed_at_us=now_us, message=_MESSAGE, metadata=_METADATA
+    )
+    return info.with_branch(MAIN, INITIAL_SNAPSHOT)

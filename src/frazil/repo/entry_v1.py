@@ -10,7 +10,7 @@ asked for (see refs_v1), and what a step changes in it is written to the one fil
 about.
 
 Stores delete unconditionally. A commit that was stored just before the branch is deleted goes with
-it, as in version 2, where the deletion is worked out anew on what the commit left; one that comes
+it, as in version 2, where the deletion is applied again to the result of the commit; one that comes
 after is refused, and does not bring the branch back.
 """
 
@@ -55,12 +55,11 @@ from frazil.format.update_log import (
     UpdateKind,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.repo.entry import Change, exhausted, tries
-from frazil.repo.initial import initial_snapshot
-from frazil.repo.own_update import was_committed
+from frazil.repo.entry import Change, exhausted, initial_snapshot, tries
+from frazil.repo.ops_log import was_committed
 from frazil.repo.refs import MAIN
 from frazil.repo.refs_v1 import RefReader, find_branch, require_name
-from frazil.repo.spec_version import unsupported
+from frazil.repo.repo_settings import unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ class RefFilesEntry:
         even_if_read_only: bool = False,
         ready: Callable[[], None] = nothing,
     ) -> RepoInfo:
-        """Applies `change` and returns what it made; the ops log of version 1 is nobody's."""
+        """Applies `change` and returns what it made; version 1 has no ops log."""
         del doing, even_if_read_only  # version 1 has no status
         for _ in tries(self.files.settings):
             self._require_not_migrated()
@@ -126,7 +125,7 @@ class RefFilesEntry:
         raise exhausted(self.files.settings)
 
     def _was_done(self, old: RefReader, kind: UpdateKind) -> bool:
-        """Whether a refused commit was stored: its answer lost, and others on top of it since."""
+        """True if a refused commit was stored: its reply lost, and others on top of it since."""
         if not isinstance(kind, NewCommit):
             return False
         ref = find_branch(self.files, kind.branch)
@@ -140,13 +139,13 @@ class RefFilesEntry:
     def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
         try:
             return self.files.fetch_head(snapshot).parent_id
-        except ObjectNotFoundError:  # whoever reads that history will be told
+        except ObjectNotFoundError:  # readers of that history get the error
             return None
 
     # Writing
 
     def _write(self, old: RefReader, new: RepoInfo, kind: UpdateKind) -> None:
-        """Raises PreconditionFailedError if somebody else was faster."""
+        """Raises PreconditionFailedError if another client was faster."""
         match kind:
             case NewCommit(name, _) | BranchReset(name, _):
                 data = encode_ref(_target(new, name))
@@ -205,7 +204,7 @@ class RefFilesEntry:
         except ObjectNotFoundError:
             return
         raise ConflictError(
-            message="the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 in the meantime: open it again",
             kind="repo-info-updated",
         )
 

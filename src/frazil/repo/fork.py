@@ -23,10 +23,10 @@ from frazil.format.snapshot import Snapshot
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.repo.changes import ChangeSet
+from frazil.repo.chunk_overlaps import bytes_comparer
 from frazil.repo.entries import files_of
-from frazil.repo.merging import ForkChanges, merge_changes
+from frazil.repo.fork_merge import ForkChanges, merge_forks
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
-from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session
 from frazil.repo.session_state import SessionMode
 
@@ -67,7 +67,7 @@ class Layer:
         return base.patched(remove=removed, put=[n for n in self.edited.values() if n is not None])
 
     def changes_over(self, base: Nodes) -> ChangeSet:
-        """What it was made of."""
+        """The ChangeSet that the layer was made from."""
         changes = ChangeSet(base)
         changes.edited.update(self.edited)
         changes.created.update(self.created)
@@ -109,9 +109,10 @@ class ForkedSession(Session):
         return self._origin
 
     def _pickled_own(self) -> bytes:
-        """As bytes, and kept while nothing changes: schedulers of tasks only pass forks on.
+        """Pickles the own changes, and caches the bytes until the next edit.
 
-        They also look at every object that they pickle, and there are dozens in a layer.
+        Task schedulers only pass forks on. They also visit every object that they pickle, and there
+        are dozens in a layer.
         """
         with self._state:
             edits, known = self._edits, self._own
@@ -120,7 +121,7 @@ class ForkedSession(Session):
             changes = self._changes.copy()
         own = Layer.of(changes)
         if own.chunks:
-            # Whoever unpickles it may commit references to what was stored here.
+            # The process that unpickles it may commit references to chunks stored here.
             self.files.store.sync()
         data = pickle.dumps(own)
         self._own = edits, data
@@ -142,7 +143,7 @@ class ForkedSession(Session):
         return SessionMode.WRITABLE
 
     def forked_changes(self) -> ForkChanges:
-        """For a merge: what was done, and to what."""
+        """The changes to merge, and the state that they are relative to."""
         return ForkChanges(
             base=self.base.nodes,
             inherited={key: found.changes() for key, found in self.inherited_chunks.items()},
@@ -179,7 +180,7 @@ def fork(session: Session) -> ForkedSession:
     layers = above if own.is_empty else (*above, own)
     # A fork's base has the nodes it inherited already; the layers go over what is stored.
     stored = session.files.fetch_snapshot(snapshot)
-    return _forked(session.files, session.clock, stored, layers)
+    return _open_fork(session.files, session.clock, stored, layers)
 
 
 def merge(session: Session, forks: Sequence[Session]) -> None:
@@ -197,10 +198,8 @@ def merge(session: Session, forks: Sequence[Session]) -> None:
 
     def merged(changes: ChangeSet) -> ChangeSet:
         for other in others:
-            _require_fork(session, other)  # again: now nobody else can rebase the session
-        return merge_changes(
-            changes, inherited, found, same_bytes=lambda doubts: same_bytes(session.files, doubts)
-        )
+            _require_fork(session, other)  # again: now no other thread can rebase the session
+        return merge_forks(changes, inherited, found, same_bytes=bytes_comparer(session.files))
 
     session.revise(merged)
 
@@ -243,7 +242,7 @@ def _reopen(origin: bytes, own: bytes) -> ForkedSession:
 
 @lru_cache(maxsize=4)
 def _opened(origin: bytes, process: int) -> ForkedSession:
-    """What copies of a fork have in common, opened once in each process.
+    """Opens the part that copies of a fork share, once in each process.
 
     A worker gets a copy with every task; without this it would read the snapshot as often. `origin`
     has the time of the snapshot in it: another repository may have been created in the same place,
@@ -259,10 +258,10 @@ def _opened(origin: bytes, process: int) -> ForkedSession:
             " its place",
             kind="merge-failed",
         )
-    return _forked(files, clock, snapshot, layers)
+    return _open_fork(files, clock, snapshot, layers)
 
 
-def _forked(
+def _open_fork(
     files: Files, clock: Clock, snapshot: Snapshot, layers: Sequence[Layer]
 ) -> ForkedSession:
     nodes = reduce(lambda nodes, layer: layer.nodes_over(nodes), layers, snapshot.nodes)

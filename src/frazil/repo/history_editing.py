@@ -1,7 +1,7 @@
 """Commits made from other commits: revert, cherry-pick, merge.
 
 Each ends in one ordinary commit, or for a merge that needs none in moving the branch; either by
-compare-and-swap, so that ConflictError is raised if somebody else was faster. If conflicts remain,
+compare-and-swap, so that ConflictError is raised if another client was faster. If conflicts remain,
 RebaseFailedError is raised; nothing has been changed then.
 """
 
@@ -22,17 +22,15 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
-from frazil.repo.chunk_differences import refs_reader
+from frazil.repo.chunk_overlaps import bytes_comparer
 from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.commit_metadata import MERGED, require_json, with_notes
+from frazil.repo.comparison import compare, refs_reader
 from frazil.repo.diff import Diff
-from frazil.repo.history import SnapshotRecord
+from frazil.repo.history import SnapshotRecord, merge_base, reachable
 from frazil.repo.logs import ids_in
-from frazil.repo.merge_base import MERGED, merge_base, reachable, with_notes
 from frazil.repo.moved_chunks import MovedChunks, find_moves
-from frazil.repo.node_changes import compare
 from frazil.repo.repository import Repository
-from frazil.repo.same_bytes import same_bytes
 from frazil.repo.session import Session
 from frazil.repo.solver import Policy
 from frazil.repo.three_way import Reading, Trees, three_way
@@ -40,7 +38,7 @@ from frazil.repo.three_way import Reading, Trees, three_way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What is wanted, whichever the operation."""
+    """A request to edit the history of a branch."""
 
     branch: str
     message: str | None = None  # None: one that tells what was done
@@ -51,7 +49,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edited:
-    """What came of it."""
+    """The result of an edit."""
 
     snapshot: SnapshotId | None = None  # tip from now on; None: a dry run, or nothing to do
     applied: Diff = field(default_factory=Diff)  # what the branch changed, or would
@@ -78,7 +76,7 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
 
 
 def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
-    """Does on the branch what a commit did elsewhere."""
+    """Applies the changes of a commit of another branch to the branch."""
     info = repository.repo_info()
     record, parent = _with_parent(info, snapshot)
     tip = history.snapshot_id(info, history.branch_row(info, edit.branch))
@@ -97,7 +95,7 @@ def cherry_pick(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edi
 
 
 def merge(repository: Repository, source: str, edit: Edit) -> Edited:
-    """Does on the branch what was done on branch `source` since both were merged or parted."""
+    """Applies to the branch the changes made on branch `source` since their merge base."""
     info = repository.repo_info()
     rows = history.branch_row(info, edit.branch), history.branch_row(info, source)
     tip, other = (history.snapshot_id(info, row) for row in rows)
@@ -163,12 +161,12 @@ def _apply(
         policy=edit.policy,
         reading=Reading(
             refs=read,
-            same_bytes=lambda doubts: same_bytes(files, doubts),
+            same_bytes=bytes_comparer(files),
             canonical=moved.canonical,
         ),
     )
     changes = outcome.changes
-    conflicts = tuple(clash.conflict for clash in outcome.clashes)
+    conflicts = tuple(each.conflict for each in outcome.conflicts)
     if changes is None:
         if not edit.dry_run:
             raise RebaseFailedError(str(session.snapshot_id), list(conflicts))

@@ -11,7 +11,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 
 
-def united(snapshot: SnapshotId, logs: Sequence[TransactionLog]) -> TransactionLog:
+def unite_logs(snapshot: SnapshotId, logs: Sequence[TransactionLog]) -> TransactionLog:
     """All that `logs`, oldest first, say has changed: a node may be new and updated and deleted."""
     return TransactionLog(
         id=snapshot,
@@ -21,7 +21,7 @@ def united(snapshot: SnapshotId, logs: Sequence[TransactionLog]) -> TransactionL
     )
 
 
-def collapsed(log: TransactionLog) -> TransactionLog:
+def collapse_log(log: TransactionLog) -> TransactionLog:
     """The same as one commit records it: each node in one list, and what came and went in none."""
     new = ids_in(log.new_groups, log.new_arrays)
     gone = ids_in(log.deleted_groups, log.deleted_arrays)
@@ -58,7 +58,7 @@ def _all_ids(columns: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
 
 
 def _all_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, npt.NDArray[np.uint32]]:
-    """By node, every chunk once; of indices that differ in length those of the newest log."""
+    """Every chunk once, by node; where the number of dimensions differs, the newest log counts."""
     parts: dict[NodeId, list[npt.NDArray[np.uint32]]] = {}
     for log in logs:
         for node_id, index in log.updated_chunks.items():
@@ -73,7 +73,7 @@ def _all_chunks(logs: Sequence[TransactionLog]) -> dict[NodeId, npt.NDArray[np.u
 
 
 def _net_moves(moves: list[Move]) -> tuple[Move, ...]:
-    """From where each node was at first to where it was in the end, if that is elsewhere."""
+    """One move for each node, from its first path to its last, unless both are the same."""
     first: dict[NodeId, NodePath] = {}
     last: dict[NodeId, Move] = {}
     for move in moves:

@@ -1,4 +1,4 @@
-"""Chunks that commits stored elsewhere without changing a value: pack and unpack do that.
+"""Chunks that commits moved to other objects without changing a value: pack and unpack do that.
 
 Such a commit names itself in its notes (`packed`, `unpacked`; a squash or an expiry may include
 one), and its transaction log does not list the chunks that it moved. So a chunk whose reference
@@ -21,11 +21,12 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.repo import history
-from frazil.repo.chunk_differences import ReadRefs, chunks_between
 from frazil.repo.chunk_overlaps import Canonical
+from frazil.repo.commit_metadata import moves_chunks, moves_chunks_upon
+from frazil.repo.comparison import ReadRefs, chunks_between
 from frazil.repo.conflicts import rows_by_id
-from frazil.repo.logs import united
-from frazil.repo.merge_base import moves_chunks, moves_chunks_upon, reachable
+from frazil.repo.history import reachable
+from frazil.repo.logs import unite_logs
 
 type Places = npt.NDArray[np.uint8]  # (n, 28) object, offset and length of native chunks
 
@@ -113,7 +114,7 @@ class MovedChunks:
             except ObjectNotFoundError:
                 self._logs[move] = None
             else:
-                self._logs[move] = united(move.after, logs)
+                self._logs[move] = unite_logs(move.after, logs)
         return self._logs[move]
 
 

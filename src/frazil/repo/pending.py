@@ -22,7 +22,7 @@ FEW = 64
 
 
 class Untouched(Enum):
-    """What `find` answers where nothing was changed: look in the manifests."""
+    """Result of `find` for a chunk that was not changed: look in the manifests."""
 
     UNTOUCHED = auto()
 
@@ -49,7 +49,7 @@ class ChunkChanges:
         return np.concatenate([self.refs.index, self.deleted])
 
     def deletes(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
-        """Whether each wanted chunk, (m, ndim), is among the deleted."""
+        """True where a wanted chunk, (m, ndim), is among the deleted."""
         gone: npt.NDArray[np.bool_] = SortedKeys.of(self.deleted).lookup(wanted) >= 0
         return gone
 

@@ -1,4 +1,4 @@
-"""Where nodes go when both sides of a merge put nodes somewhere. Pure.
+"""Paths of nodes when both sides of a merge create or move nodes. Pure.
 
 The place of a node is its name in a group, and the group is known by id: so what is in a group
 goes where the group goes, whichever side moved it. A node is placed by us if we made it, or gave it
@@ -11,7 +11,7 @@ another place; all others are where they are on the branch.
     a group inside itself       a conflict: each side moved one of two groups into the other
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from frazil.errors import ConflictType
@@ -19,9 +19,9 @@ from frazil.format.nodes import Node, Nodes
 from frazil.format.schemas import NODE_ARRAY
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.conflicts import Clash, id_at, rows_by_id
-from frazil.repo.moves import Relocations, rebased_path
-from frazil.repo.node_changes import NodeChanges
+from frazil.repo.changes import ChangeSet, Relocations, rebase_path
+from frazil.repo.comparison import NodeChanges
+from frazil.repo.conflicts import NodeConflict, Theirs, id_at, rows_by_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,23 +29,56 @@ class Placement:
     paths: Mapping[NodeId, NodePath]  # of the nodes that we make
     there: frozenset[NodeId]  # those of them that the branch has already
     relocations: Relocations  # of nodes that the branch has
-    clashes: list[Clash]
+    conflicts: Sequence[NodeConflict]
+
+
+NOTHING_PLACED = Placement({}, frozenset(), (), ())
 
 
 def place_nodes(
-    *, base: Nodes, tip: Nodes, source: Nodes, ours: NodeChanges, theirs: NodeChanges
+    *,
+    base: Nodes,
+    tip: Nodes,
+    source: Nodes,
+    ours: NodeChanges,
+    theirs: NodeChanges,
+    accept_replaced_groups: bool = False,
 ) -> Placement:
+    """`accept_replaced_groups` takes a new group at the path of one that is gone for the same."""
     mine = _moved(ours, base, source)
-    placing = _Placing.of(tip, source, ours, mine)
+    placing = _Placing.of(tip, source, ours, mine, by_path=accept_replaced_groups)
     paths = {node_id: placing.path_of(node_id) for node_id in ours.created}
     there = frozenset(
         node.id for node in ours.created.values() if placing.is_there(node, paths[node.id])
     )
     other = _moved(theirs, base, tip)
-    clashes = [*placing.lost_moves(other), *placing.their_moves(other), *placing.loops()]
-    if not clashes:  # otherwise there is no telling where nodes would be
-        clashes += [*placing.missing_groups(there), *placing.taken_paths(there)]
-    return Placement(paths, there, [] if clashes else placing.relocations(), clashes)
+    conflicts = [*placing.lost_moves(other), *placing.their_moves(other), *placing.loops()]
+    if not conflicts:  # otherwise there is no telling where nodes would be
+        conflicts += [*placing.missing_groups(there), *placing.taken_paths(there)]
+    return Placement(paths, there, [] if conflicts else placing.relocations(), conflicts)
+
+
+def place_moves(ours: ChangeSet, theirs: Theirs) -> Placement:
+    """Carries the moves of a rearrange session over changes that moved none of the same nodes."""
+    if not ours.moved:
+        return NOTHING_PLACED
+    put = [node for node in ours.edited.values() if node is not None]
+    source = ours.base.patched(remove=ours.vacated, put=put)
+    moved = {node.id: (ours.base.node(row), node) for node, row in _rows_before(ours, put)}
+    return place_nodes(
+        base=ours.base,
+        tip=theirs.state.base,
+        source=source,
+        ours=NodeChanges({}, {}, moved),
+        theirs=NodeChanges({}, {}, {}),
+        accept_replaced_groups=True,
+    )
+
+
+def _rows_before(ours: ChangeSet, nodes: Iterable[Node]) -> Iterator[tuple[Node, int]]:
+    for node in nodes:
+        if node.id in ours.moved:
+            yield node, ours.base.find(ours.moved[node.id].from_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +122,19 @@ class _Placing:
     looping: set[NodeId] = field(default_factory=set)
 
     @classmethod
-    def of(cls, tip: Nodes, source: Nodes, ours: NodeChanges, moved: _Moved) -> "_Placing":
+    def of(
+        cls, tip: Nodes, source: Nodes, ours: NodeChanges, moved: _Moved, *, by_path: bool
+    ) -> "_Placing":
         placed = [*ours.created.values(), *(after for _, after in moved.values())]
         places = {node.id: _Place.of(source, node.path) for node in placed}
         groups = {place.group for place in places.values() if place.group is not None}
         rows = rows_by_id(tip, groups | places.keys())
+        for node in placed if by_path else ():
+            group, above = places[node.id].group, tip.lookup(node.path.parent or node.path)
+            if group is None or group in rows or group in places:
+                continue
+            if above is not None and not above.is_array:
+                rows[group] = tip.find(above.path)
         origins = {NodePath(tip.path_text(rows[i])): i for i in moved if i in rows}
         placing = cls(tip, ours, moved, places, rows, origins)
         moving = {row for origin in origins for row in tip.under(origin)}
@@ -103,7 +144,7 @@ class _Placing:
     # Paths
 
     def path_of(self, node_id: NodeId) -> NodePath:
-        """Where a node that we place, or a group that we put something into, ends up."""
+        """Final path of a node that we place, or of a group that we put nodes into."""
         if node_id in self.known:
             return self.known[node_id]
         if node_id not in self.places:
@@ -123,7 +164,7 @@ class _Placing:
         return self.known.setdefault(node_id, path)
 
     def path_at(self, row: int) -> NodePath:
-        """Where the node in this row of the tip ends up."""
+        """Final path of the node in this row of the tip."""
         path = NodePath(self.tip.path_text(row))
         return self._carried(path, (path, *path.ancestors))
 
@@ -132,7 +173,7 @@ class _Placing:
         nearest = next((each for each in above if each in self.origins), None)
         if nearest is None:
             return path
-        return rebased_path(path, nearest, self.path_of(self.origins[nearest]))
+        return rebase_path(path, nearest, self.path_of(self.origins[nearest]))
 
     def _source_path(self, node_id: NodeId) -> NodePath:
         found = self.ours.created.get(node_id) or self.moved[node_id][1]
@@ -144,7 +185,7 @@ class _Placing:
         return [(node, path) for node, path in found if self._stays(node.id) and node.path != path]
 
     def is_there(self, node: Node, path: NodePath) -> bool:
-        """Whether the branch has a node that we made, or a group just like it."""
+        """True if the branch already has a node that we created, or an equal group."""
         return any(_is_alike(self.tip.node(row), node) for row in self._rows_at(path))
 
     def _rows_at(self, path: NodePath) -> list[int]:
@@ -160,8 +201,8 @@ class _Placing:
 
     # Conflicts
 
-    def lost_moves(self, theirs: _Moved) -> Iterator[Clash]:
-        """What we move, and they deleted or moved to another path."""
+    def lost_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
+        """Nodes that we move, and they deleted or moved to another path."""
         for node_id, (before, _) in self.moved.items():
             row = self.rows.get(node_id, -1)
             if row >= 0 and node_id in theirs:
@@ -170,24 +211,24 @@ class _Placing:
                     continue
             elif row >= 0:
                 continue
-            yield Clash(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
+            yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
 
-    def their_moves(self, theirs: _Moved) -> Iterator[Clash]:
-        """What they moved, and we delete, or the group that they moved it into."""
+    def their_moves(self, theirs: _Moved) -> Iterator[NodeConflict]:
+        """Nodes that they moved, if we delete them or the group that they were moved into."""
         for node_id, (before, after) in theirs.items():
             place = _Place.of(self.tip, after.path)
             into_nothing = place.group is not None and not self._stays(place.group)
             if not self._stays(node_id) or (into_nothing and node_id not in self.moved):
-                yield Clash(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
+                yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, before.path, node_id)
 
-    def loops(self) -> Iterator[Clash]:
+    def loops(self) -> Iterator[NodeConflict]:
         for node_id in self.moved:
             self.path_of(node_id)
         for node_id in sorted(self.looping & self.moved.keys()):
             path = self.moved[node_id][0].path
-            yield Clash(ConflictType.MoveOperationCannotBeRebased, path, node_id)
+            yield NodeConflict(ConflictType.MoveOperationCannotBeRebased, path, node_id)
 
-    def missing_groups(self, there: frozenset[NodeId]) -> Iterator[Clash]:
+    def missing_groups(self, there: frozenset[NodeId]) -> Iterator[NodeConflict]:
         """Groups that we put something into, and that are gone, or arrays above it."""
         for node_id, place in self.places.items():
             if node_id in there:
@@ -201,9 +242,9 @@ class _Placing:
             else:
                 above = path.parent
             if above is not None:
-                yield Clash(ConflictType.NewNodeInInvalidGroup, above, node_id)
+                yield NodeConflict(ConflictType.NewNodeInInvalidGroup, above, node_id)
 
-    def taken_paths(self, there: frozenset[NodeId]) -> Iterator[Clash]:
+    def taken_paths(self, there: frozenset[NodeId]) -> Iterator[NodeConflict]:
         """Paths that we put a node at, and that are not free."""
         mine: dict[NodePath, NodeId] = {}
         for node_id in self.places:
@@ -211,11 +252,11 @@ class _Placing:
             elsewhere = row >= 0 and node_id in self.ours.created and self.path_at(row) != path
             taken = path in mine or elsewhere or self._is_taken(path, node_id)
             if taken and node_id not in there:
-                yield Clash(ConflictType.NewNodeConflictsWithExistingNode, path, node_id)
+                yield NodeConflict(ConflictType.NewNodeConflictsWithExistingNode, path, node_id)
             mine[path] = node_id
 
     def _is_taken(self, path: NodePath, by: NodeId) -> bool:
-        """Whether the branch has another node there, or below an array that is to be there."""
+        """True if the branch has another node at the path, or nodes below a new array."""
         created = self.ours.created.get(by)
         node = self.moved[by][1] if created is None else created
         others = [
@@ -228,7 +269,7 @@ class _Placing:
         return any(self._rows_at(each) for each in below)
 
     def _is_array(self, path: NodePath) -> bool:
-        """Whether there is an array of the branch at this path in the end."""
+        """True if the branch has an array whose final path this is."""
         types = self.tip.table.union("node_data").types
         return any(types[row] == NODE_ARRAY for row in self._rows_at(path))
 

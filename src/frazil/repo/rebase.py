@@ -3,7 +3,7 @@
 Oldest first: find the conflicts, solve or refuse them, and express the changes relative to the
 snapshot of that commit. Many commits that have nothing to do with the changes are taken in one
 leap, by their logs alone: then only the last of their snapshots is read. Where a leap might hide
-a conflict, or change what a conflict is said to be about, its halves are tried.
+a conflict, or change the subject of one, its halves are tried.
 """
 
 import random
@@ -22,12 +22,12 @@ from frazil.format.transaction_log import TransactionLog
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.conflicts import Theirs, find_clashes
+from frazil.repo.comparison import compare
+from frazil.repo.conflicts import Theirs, find_conflicts
 from frazil.repo.entry import backoff_s
-from frazil.repo.logs import ids_in, united
-from frazil.repo.node_changes import compare
-from frazil.repo.solver import Policy, Resolution, resolve
-from frazil.repo.transplant import rebased
+from frazil.repo.logs import ids_in, unite_logs
+from frazil.repo.placement import NOTHING_PLACED, place_moves
+from frazil.repo.solver import Merged, Policy, merge_changes
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
@@ -53,7 +53,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rebasing:
-    """What a commit does if the branch has moved: rebase and try again, so many times."""
+    """Makes a commit rebase and try again if the branch has moved, up to so many times."""
 
     policy: Policy
     tries: int = 1000
@@ -72,7 +72,7 @@ def replay(
     *,
     longest_leap: int = 256,
 ) -> Iterator[Position]:
-    """Where the changes are after commits of the branch that they did not know.
+    """Yields the changes relative to later and later commits of the branch.
 
     Nothing if the branch is gone. Raises RebaseFailedError at the first commit they cannot be
     carried over; the last position that was yielded is then that of the commit before.
@@ -90,7 +90,7 @@ def replay(
 def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
     """Commits on the branch after `base`, oldest first.
 
-    If `base` was expired meanwhile, its successor still names the logs that followed it. If the
+    If `base` was expired since then, its successor still names the logs that followed it. If the
     branch was reset or amended, there is one step, from `base` to the tip.
     """
     steps: list[Step] = []
@@ -154,16 +154,20 @@ def _advance(
 
 def _step(files: Files, position: Position, step: Step, policy: Policy) -> Position:
     after = files.fetch_snapshot(step.snapshot)
-    log = united(step.snapshot, _fetch_logs(files, step))
+    log = unite_logs(step.snapshot, _fetch_logs(files, step))
     if step.sideways:
         # Of chunks it is known which ones either side changed: those are taken to differ.
         changes = compare(position.base.nodes, after.nodes)
         log = changes.as_log(log.id, updated_chunks=log.updated_chunks)
-    return Position(after, _carried(position, log, after, policy))
+    theirs = Theirs.of_log(position.changes, position.base.nodes, after.nodes, log)
+    merged = _rebase(position.changes, theirs, policy)
+    if merged.changes is None:
+        raise RebaseFailedError(str(after.id), [each.conflict for each in merged.conflicts])
+    return Position(after, merged.changes)
 
 
 def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
-    """Where the changes are after all these commits, None unless none of them matters."""
+    """The changes relative to the last of these commits; None if one of them may matter."""
     ours, last = position.changes, steps[-1].snapshot
     wanted = [log for step in steps for log in step.logs]
     try:
@@ -174,13 +178,13 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
         ]
     except ObjectNotFoundError:
         return None  # the step that needs it will say so
-    log = united(last, logs)
+    log = unite_logs(last, logs)
     if any(each.moved for each in logs) or not _can_be_one(ours, log):
         return None
     after = files.fetch_snapshot(last)
-    if find_clashes(ours, Theirs(log, position.base.nodes, after.nodes)):
-        return None
-    return Position(after, rebased(ours, after.nodes, Resolution()))
+    theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
+    changes = _rebase(ours, theirs, Policy()).changes
+    return None if changes is None else Position(after, changes)
 
 
 def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
@@ -194,20 +198,20 @@ def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
 
 
 def _can_be_one(ours: ChangeSet, log: TransactionLog) -> bool:
-    """Whether commits that this log unites may be looked at as one: nothing came and went."""
+    """True if the commits of this united log can be treated as one: no node came and went."""
     deleted = ids_in(log.deleted_groups, log.deleted_arrays)
     if ours.moved or (deleted and (ours.created or ours.deleted)):
         return False
     return deleted.isdisjoint(ours.updated | ours.chunks.keys())
 
 
-def _carried(position: Position, log: TransactionLog, after: Snapshot, policy: Policy) -> ChangeSet:
-    theirs = Theirs(log, position.base.nodes, after.nodes)
-    clashes = find_clashes(position.changes, theirs)
-    resolution = resolve(clashes, policy, position.changes, theirs)
-    if resolution is None:
-        raise RebaseFailedError(str(after.id), [clash.conflict for clash in clashes])
-    return rebased(position.changes, after.nodes, resolution)
+def _rebase(ours: ChangeSet, theirs: Theirs, policy: Policy) -> Merged:
+    conflicts = find_conflicts(ours, theirs)
+    placement = NOTHING_PLACED if conflicts else place_moves(ours, theirs)
+    merged = merge_changes(ours, theirs, policy, conflicts=conflicts, placement=placement)
+    if merged.changes is not None:
+        merged.changes.overtaken = not ours.is_empty
+    return merged
 
 
 def _fetch_logs(files: Files, step: Step) -> list[TransactionLog]:

@@ -22,7 +22,7 @@ from frazil.format.update_log import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo import flags, history
+from frazil.repo import history, repo_settings
 
 MAIN = "main"
 
@@ -49,7 +49,7 @@ def _is_taken(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
 def reset_branch(
     info: RepoInfo, name: str, snapshot: SnapshotId, *, expected: SnapshotId | None
 ) -> Step:
-    """To any snapshot; if `expected` is given, only from there."""
+    """Moves the branch to any snapshot; if `expected` is given, only from there."""
     if info.spec_version == 1:  # what is wrong first is what the reference says, in either version
         history.require_row(info, snapshot)
     previous = _require_tip(info, name, expected=expected)
@@ -58,7 +58,7 @@ def reset_branch(
 
 
 def _require_tip(info: RepoInfo, name: str, *, expected: SnapshotId | None) -> SnapshotId:
-    """Where the branch is; if `expected` is given, it must be there."""
+    """The tip of the branch; if `expected` is given, the tip must be that."""
     if expected is None:
         return history.snapshot_id(info, history.branch_row(info, name))
     if name in info.branches:
@@ -90,7 +90,7 @@ def delete_branch(info: RepoInfo, name: str) -> Step:
 
 def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
     history.require_row(info, snapshot)
-    flags.require_enabled(info, flags.CREATE_TAG, doing="tag creation")
+    repo_settings.require_enabled(info, repo_settings.CREATE_TAG, doing="tag creation")
     _require_name(name)
     if name in info.tags:
         raise AlreadyExistsError(
@@ -105,13 +105,13 @@ def create_tag(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
 
 
 def delete_tag(info: RepoInfo, name: str) -> Step:
-    flags.require_enabled(info, flags.DELETE_TAG, doing="tag delete")
+    repo_settings.require_enabled(info, repo_settings.DELETE_TAG, doing="tag delete")
     previous = history.snapshot_id(info, history.tag_row(info, name))
     return info.without_tag(name), TagDeleted(name, previous)
 
 
 def _require_name(name: str) -> None:
-    """The format would take anything; names nobody could type or see are refused."""
+    """The format would take anything; names that cannot be typed or seen are refused."""
     require_type(name, str)
     if not name.strip() or not name.isprintable():
         raise InvalidInputError(f"invalid ref name `{name}`", kind="invalid-ref-name")

@@ -151,7 +151,7 @@ class RefReader:
         self._chain = chain
 
     def _make_all_known(self) -> None:
-        """To the chain, which then knows what all refs lead to."""
+        """Adds the snapshots reachable from all refs to the chain."""
         len(self.info.branches)
         len(self.info.tags)
 

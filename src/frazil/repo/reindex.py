@@ -19,7 +19,7 @@ _FAR = 2**32  # further than any grid reaches
 
 
 def require_regular_grid(node: Node) -> None:
-    """Elsewhere a chunk may have another size, and its bytes would not fit."""
+    """Raises for other grids: at another index a chunk may have another size."""
     grid = json.loads(node.user_data)["chunk_grid"]["name"]
     if grid != "regular":
         raise InvalidInputError(
@@ -29,7 +29,7 @@ def require_regular_grid(node: Node) -> None:
         )
 
 
-def shifted(refs: ChunkRefs, offset: Iterable[int], grid: Sequence[int]) -> ChunkChanges:
+def shift_refs(refs: ChunkRefs, offset: Iterable[int], grid: Sequence[int]) -> ChunkChanges:
     """Every chunk moves by `offset`; what leaves the grid is dropped, what is left behind empty."""
     steps = [max(-_FAR, min(_FAR, as_int(step))) for step in offset]
     if len(steps) != len(grid):
@@ -44,10 +44,10 @@ def shifted(refs: ChunkRefs, offset: Iterable[int], grid: Sequence[int]) -> Chun
     return ChunkChanges(refs=moved, deleted=_left_behind(refs, moved))
 
 
-def reindexed(
+def reindex_refs(
     refs: ChunkRefs, forward: Rule, backward: Rule | None, grid: Sequence[int]
 ) -> ChunkChanges:
-    """Every chunk goes where `forward` says, or stays if it says None.
+    """Moves every chunk to the index that `forward` returns; None leaves it where it is.
 
     A place that was left and not taken keeps what it had, unless `backward` says None of it, or
     names a place that has no chunk: then it becomes empty. Of two chunks for one place the later
@@ -71,7 +71,7 @@ def reindexed(
 def _answers(
     rule: Rule, index: npt.NDArray[np.uint32], grid: Sequence[int] | None
 ) -> Iterator[tuple[int, ...] | None]:
-    """What `rule` says of each row, (n, ndim). Without a grid any place will do."""
+    """Result of `rule` for each row, (n, ndim). Without a grid, any result is accepted."""
     for place in index.tolist():
         answer = rule(place)
         if answer is None:

@@ -27,19 +27,20 @@ from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo import admin, flags, history, ops_log, refs
-from frazil.repo.ancestry import SnapshotBlock, ancestor_blocks, ancestors
+from frazil.repo import history, ops_log, refs, repo_settings
 from frazil.repo.commit_metadata import require_json
 from frazil.repo.diff import Diff, SnapshotPaths, summarise
-from frazil.repo.entries import entry_of, files_of, find_repository, find_spec_version
-from frazil.repo.entry import EntryPoint, require_online
-from frazil.repo.expectation import fetch_for_session
-from frazil.repo.given_config import given_config
-from frazil.repo.history import SnapshotRecord
-from frazil.repo.initial import is_clean
+from frazil.repo.entries import (
+    entry_of,
+    files_of,
+    find_repository,
+    find_spec_version,
+)
+from frazil.repo.entry import EntryPoint, is_clean, require_online
+from frazil.repo.history import SnapshotBlock, SnapshotRecord, ancestor_blocks, ancestors
+from frazil.repo.repo_settings import require_config, require_version_2
 from frazil.repo.session import Session
-from frazil.repo.spec_version import require_version_2
-from frazil.repo.version import Branch, Version, resolve
+from frazil.repo.version import Branch, Version, fetch_for_session, resolve
 
 
 class Repository:
@@ -93,17 +94,17 @@ class Repository:
 
     @property
     def files(self) -> Files:
-        """What is stored, for maintenance."""
+        """The files of the repository, for maintenance."""
         return self._files
 
     @property
     def entry(self) -> EntryPoint:
-        """Where it begins, for maintenance."""
+        """The entry point, for maintenance."""
         return self._entry
 
     @property
     def virtual(self) -> VirtualAccess:
-        """Which virtual chunks may be read here."""
+        """Permission to read virtual chunks."""
         return self._files.settings.virtual
 
     @property
@@ -141,7 +142,7 @@ class Repository:
                 "repositories can only be created in clean prefixes",
                 kind="parent-directory-not-clean",
             )
-        given = given_config(config)
+        given = require_config(config)
         store = _configured(store, given)
         access = trust_home_endpoint(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
@@ -168,7 +169,7 @@ class Repository:
         access: VirtualChunkAccess = NO_AUTHORIZATION,
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
-        given = given_config(config)
+        given = require_config(config)
         store = _configured(store, given)
         there = find_repository(store, given, clock, access.limits)
         merged = given
@@ -198,7 +199,7 @@ class Repository:
         What was read is kept, as far as the sizes of the caches stay the same; nothing is kept for
         a reader with other limits, which might have refused it.
         """
-        given = given_config(config)
+        given = require_config(config)
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
@@ -230,7 +231,7 @@ class Repository:
         return None if stored is None else decode_config(stored)
 
     def save_config(self) -> None:
-        """Stores the configuration for everybody who opens the repository from now on."""
+        """Stores the configuration for all clients that open the repository from now on."""
         config = encode_config(self.config)
         self._entry.update(
             lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
@@ -241,27 +242,27 @@ class Repository:
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
         checked = require_json(metadata)
         self._entry.update(
-            lambda info: admin.set_metadata(info, checked), doing="setting the metadata"
+            lambda info: repo_settings.set_metadata(info, checked), doing="setting the metadata"
         )
 
     def update_metadata(self, changes: Mapping[str, Any]) -> dict[str, Json]:
         """Merges `changes` into what is there when they arrive; returns the whole."""
         checked = require_json(changes)
         return self._entry.update(
-            lambda info: admin.update_metadata(info, checked), doing="updating the metadata"
+            lambda info: repo_settings.update_metadata(info, checked), doing="updating the metadata"
         ).metadata
 
     def set_status(self, status: RepoStatus) -> None:
         """The one change that a repository takes that is not online."""
         self._entry.update(
-            lambda info: admin.set_status(info, status),
+            lambda info: repo_settings.set_status(info, status),
             doing="setting the status",
             even_if_read_only=True,
         )
 
-    def set_flag(self, flag: flags.Flag, value: bool | None) -> None:  # noqa: FBT001 -- three values
+    def set_flag(self, flag: repo_settings.Flag, value: bool | None) -> None:  # noqa: FBT001 -- three values
         self._entry.update(
-            lambda info: flags.set_flag(info, flag, value), doing="setting a feature flag"
+            lambda info: repo_settings.set_flag(info, flag, value), doing="setting a feature flag"
         )
 
     # Sessions
@@ -274,11 +275,11 @@ class Repository:
         return self._session_on(branch, self._require_online("creating a writable session", branch))
 
     def rearrange_session(self, branch: str) -> Session:
-        """For moving nodes, and nothing else."""
+        """Opens a session that can only move nodes."""
         require_version_2(self.spec_version)
         doing = "creating a rearrange session"
         info = self._require_online(doing, branch)
-        flags.require_enabled(info, flags.MOVE_NODE, doing=doing)
+        repo_settings.require_enabled(info, repo_settings.MOVE_NODE, doing=doing)
         return self._session_on(branch, info, rearranges=True)
 
     # Refs
@@ -333,8 +334,8 @@ class Repository:
         """The repo info for maintenance, with all of its history as it is stored now.
 
         In version 1 that is in snapshot files, of which some may be cached as they were before
-        another client expired their parents. Expired snapshots may be collected meanwhile: then it
-        is read once more.
+        another client expired their parents. Expired snapshots may be collected at the same time:
+        then it is read once more.
         """
         if self.lists_snapshots:
             return self.repo_info()
@@ -350,7 +351,7 @@ class Repository:
         return info
 
     def info_of_version_2(self) -> RepoInfo:
-        """For what version 1 does not have. Raises FormatError there."""
+        """The repo info of version 2. Raises FormatError for version 1."""
         require_version_2(self.spec_version)
         return self._entry.fetch()
 
@@ -381,7 +382,7 @@ class Repository:
         return self._files.fetch_snapshot(snapshot).manifest_files
 
     def diff(self, start: SnapshotId, end: SnapshotId) -> Diff:
-        """What changed from `start` to its descendant `end`."""
+        """Changes from `start` to its descendant `end`."""
         info = self._entry.fetch()
         first, last = history.require_row(info, start), history.require_row(info, end)
         logs = history.log_ids_between(info, first, last)

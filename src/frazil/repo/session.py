@@ -22,20 +22,17 @@ from frazil.format.nodes import ArrayData, Node
 from frazil.format.snapshot import Snapshot
 from frazil.ids import SnapshotId
 from frazil.paths import ROOT, NodePath
-from frazil.repo.amend import amend, flush
-from frazil.repo.changes import ChangeSet
-from frazil.repo.commit import CommitRequest, commit, transaction_log
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.changes import ChangeSet, plan_move
+from frazil.repo.commit import CommitRequest, amend, commit, flush, transaction_log
+from frazil.repo.commit_metadata import carry_over_notes, require_json
 from frazil.repo.diff import Diff, paths_in, summarise
 from frazil.repo.entries import files_of
 from frazil.repo.entry import EntryPoint
-from frazil.repo.merge_base import carry_over_notes
-from frazil.repo.moves import plan_move
 from frazil.repo.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
+from frazil.repo.repo_settings import require_version_2
 from frazil.repo.session_chunks import SessionChunks
 from frazil.repo.session_state import SessionMode
 from frazil.repo.solver import Policy
-from frazil.repo.spec_version import require_version_2
 from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
 __all__ = ["Session", "SessionMode", "reopen"]
@@ -48,8 +45,8 @@ class Session(SessionChunks):
         if not self.read_only:
             raise ValueError(
                 "You must opt-in to pickle writable sessions in a distributed context using"
-                " Session.fork(): a writable session cannot be pickled, as changes made elsewhere"
-                " would be lost. Merge the fork that comes back (Session.merge)"
+                " Session.fork(): a writable session cannot be pickled, as changes made to the"
+                " copy would be lost. Merge the fork that comes back (Session.merge)"
             )
         if self._opening is None:
             self._opening = pickle.dumps((self.files.raw_store, self.files.settings, self.clock))
@@ -72,7 +69,7 @@ class Session(SessionChunks):
         return node
 
     def nodes(self, under: NodePath = ROOT) -> Iterator[Node]:
-        """`under`, if it exists, and everything below it, by path, as of now."""
+        """Yields the node at `under`, if it exists, and all below it, by path, as of now."""
         with self._state:
             return iter(list(self._changes.nodes(under)))
 
@@ -108,7 +105,7 @@ class Session(SessionChunks):
             changes.put_node(Node(id=node_id, path=path, user_data=user_data, array=array))
 
     def set_node_if_absent(self, path: NodePath, user_data: bytes) -> bool:
-        """Whether the node was created; of several at once one is."""
+        """True if the node was created; of several concurrent calls one succeeds."""
         with self._editing() as changes:
             if changes.find_node(path) is not None:
                 return False
@@ -207,7 +204,7 @@ class Session(SessionChunks):
             self._be_at(self._base, ChangeSet(self._base.nodes))
 
     def status(self) -> Diff:
-        """What a commit would record."""
+        """The changes that a commit would record."""
         snapshot, changes = self.moment()
         gone = changes.deleted.values()
         path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
@@ -261,7 +258,7 @@ class Session(SessionChunks):
     def _settled_changes(self) -> ChangeSet:
         """A copy of the changes with all chunks as columns, which the session keeps as well.
 
-        Nobody else has the copy: whoever reads the session goes on noting what they looked at.
+        The copy is not shared: readers of the session go on caching the nodes they look up.
         """
         changes = self.copy_changes()
         for pending in changes.chunks.values():

@@ -19,13 +19,19 @@ from frazil.objectstore.protocol import Data
 from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
-from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attached_node
-from frazil.repo.chunk_reads import fetch_found, fetch_payload
-from frazil.repo.lookup import current_refs, find_committed, is_at_hand, lookup_current
+from frazil.repo.attached_manifests import AttachedManifest, LogWriter, attach_to_node
+from frazil.repo.chunk_reads import (
+    current_refs,
+    fetch_found,
+    fetch_payload,
+    find_committed,
+    is_cached,
+    lookup_current,
+)
 from frazil.repo.pending import UNTOUCHED, ChunkChanges, Index, Untouched
-from frazil.repo.reindex import Rule, reindexed, require_regular_grid, shifted
+from frazil.repo.reindex import Rule, reindex_refs, require_regular_grid, shift_refs
 from frazil.repo.session_state import SessionState
-from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import cell_sizes
 from frazil.repo.writer import ChunkWriter
 
 
@@ -35,14 +41,14 @@ class SessionChunks(SessionState):
     # Reading
 
     def chunk_payload(self, path: NodePath, index: Index) -> Payload | None:
-        """Where the chunk is; None if it was never written or lies outside the grid."""
+        """Payload of the chunk; None if it was never written or lies outside the grid."""
         node, found = self._find_chunk(path, index)
         return find_committed(self.files, node, index) if found is UNTOUCHED else found
 
-    def payload_at_hand(self, path: NodePath, index: Index) -> Payload | Untouched | None:
+    def cached_payload(self, path: NodePath, index: Index) -> Payload | Untouched | None:
         """Like `chunk_payload`, but UNTOUCHED where a file would have to be read."""
         node, found = self._find_chunk(path, index)
-        if found is UNTOUCHED and is_at_hand(self.files, node, index):
+        if found is UNTOUCHED and is_cached(self.files, node, index):
             return find_committed(self.files, node, index)
         return found
 
@@ -106,7 +112,7 @@ class SessionChunks(SessionState):
             changes.pending(node).change_many(changed)
 
     def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
-        """Whether the chunk was set; of several at once one is."""
+        """True if the chunk was set; of several concurrent calls one succeeds."""
         self._require_place(path, index)
         payload = None
         while True:
@@ -116,7 +122,7 @@ class SessionChunks(SessionState):
             payload = payload or self.chunk_writer().put_chunk(data)
             with self._editing() as changes:
                 if base is not self.base:
-                    continue  # rebased meanwhile: somebody may have committed the chunk
+                    continue  # rebased since: another writer may have committed the chunk
                 node = self._require_place(path, index)
                 if self._pending_payload(node, index) not in (UNTOUCHED, None):
                     return False
@@ -150,7 +156,7 @@ class SessionChunks(SessionState):
         with self._editing() as changes:
             node, array = self._find_array(path)
             cell = cell_sizes(self.files.settings.splitting, node)
-            changes.edited[path.text] = attached_node(node, array, attached, replaced, cell=cell)
+            changes.edited[path.text] = attach_to_node(node, array, attached, replaced, cell=cell)
             changes.log_writer = log_writer or changes.log_writer
             gone = set(replaced)
             earlier = [e for e in changes.attached.get(node.id, ()) if e.file.id not in gone]
@@ -181,11 +187,11 @@ class SessionChunks(SessionState):
 
     def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
         """Moves every chunk by so many places of the grid; those that leave it are dropped."""
-        self._rearrange_chunks(path, lambda refs, grid: shifted(refs, offset, grid))
+        self._rearrange_chunks(path, lambda refs, grid: shift_refs(refs, offset, grid))
 
     def reindex_array(self, path: NodePath, forward: Rule, backward: Rule | None = None) -> None:
-        """Moves every chunk to where `forward` says; see `reindexed`."""
-        self._rearrange_chunks(path, lambda refs, grid: reindexed(refs, forward, backward, grid))
+        """Moves every chunk to where `forward` says; see `reindex_refs`."""
+        self._rearrange_chunks(path, lambda refs, grid: reindex_refs(refs, forward, backward, grid))
 
     # Shared parts
 
@@ -201,12 +207,12 @@ class SessionChunks(SessionState):
             return node, array, self._pending_changes(node)
 
     def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
-        """For callers who hold the state."""
+        """Pending payload of a chunk. The caller holds the state."""
         pending = self._changes.chunks.get(node.id)
         return UNTOUCHED if pending is None else pending.find(index)
 
     def _pending_changes(self, node: Node) -> ChunkChanges | None:
-        """For callers who hold the state."""
+        """Pending changes of an array. The caller holds the state."""
         pending = self._changes.chunks.get(node.id)
         return None if pending is None else pending.changes()
 

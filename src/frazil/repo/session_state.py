@@ -1,12 +1,12 @@
-"""What a session holds, and who may touch it when.
+"""State of a session, and the locks that guard it.
 
 Two locks, taken in this order:
 
-    writing   whoever changes the session; a commit keeps it until the storage has answered
+    writing   for changes of the session; a commit keeps it until the storage has answered
     state     the snapshot and its changes, which belong together; for work in memory only
 
 So a reader never waits for storage, nor does an event loop that reads: while a commit is under way
-it sees what there was before. Whoever wants to write meanwhile waits, and finds a read-only session
+it sees what there was before. A writer waits for the commit to end, and finds a read-only session
 then, or, if the commit failed, the changes as they were.
 """
 
@@ -105,7 +105,7 @@ class SessionState:
 
     @contextmanager
     def unless_busy(self) -> Iterator[bool]:
-        """Whether nobody else is changing the session; if so nobody does before the block ends.
+        """Yields True if no other thread is changing the session; none can until the block ends.
 
         Never waits. For event loops: writing waits for a commit that is under way.
         """
@@ -127,7 +127,7 @@ class SessionState:
             yield self._changes
 
     def _find_array(self, path: NodePath) -> tuple[Node, ArrayData]:
-        """As it is now; hold the state if more is asked of it."""
+        """The array as it is now; hold the state if more is read of the session."""
         with self._state:
             node = self._changes.find_node(path)
         if node is None:

@@ -1,7 +1,7 @@
 """Snapshots of a version 1 repository, which are listed nowhere: each names its parent.
 
-Rows are given out as snapshots become known, and a snapshot's file is read when somebody asks
-what is in it. So a commit looks at one file, however long the history is.
+Rows are given out as snapshots become known, and a snapshot's file is read when its contents are
+needed. So a commit looks at one file, however long the history is.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ type Load = Callable[[SnapshotId], SnapshotHead]
 
 
 class SnapshotChain(SnapshotInfos):
-    """In no order. What is asked of all snapshots is answered for those that known ones lead to.
+    """Snapshots in no order: those reachable from known ones stand for all.
 
-    A snapshot that no branch or tag leads to is known as soon as somebody has its id: `find`
-    raises ObjectNotFoundError if there is no such file.
+    A snapshot that is not reachable from a branch or tag is known once it was looked up by id:
+    `find` raises ObjectNotFoundError if there is no such file.
 
     `load` may cache. Another client may have expired snapshots since, which gave others a new
     parent: where a parent is gone, `forget` empties the cache and the history is read again.

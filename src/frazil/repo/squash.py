@@ -1,7 +1,7 @@
 """A range of history as one commit.
 
 The new commit has the content of the last one of the range, its time, and what all of them say
-they changed. Commits that follow are listed anew on top of it, with the same content, message,
+they changed. Commits that follow are listed again on top of it, with the same content, message,
 metadata and time. The branch goes from its old tip to the new one by compare-and-swap. Snapshots
 that were replaced stay for those who know their ids, other branches and tags included, until they
 are collected.
@@ -20,12 +20,11 @@ from frazil.format.update_log import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.repo import history
 from frazil.repo.commit_keys import keys_of, with_keys
-from frazil.repo.commit_metadata import require_json
+from frazil.repo.commit_metadata import MERGED, merged_by, require_json, with_notes
 from frazil.repo.diff import Diff
 from frazil.repo.entries import entry_of
 from frazil.repo.history import SnapshotRecord
-from frazil.repo.logs import collapsed, united
-from frazil.repo.merge_base import MERGED, merged_by, with_notes
+from frazil.repo.logs import collapse_log, unite_logs
 from frazil.repo.repository import Repository
 
 
@@ -44,7 +43,7 @@ class Squashed:
     snapshot: SnapshotId | None  # the one commit; None in a dry run
     tip: SnapshotId | None  # of the branch from now on; None in a dry run
     squashed: tuple[SnapshotId, ...]  # oldest first
-    followers: tuple[SnapshotId, ...]  # listed anew on top, by their old ids, oldest first
+    followers: tuple[SnapshotId, ...]  # listed again on top, by their old ids, oldest first
     applied: Diff
 
 
@@ -76,9 +75,9 @@ def squash(repository: Repository, request: SquashRequest) -> Squashed:
     if request.dry_run:
         return result
     session = repository.writable_session(request.branch)  # raises if nothing may be written
-    chain = [_squashed(session.files, info, rows, request, metadata)]
+    chain = [_plan_squash(session.files, info, rows, request, metadata)]
     for row in followers:
-        chain.append(_follower(session.files, info, row, chain[-1].record.id))
+        chain.append(_plan_follower(session.files, info, row, chain[-1].record.id))
     tip = history.snapshot_id(info, info.branches[request.branch])
     _store(repository, session.files, request.branch, tip, chain)
     return replace(result, snapshot=chain[0].record.id, tip=chain[-1].record.id)
@@ -101,7 +100,7 @@ def _range(info: RepoInfo, request: SquashRequest) -> tuple[list[int], list[int]
     return rows[start:stop], rows[stop:]
 
 
-def _squashed(
+def _plan_squash(
     files: Files,
     info: RepoInfo,
     rows: Sequence[int],
@@ -130,12 +129,12 @@ def _squashed(
                 with_notes(metadata, notes), keys_of(record.metadata for record in records)
             ),
         ),
-        log=collapsed(united(new_id, files.fetch_logs(logs))),
+        log=collapse_log(unite_logs(new_id, files.fetch_logs(logs))),
         pruned_logs=info.snapshots.pruned_logs(rows[0]),
     )
 
 
-def _follower(files: Files, info: RepoInfo, row: int, parent: SnapshotId) -> _Rewritten:
+def _plan_follower(files: Files, info: RepoInfo, row: int, parent: SnapshotId) -> _Rewritten:
     old, new_id = history.record_at(info, row), SnapshotId.random()
     return _Rewritten(
         content=old.id,

@@ -9,38 +9,27 @@ that the branch wrote to an array that the changes cut off there, or encode in a
 Chunks that one side only moved to another object, by packing, count as unchanged: `moved_chunks`.
 A chunk that both sides left alone stays where the branch has it.
 
-Rebase knows of others' commits what their logs say; here all three trees are at hand, so the places
-of nodes are decided by `placement`, and moves of either side are carried.
+Rebase knows other commits by their logs; here all three trees are known, so the paths of nodes are
+decided by `placement`, and moves of either side are carried.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frazil.errors import ConflictType
 from frazil.format.chunk_index import Box, distinct
 from frazil.format.nodes import Node, Nodes
-from frazil.format.transaction_log import TransactionLog
-from frazil.ids import NodeId, SnapshotId
+from frazil.ids import NodeId
 from frazil.repo.changes import ChangeSet
-from frazil.repo.chunk_differences import ReadRefs, chunks_between
-from frazil.repo.chunk_overlaps import Canonical, changed_since, find_overlaps
-from frazil.repo.conflicts import Clash, Theirs, find_content_clashes
-from frazil.repo.merging import SameBytes, encoding_of
-from frazil.repo.node_changes import NodeChanges, compare
+from frazil.repo.chunk_overlaps import Canonical, SameBytes, changed_since, find_overlaps
+from frazil.repo.comparison import NodeChanges, ReadRefs, chunks_between, compare
+from frazil.repo.conflicts import Theirs, find_content_conflicts
 from frazil.repo.pending import ChunkChanges, Index, PendingChunks
 from frazil.repo.placement import Placement, place_nodes
-from frazil.repo.solver import Policy, resolve
-from frazil.repo.transplant import transplanted
+from frazil.repo.solver import Merged, Policy, merge_changes
 
 _COMPARED_AT_ONCE = 64  # pairs of stored chunks
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ThreeWay:
-    clashes: list[Clash]
-    changes: ChangeSet | None  # relative to the tip; None if a clash is not solved
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,35 +43,25 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What must be read to compare chunks."""
+    """Access to the references and bytes that are compared."""
 
     refs: ReadRefs
     same_bytes: SameBytes  # asked only about chunks that both sides wrote, in one length
     canonical: Callable[[NodeId], Canonical | None] = lambda _: None  # what was only moved
 
 
-def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> ThreeWay:
+def three_way(trees: Trees, *, policy: Policy, reading: Reading) -> Merged:
     sides = _Sides.of(trees, reading)
     placement = place_nodes(
         base=trees.base, tip=trees.tip, source=trees.source, ours=sides.ours, theirs=sides.theirs
     )
-    ours, theirs = sides.patch(placement), Theirs(sides.log(), trees.base, trees.tip)
-    clashes = [
-        *placement.clashes,
-        *sides.lost_chunks(ours),
-        *find_content_clashes(ours, theirs),
-    ]
-    resolution = resolve(clashes, policy, ours, theirs)
-    if resolution is None:
-        return ThreeWay(clashes, None)
-    changes = transplanted(
-        ours,
-        trees.tip,
-        resolution,
-        relocations=placement.relocations,
-        paths=placement.paths,
-    )
-    return ThreeWay(clashes, _tidied(changes))
+    ours = sides.patch(placement)
+    theirs = sides.their_changes(ours)
+    conflicts = find_content_conflicts(ours, theirs)
+    merged = merge_changes(ours, theirs, policy, conflicts=conflicts, placement=placement)
+    if merged.changes is not None:
+        _clean_up(merged.changes)
+    return merged
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,21 +83,28 @@ class _Sides:
         }
         return cls(trees, reading, ours, theirs, chunks)
 
-    def log(self) -> TransactionLog:
-        """What the branch did, but for metadata that we changed alike."""
-        theirs = self.theirs
-        agreed = {
+    def their_changes(self, ours: ChangeSet) -> Theirs:
+        """The changes of the branch, except metadata that we changed alike."""
+        updated = {
             node_id
-            for node_id, (_, ours) in self.ours.changed.items()
-            if node_id in theirs.changed and theirs.changed[node_id][1].user_data == ours.user_data
+            for node_id, (before, after) in self.theirs.changed.items()
+            if before.user_data != after.user_data and not self._is_agreed(after)
         }
-        chunks = {
-            node_id: distinct(changes.index)
-            for node_id, changes in self.their_chunks.items()
-            if len(changes.index)
-        }
-        # Of no snapshot: this log is not stored.
-        return theirs.as_log(SnapshotId.random(), updated_chunks=chunks, except_updates=agreed)
+        chunks = {node_id: c for node_id, c in self.their_chunks.items() if len(c.index)}
+        return Theirs.between(
+            ours,
+            self.trees.base,
+            self.trees.tip,
+            new=self.theirs.created,
+            updated=updated,
+            written={node_id: distinct(changes.index) for node_id, changes in chunks.items()},
+            refs={node_id: changes.refs for node_id, changes in chunks.items()},
+        )
+
+    def _is_agreed(self, theirs: Node) -> bool:
+        """True if we gave the node the metadata that it has on the branch."""
+        ours = self.ours.changed.get(theirs.id)
+        return ours is not None and ours[1].user_data == theirs.user_data
 
     def patch(self, placement: Placement) -> ChangeSet:
         """Our changes, without what is so on the branch already, by the paths of the source."""
@@ -154,12 +140,12 @@ class _Sides:
 
     def _without_equal(self, ours: ChunkChanges, theirs: ChunkChanges) -> ChunkChanges:
         """Without the chunks that they stored too, byte for byte."""
-        doubts = find_overlaps([ours, theirs]).doubtful
+        pairs = find_overlaps([ours, theirs]).uncertain
         equal: list[Index] = []
-        for start in range(0, len(doubts), _COMPARED_AT_ONCE):
-            asked = doubts[start : start + _COMPARED_AT_ONCE]
+        for start in range(0, len(pairs), _COMPARED_AT_ONCE):
+            asked = pairs[start : start + _COMPARED_AT_ONCE]
             answers = self.reading.same_bytes(asked)
-            equal += [doubt.index for doubt, same in zip(asked, answers, strict=True) if same]
+            equal += [pair.index for pair, same in zip(asked, answers, strict=True) if same]
             if not all(answers):
                 break  # the array is in conflict, so the rest need not be read to know it
         if not equal:
@@ -167,15 +153,6 @@ class _Sides:
         index = np.array(equal, dtype=np.uint32).reshape(len(equal), ours.refs.ndim)
         rows = np.setdiff1d(np.arange(len(ours.refs)), ours.refs.lookup(index))
         return ChunkChanges(refs=ours.refs.take(rows), deleted=ours.deleted)
-
-    def lost_chunks(self, patch: ChangeSet) -> Iterator[Clash]:
-        """Chunks that they wrote and that would be of no use any more."""
-        for node_id in patch.updated & self.their_chunks.keys():
-            lost = _lost(*self.ours.changed[node_id], self.their_chunks[node_id])
-            if len(lost.index):
-                path = self.ours.changed[node_id][0].path
-                kind = ConflictType.ChunksUpdatedInUpdatedArray
-                yield Clash(kind, path, node_id, distinct(lost.index))
 
 
 def _pairs(changes: NodeChanges) -> dict[NodeId, tuple[Node | None, Node]]:
@@ -185,20 +162,8 @@ def _pairs(changes: NodeChanges) -> dict[NodeId, tuple[Node | None, Node]]:
     return made | dict(changes.changed)
 
 
-def _lost(before: Node, after: Node, written: ChunkChanges) -> ChunkChanges:
-    """Those of the chunks that are of no use to the array as it becomes."""
-    none = ChunkChanges.none(written.refs.ndim)
-    if after.array is None or before.array is None:
-        return none
-    grid = after.array.num_chunks
-    if encoding_of(before.user_data) != encoding_of(after.user_data):
-        return ChunkChanges(refs=written.refs, deleted=none.deleted)
-    inside = Box((0,) * len(grid), grid).contains(written.refs.index)
-    return ChunkChanges(refs=written.refs.take(np.flatnonzero(~inside)), deleted=none.deleted)
-
-
-def _tidied(changes: ChangeSet) -> ChangeSet:
-    """Without deletions outside the grid, and empty if nothing is left to do."""
+def _clean_up(changes: ChangeSet) -> None:
+    """Removes deletions outside the grid; then nothing may be left to do."""
     nodes = changes.known_nodes()
     for node_id, pending in list(changes.chunks.items()):
         array, found = nodes[node_id].array, pending.changes()
@@ -210,4 +175,3 @@ def _tidied(changes: ChangeSet) -> ChangeSet:
         else:
             del changes.chunks[node_id]
     changes.overtaken = False
-    return changes

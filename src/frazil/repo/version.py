@@ -1,13 +1,16 @@
-"""Which snapshot is meant."""
+"""Versions: the ways to name a snapshot, and their resolution."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from frazil.errors import InvalidInputError
+from frazil.assets.files import Files
+from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.repo import history
+from frazil.repo.entry import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def find_ref(
     """The snapshot of the branch or the tag of that name, where either may be meant.
 
     Branches and tags are two namespaces: `branch:NAME` and `tag:NAME` say which. Raises
-    InvalidInputError if there are both, at different snapshots, and nothing is said.
+    InvalidInputError if there are both, at different snapshots, and the name has no prefix.
     """
     branch, tag = branches.get(name), tags.get(name)
     if branch is not None and tag is not None and branch != tag:
@@ -70,3 +73,28 @@ def find_ref(
         return tag if branch is None else branch
     kind, _, rest = name.partition(":")
     return {"branch": branches, "tag": tags}.get(kind, {}).get(rest)
+
+
+def fetch_for_session(files: Files, entry: EntryPoint, version: Version) -> RepoInfo:
+    """Fetches the repo info; from a far store, with the snapshot last known as `version`."""
+    expected = _expected(files, version)
+    if expected is None:
+        return entry.fetch()
+
+    def fetch_expected() -> None:
+        with suppress(IcechunkError):  # the caller that needs it gets the error
+            files.fetch_snapshot(expected)
+
+    return files.pool.beside(fetch_expected, entry.fetch)
+
+
+def _expected(files: Files, version: Version) -> SnapshotId | None:
+    """The snapshot that is likely to be needed, unless it is cached."""
+    known = files.newest_repo_info
+    if known is None or not files.store.far:
+        return None
+    try:
+        snapshot = history.snapshot_id(known, resolve(known, version))
+    except IcechunkError:
+        return None
+    return None if files.caches.snapshots.find(snapshot) is not None else snapshot

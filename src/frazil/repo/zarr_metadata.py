@@ -1,4 +1,4 @@
-"""What the engine must know of a `zarr.json`: the kind of node, and an array's chunk grid.
+"""The parts of a `zarr.json` that the engine needs: the kind of node, and an array's chunk grid.
 
 The bytes themselves are stored and returned as they came.
 """

@@ -15,7 +15,7 @@ from frazil.maintenance.summaries import StorageStats
 from frazil.paths import NodePath
 from frazil.repo import history
 from frazil.repo.diff import Diff
-from frazil.repo.merge_base import merge_base
+from frazil.repo.history import merge_base
 from frazil.web.explored import Explored
 from frazil.web.trees import path_before
 

@@ -388,14 +388,14 @@ class SessionStore(Store):
         """True if no file need be read: for metadata, and chunks that are inline or missing."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return True
-        payload = self.engine.payload_at_hand(key.path, key.index)
+        payload = self.engine.cached_payload(key.path, key.index)
         return payload is None or isinstance(payload, Inline)
 
     def _virtual_at_hand(self, key: Key | None) -> Virtual | None:
         """The chunk if it is virtual, and that is known without reading a file."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return None
-        payload = self.engine.payload_at_hand(key.path, key.index)
+        payload = self.engine.cached_payload(key.path, key.index)
         return payload if isinstance(payload, Virtual) else None
 
     def _stays_in_memory(self, value: Buffer) -> bool:

@@ -279,7 +279,7 @@ def test_containers_that_could_not_be_read_are_left_out_when_opening(
     )
     with pytest.raises(InvalidInputError, match="must end in a /"):
         Repository.create(in_memory_storage(), stored)
-    monkeypatch.setattr(engine, "given_config", lambda config: config or RepositoryConfig())
+    monkeypatch.setattr(engine, "require_config", lambda config: config or RepositoryConfig())
     Repository.create(local_filesystem_storage(tmp_path), stored)
     monkeypatch.undo()
     with caplog.at_level(logging.WARNING, logger="frazil"):

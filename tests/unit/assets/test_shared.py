@@ -6,7 +6,7 @@ from collections.abc import Buffer
 import frazil
 from frazil.assets.caches import SharedSnapshots
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.repo.initial import initial_snapshot
+from frazil.repo.entry import initial_snapshot
 
 
 def test_equal_files_are_one_snapshot_while_somebody_has_it() -> None:

@@ -18,7 +18,7 @@ from frazil.format.repo_info import (
 )
 from frazil.format.update_log import GrowingLog, NewCommit, TagCreated
 from frazil.ids import SnapshotId
-from frazil.repo.initial import initial_repo_info
+from frazil.repo.entry import initial_repo_info
 from frazil.repo.ops_log import record
 
 

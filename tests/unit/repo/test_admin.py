@@ -20,7 +20,7 @@ from frazil.format.update_log import (
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT
-from frazil.repo import admin, flags
+from frazil.repo import repo_settings
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP
@@ -46,7 +46,7 @@ def test_metadata_is_replaced_whole_or_key_by_key(repository: Repository) -> Non
 
 def test_a_step_leaves_the_old_state_alone(repository: Repository) -> None:
     before = repository.repo_info()
-    after, _ = admin.update_metadata(before, {"a": 1})
+    after, _ = repo_settings.update_metadata(before, {"a": 1})
     assert (before.metadata, after.metadata) == ({}, {"a": 1})
 
 
@@ -92,7 +92,7 @@ def test_a_repository_that_is_not_online_takes_no_change_but_of_its_status(
         "untag": lambda: repository.delete_tag("tag"),
         "metadata": lambda: repository.set_metadata({}),
         "update": lambda: repository.update_metadata({}),
-        "flag": lambda: repository.set_flag(flags.CREATE_TAG, None),
+        "flag": lambda: repository.set_flag(repo_settings.CREATE_TAG, None),
         "config": repository.save_config,
     }
     for name, change in changes.items():
@@ -132,11 +132,11 @@ def test_flags_are_stored_only_where_they_were_set(repository: Repository) -> No
     states: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for value in (None, True, False, None):
         if states:
-            repository.set_flag(flags.CREATE_TAG, value)
+            repository.set_flag(repo_settings.CREATE_TAG, value)
         info = repository.repo_info()
         states.append((info.enabled_flags, info.disabled_flags))
-        assert flags.setting(info, flags.CREATE_TAG) is value
-        assert flags.is_enabled(info, flags.CREATE_TAG) is (value is not False)
+        assert repo_settings.setting(info, repo_settings.CREATE_TAG) is value
+        assert repo_settings.is_enabled(info, repo_settings.CREATE_TAG) is (value is not False)
     assert states == [((), ()), ((4,), ()), ((), (4,)), ((), ())]
     kinds = [update.kind for update in repository.ops_log()][:3]
     assert kinds == [FeatureFlagChanged(4, value) for value in (None, False, True)]
@@ -144,8 +144,8 @@ def test_flags_are_stored_only_where_they_were_set(repository: Repository) -> No
 
 def test_a_disabled_operation_is_refused_before_anything_else(repository: Repository) -> None:
     repository.create_tag("kept", INITIAL_SNAPSHOT)
-    repository.set_flag(flags.CREATE_TAG, False)
-    repository.set_flag(flags.DELETE_TAG, False)
+    repository.set_flag(repo_settings.CREATE_TAG, False)
+    repository.set_flag(repo_settings.DELETE_TAG, False)
     attempts: list[Callable[[], None]] = [
         lambda: repository.create_tag("new", INITIAL_SNAPSHOT),
         lambda: repository.create_tag("", INITIAL_SNAPSHOT),
@@ -156,20 +156,20 @@ def test_a_disabled_operation_is_refused_before_anything_else(repository: Reposi
         with pytest.raises(SessionStateError) as caught:
             attempt()
         assert caught.value.kind == "feature-flag-disabled"
-    repository.set_flag(flags.CREATE_TAG, True)
+    repository.set_flag(repo_settings.CREATE_TAG, True)
     repository.create_tag("new", INITIAL_SNAPSHOT)
     assert next(iter(repository.ops_log())).kind == TagCreated("new")
 
 
 def test_flags_nobody_here_knows_stay(repository: Repository) -> None:
     info = replace(repository.repo_info(), enabled_flags=(1, 900), disabled_flags=(2, 901))
-    changed, _ = flags.set_flag(info, flags.MOVE_NODE, False)
+    changed, _ = repo_settings.set_flag(info, repo_settings.MOVE_NODE, False)
     assert (changed.enabled_flags, changed.disabled_flags) == ((1, 900), (2, 3, 901))
 
 
 def test_an_unknown_flag_is_refused() -> None:
     with pytest.raises(InvalidInputError) as caught:
-        flags.require_flag("nonsense")
+        repo_settings.require_flag("nonsense")
     assert caught.value.kind == "invalid-feature-flag"
 
 

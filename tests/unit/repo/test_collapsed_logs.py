@@ -6,7 +6,7 @@ import numpy.typing as npt
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.logs import collapsed, united
+from frazil.repo.logs import collapse_log, unite_logs
 
 NEW, GONE, FLEETING, OTHER = (NodeId(bytes([number]) * 8) for number in (1, 2, 3, 4))
 SNAPSHOT = SnapshotId(bytes(12))
@@ -33,7 +33,7 @@ def test_each_node_is_in_one_list_and_what_came_and_went_in_none() -> None:
             Move(NodePath("/o"), NodePath("/p"), OTHER, is_array=True),
         ),
     )
-    log = collapsed(united(SNAPSHOT, [first, second]))
+    log = collapse_log(unite_logs(SNAPSHOT, [first, second]))
     assert log.new_arrays.tolist() == ids(NEW).tolist()
     assert log.deleted_arrays.tolist() == ids(GONE).tolist()
     assert log.updated_arrays.tolist() == ids(OTHER).tolist()

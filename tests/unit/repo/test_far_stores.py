@@ -14,7 +14,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
-from frazil.repo.lookup import current_refs
+from frazil.repo.chunk_reads import current_refs
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Branch, Exactly

@@ -21,8 +21,8 @@ from frazil.errors import (
 )
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.flags import MOVE_NODE
 from frazil.repo.fork import fork, merge
+from frazil.repo.repo_settings import MOVE_NODE
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.session_state import SessionMode

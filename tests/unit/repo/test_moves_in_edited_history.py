@@ -11,8 +11,8 @@ from frazil.errors import ConflictType, IcechunkError, RebaseFailedError
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.flags import MOVE_NODE
 from frazil.repo.history_editing import Edit, Edited, cherry_pick, merge, revert
+from frazil.repo.repo_settings import MOVE_NODE
 from frazil.repo.repository import Repository
 from frazil.repo.solver import Policy
 from frazil.repo.squash import SquashRequest, squash

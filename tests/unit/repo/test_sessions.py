@@ -427,10 +427,10 @@ def test_what_is_known_without_reading_a_file_is_told_apart(
     committed(repository, make_array(8), {(0,): b"A"})
     session = reader(Repository.open(store))
 
-    assert session.payload_at_hand(A, (0,)) is UNTOUCHED
-    assert session.payload_at_hand(A, (1,)) is None  # outside all manifests
+    assert session.cached_payload(A, (0,)) is UNTOUCHED
+    assert session.cached_payload(A, (1,)) is None  # outside all manifests
     session.chunk_payload(A, (0,))
-    assert session.payload_at_hand(A, (0,)) == Inline(b"A")
+    assert session.cached_payload(A, (0,)) == Inline(b"A")
 
 
 def test_discarded_changes_are_gone(repository: Repository, make_array: MakeArray) -> None:

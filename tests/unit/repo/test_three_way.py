@@ -13,8 +13,8 @@ from frazil.errors import RebaseFailedError
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
+from frazil.repo.commit_metadata import merged_by
 from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
-from frazil.repo.merge_base import merged_by
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly

@@ -26,7 +26,7 @@ from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.repo import flags
+from frazil.repo import repo_settings
 from frazil.repo.repository import Repository
 from frazil.repo.snapshot_chain import SnapshotChain
 from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
@@ -291,7 +291,7 @@ ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)
         lambda r: r.set_metadata({"a": 1}),
         lambda r: r.update_metadata({"a": 1}),
         lambda r: r.set_status(ONLINE),
-        lambda r: r.set_flag(flags.MOVE_NODE, False),
+        lambda r: r.set_flag(repo_settings.MOVE_NODE, False),
     ],
 )
 def test_what_version_1_lacks_is_refused(

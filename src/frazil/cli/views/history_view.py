@@ -17,8 +17,8 @@ from frazil.ids import SnapshotId
 from frazil.repo.diff import Diff
 from frazil.repo.history import SnapshotRecord
 from frazil.repo.history_editing import Edit, Edited
+from frazil.repo.repo_settings import require_version_2
 from frazil.repo.repository import Repository
-from frazil.repo.spec_version import require_version_2
 from frazil.repo.version import Branch, Exactly
 
 # What changed, in words and as JSON.

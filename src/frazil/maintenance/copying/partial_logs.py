@@ -26,7 +26,7 @@ from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.maintenance.copying.rewriting import Wants
 from frazil.paths import NodePath
-from frazil.repo.chunk_differences import chunks_between, refs_reader
+from frazil.repo.comparison import chunks_between, refs_reader
 
 type Paths = Mapping[bytes, NodePath]
 """By node id, where nodes are."""

@@ -15,7 +15,7 @@ from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.purge.history import Ids, snapshot_ids
 from frazil.maintenance.purge.scrub import Elsewhere, with_manifests, without_nodes, without_path
 from frazil.paths import NodePath
-from frazil.repo.chunk_differences import refs_reader
+from frazil.repo.comparison import refs_reader
 from frazil.repo.conflicts import rows_by_id
 from frazil.repo.logs import ids_in
 

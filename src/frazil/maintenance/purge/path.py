@@ -45,7 +45,7 @@ from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.paths import ROOT, NodePath
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
-from frazil.repo.merge_base import with_notes
+from frazil.repo.commit_metadata import with_notes
 from frazil.repo.repository import Repository
 
 _ROUNDS = 5

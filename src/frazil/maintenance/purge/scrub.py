@@ -20,7 +20,7 @@ from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
 from frazil.repo.commit_keys import carried_keys, with_keys
-from frazil.repo.merge_base import NOTES
+from frazil.repo.commit_metadata import NOTES
 
 _CONSOLIDATED = "consolidated_metadata"
 _RESERVED = ("__icechunk", NOTES)

@@ -14,8 +14,7 @@ from frazil.format.transaction_log import TransactionLog, encode_txlog
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.maintenance.repair.steps import RepairStep, find_version
 from frazil.maintenance.verify.history import SnapshotTask
-from frazil.repo.chunk_differences import chunks_between, refs_reader
-from frazil.repo.node_changes import compare
+from frazil.repo.comparison import chunks_between, compare, refs_reader
 
 _SOLVED = {
     "log-missing",

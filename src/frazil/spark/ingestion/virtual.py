@@ -29,7 +29,7 @@ from frazil.format.snapshot import ManifestFile
 from frazil.ids import ChunkId, ManifestId
 from frazil.references.plan import locate
 from frazil.repo.attached_manifests import AttachedManifest
-from frazil.repo.lookup import refs_in
+from frazil.repo.chunk_reads import refs_in
 from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.layout import Layout, TargetArray

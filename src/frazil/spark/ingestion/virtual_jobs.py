@@ -21,8 +21,7 @@ from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.session import Session
-from frazil.repo.split_rules import cell_sizes
-from frazil.repo.splitting import plan_manifests
+from frazil.repo.splitting import cell_sizes, plan_manifests
 from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.virtual import (
     Block,

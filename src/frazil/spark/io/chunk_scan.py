@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.repo.lookup import lookup_current
+from frazil.repo.chunk_reads import lookup_current
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, GroupDescription, choose_arrays
 from frazil.spark.table.metadata_tables import (

@@ -22,7 +22,7 @@ from frazil.format.chunk_index import distinct
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.logs import ids_in, united
+from frazil.repo.logs import ids_in, unite_logs
 from frazil.spark.io.chunk_scan import chunk_kinds
 from frazil.spark.io.stream_commits import Commit, OnRemoval
 from frazil.spark.table.cf import RAW, Values, plan_decoding
@@ -192,7 +192,7 @@ class ArrayVersions:
 
 def open_versions(commit: Commit, before: Opened, after: Opened) -> Versions:
     logs = after.session.files.fetch_logs(list(commit.logs))
-    return Versions(before, after, united(commit.snapshot, logs[::-1]))
+    return Versions(before, after, unite_logs(commit.snapshot, logs[::-1]))
 
 
 def arrays_in(opened: Opened, group: str) -> Mapping[str, ArrayDescription]:

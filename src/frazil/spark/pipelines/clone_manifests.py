@@ -19,9 +19,9 @@ from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ManifestRef, Node
 from frazil.ids import ManifestId, NodeId, format_ids
-from frazil.repo.lookup import refs_in
+from frazil.repo.chunk_reads import refs_in
 from frazil.repo.session import Session
-from frazil.repo.split_rules import cell_sizes
+from frazil.repo.splitting import cell_sizes
 
 MANIFESTS = pa.schema(
     [

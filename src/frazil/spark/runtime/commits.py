@@ -19,8 +19,8 @@ from frazil.errors import ConflictError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import SnapshotId
 from frazil.repo.commit_keys import KEY, has_key
+from frazil.repo.commit_metadata import NOTES
 from frazil.repo.entry import backoff_s
-from frazil.repo.merge_base import NOTES
 from frazil.repo.rebase import Rebasing
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session

@@ -21,7 +21,7 @@ from frazil.format.metadata import decode_metadata_of
 from frazil.format.nodes import Node
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.paths import NodePath
-from frazil.repo.lookup import refs_in
+from frazil.repo.chunk_reads import refs_in
 from frazil.repo.repository import Repository
 from frazil.repo.session import Session
 from frazil.repo.version import Exactly, find_ref
