@@ -112,7 +112,7 @@ from frazil.format.config import (
     StorageTimeoutSettings,
     VirtualChunkContainer,
 )
-from frazil.maintenance.gc_summary import GCSummary
+from frazil.maintenance.summaries import GCSummary
 from frazil.objectstore.credentials import (
     AnyAzureCredential,
     AnyAzureStaticCredential,

@@ -1,4 +1,4 @@
-"""Inventories that somebody else made: a listing of a bucket as CSV or Parquet.
+"""Inventories in files: a listing of a bucket as CSV or Parquet, made by another tool.
 
 Columns are found by name: `key`; `size` or `size_bytes`; `last_modified`, `last_modified_date`,
 `created_at` or `modified_at`, as times, ISO text, or microseconds since 1970. S3 Inventory, whose
@@ -15,8 +15,20 @@ from typing import Any
 
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError
-from frazil.maintenance.inventory import PIECE, FileKind, Listing, kind_of, listed
+from frazil.maintenance.inventory import (
+    CONCURRENT_LISTINGS,
+    PIECE,
+    FileKind,
+    Inventory,
+    Listing,
+    StoredInventory,
+    kind_of,
+    listed,
+)
 from frazil.objectstore.protocol import ObjectInfo
+from frazil.repo.repository import Repository
+
+type GivenInventory = str | Path | Iterable[str | Path] | Inventory
 
 _NAMES = {
     "key": ("key", "object_key", "name", "path"),
@@ -69,6 +81,20 @@ class FileInventory:
             for key, size, time in rows:
                 if key.startswith(self.prefix):
                     yield ObjectInfo(key[len(self.prefix) :], _size(size), _time_us(time))
+
+
+def inventory_of(
+    repository: Repository,
+    given: GivenInventory | None,
+    *,
+    concurrent_listings: int = CONCURRENT_LISTINGS,
+) -> Inventory:
+    """The storage itself, unless the caller gives a listing."""
+    if given is None:
+        return StoredInventory(repository.store, concurrent_listings)
+    if isinstance(given, str | Path):
+        return FileInventory.of(given)
+    return FileInventory.of(given) if isinstance(given, Iterable) else given
 
 
 def _files_in(path: Path) -> list[Path]:

@@ -93,6 +93,9 @@ class GrowingKeySet:
     def add_ids(self, ids: Ids) -> None:
         self.add(halves(ids)[0])
 
+    def add_set(self, other: KeySet) -> None:
+        self._merge(other)
+
     def add_new(self, keys: Keys) -> npt.NDArray[np.int64]:
         """The first row of each key that was not there, in ascending order of keys."""
         self._settle()

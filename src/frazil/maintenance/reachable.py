@@ -28,7 +28,7 @@ from frazil.format.chunk_ids import ManifestFiles, decode_chunk_ids, decode_mani
 from frazil.format.payloads import RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
-from frazil.maintenance.ahead import ahead
+from frazil.maintenance.executor import prefetched
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
@@ -39,6 +39,11 @@ _SNAPSHOTS_TOGETHER = 32
 _BYTES_TOGETHER = 1 << 20  # of manifests: larger ones gain nothing by company
 _DECODED_TOGETHER = 1 << 22
 _DECODERS = min(4, os.cpu_count() or 1)  # more would wait for each other, with more in memory
+
+
+def decoder_pool() -> Pool:
+    """Threads that decode. The fewer, the better: each keeps the memory that decoding took."""
+    return Pool(_DECODERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +138,7 @@ def manifests_by_snapshot(
 ) -> Iterator[list[ManifestFiles]]:
     """What each snapshot lists, in the order given, some of them at a time."""
     at_once = (budget or Budget()).snapshots
-    names, decoders = format_ids(snapshots), Pool(_DECODERS)
+    names, decoders = format_ids(snapshots), decoder_pool()
     for start in range(0, len(names), at_once):
         some = names[start : start + at_once]
         if isinstance(files, OldFiles):
@@ -181,11 +186,12 @@ def read_chunk_ids(
     *,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    decoders: Pool | None = None,
 ) -> Iterator[tuple[slice, Ids]]:
     """Rows of some manifests, and the ids of the chunk objects that they refer to."""
     if not isinstance(files, OldFiles):
         yield from read_together(
-            files, manifests, decode_chunk_ids, budget=budget, progress=progress
+            files, manifests, decode_chunk_ids, budget=budget, progress=progress, decoders=decoders
         )
         return
     for row, raw in enumerate(manifests.ids):
@@ -200,25 +206,28 @@ def read_together[T](
     *,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    decoders: Pool | None = None,
 ) -> Iterator[tuple[slice, T]]:
     """Rows and contents of manifests, in the order given, small ones decoded together.
 
     Two batches, as large as the budget says together, are in memory: one of them is being read.
     """
-    names, allowed = format_ids(manifests.ids), (budget or Budget()).halved()
+    names, allowed = format_ids(manifests.ids), budget or Budget()
     together = Budget(compressed_bytes=_BYTES_TOGETHER, decoded_bytes=_DECODED_TOGETHER)
-    decoders = Pool(_DECODERS)
+    pool = decoders or decoder_pool()
 
-    def load(batch: tuple[int, int]) -> list[tuple[slice, T]]:
-        part = manifests.take(slice(*batch))
-        groups = [slice(batch[0] + a, batch[0] + b) for a, b in batches(part, together)]
+    def load(batch: range) -> list[tuple[slice, T]]:
+        part = manifests.take(slice(batch.start, batch.stop))
+        groups = [
+            slice(batch.start + each.start, batch.start + each.stop)
+            for each in batches(part, together)
+        ]
         named = [tuple(names[rows]) for rows in groups]
-        found = load_together(files, decoders, MANIFESTS, decode, named)
+        found = load_together(files, pool, MANIFESTS, decode, named)
         return list(zip(groups, found, strict=True))
 
-    spans = list(batches(manifests, allowed))
-    # What does not fit into half of the memory is read when nothing else is held.
-    for some in ahead(load, spans) if allowed.holds_each(manifests) else map(load, spans):
+    spans, prefetch = prefetch_spans(manifests, allowed)
+    for some in prefetched(load, spans) if prefetch else map(load, spans):
         yield from some
         if progress is not None:
             progress("reading manifests", some[-1][0].stop, len(names))
@@ -235,14 +244,24 @@ def read_manifests[T](
     """Row and content of each manifest, in the order given; a batch of them is in memory."""
     names = format_ids(manifests.ids)
     load = partial(_load, files, MANIFESTS, decode)
-    for start, stop in batches(manifests, budget or Budget()):
-        yield from enumerate(files.pool.map(load, names[start:stop]), start)
+    for rows in batches(manifests, budget or Budget()):
+        yield from enumerate(files.pool.map(load, names[rows.start : rows.stop]), rows.start)
         if progress is not None:
-            progress("reading manifests", stop, len(names))
+            progress("reading manifests", rows.stop, len(names))
 
 
-def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int]]:
-    """Rows from, to: as many as fit into the budget, and at least one."""
+def prefetch_spans(manifests: ManifestFiles, budget: Budget) -> tuple[list[range], bool]:
+    """Batches of which two fit into the budget, and True if the next is to be read in advance.
+
+    A manifest that does not fit into half of the memory is read when nothing else is held.
+    """
+    half = budget.halved()
+    spans = list(batches(manifests, half))
+    return spans, len(spans) > 1 and half.holds_each(manifests)
+
+
+def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[range]:
+    """Ranges of rows: as many manifests as fit into the budget, and at least one."""
     sizes = np.where(manifests.size_bytes == 0, _UNKNOWN_BYTES, manifests.size_bytes)
     stored = np.cumsum(sizes.astype(np.int64))
     decoded = np.cumsum(manifests.num_refs.astype(np.int64)) * _BYTES_PER_REF
@@ -254,7 +273,7 @@ def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int
             int(np.searchsorted(decoded, before[1] + budget.decoded_bytes, side="right")),
         )
         stop = max(stop, start + 1)
-        yield start, stop
+        yield range(start, stop)
         start = stop
 
 

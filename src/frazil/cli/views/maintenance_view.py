@@ -8,12 +8,11 @@ from frazil.cli.options import format_size
 from frazil.cli.output import format_time, print_json, print_table
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.pack import PackPlan
 from frazil.maintenance.purge.message import MessagePurgePlan
 from frazil.maintenance.purge.path import PathPurgePlan
 from frazil.maintenance.purge.remaining import Remaining
-from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
+from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
 from frazil.maintenance.unpack import UnpackPlan
 from frazil.spark.pipelines.rechunk import RechunkPlan
 

@@ -15,6 +15,7 @@ from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
 from frazil.errors import ConflictError, PreconditionFailedError, ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
@@ -31,7 +32,7 @@ from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.old import open_old
 from frazil.maintenance.verify.problems import Problem
 from frazil.maintenance.verify.report import VerifyReport
-from frazil.maintenance.verify.run import plan_verify, verify
+from frazil.maintenance.verify.run import plan_verify, unopened_files, verify
 from frazil.objectstore.protocol import Blob, ObjectStore
 
 _ROUNDS = 3  # with a repo info back in its place, more is found
@@ -100,7 +101,8 @@ def repair(
     if not dry_run and not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     store = inner_store(store)
-    before = verify(store, progress=progress)
+    executor = ThreadExecutor(unopened_files(store), progress)
+    before = verify(store, executor)
     plan = plan_repair(store, before)
     if dry_run:
         return RepairResult(before, plan.steps, (), replace(before, problems=plan.left))
@@ -117,7 +119,7 @@ def repair(
                 kept += [] if copy is None else [copy]
         except PreconditionFailedError as error:
             changed = error
-        report = verify(store, progress=progress)
+        report = verify(store, executor)
         plan = plan_repair(store, report)
     if plan.steps and changed is not None:
         raise ConflictError(

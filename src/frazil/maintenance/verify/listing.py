@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.files import Files
 from frazil.assets.layout import (
     CHUNKS,
     CONFIG_YAML,
@@ -21,11 +22,13 @@ from frazil.assets.layout import (
     TRANSACTIONS,
     ref_of_key,
 )
+from frazil.assets.old_layout import inner_store
 from frazil.ids import ALPHABET, format_ids, parse_ids
+from frazil.maintenance.executor import Executor
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS
 from frazil.maintenance.verify.objects import Objects
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.objectstore.key_ranges import KeyRange, gather_listed, key_ranges
+from frazil.objectstore.key_ranges import KeyRange, gather_listed, key_ranges, list_range
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
@@ -86,7 +89,7 @@ class Listed:
         self.total_bytes += other.total_bytes
 
     def without(self, keys: AbstractSet[str]) -> Self:
-        """The same, of which the names of these files are no problem."""
+        """The same, where the names of these files are expected."""
         odd = [key for key in self.odd if key not in keys]
         unknown = [key for key in self.unknown if key not in keys]
         return replace(self, odd=odd, unknown=unknown, expected=frozenset(keys))
@@ -120,18 +123,34 @@ def listing_ranges(store: ObjectStore) -> tuple[KeyRange, ...]:
 
 
 def list_everything(store: ObjectStore, problems: list[Problem]) -> Listing:
-    return listing_of(list_here(store), problems)
+    return listing_of(list_storage(store), problems)
 
 
-def list_here(store: ObjectStore) -> Listed:
-    """In threads where that is quicker."""
-    listed = Listed()
-    ranges = listing_ranges(store)
-    for part in gather_listed(
-        store, "", ranges, Listed.of, concurrent=CONCURRENT_LISTINGS, first=_PIECE
-    ):
+def list_storage(store: ObjectStore, executor: Executor | None = None) -> Listed:
+    """Lists everything: in parts by an executor's workers, or by threads where that is faster."""
+    listed, ranges = Listed(), listing_ranges(store)
+    if executor is not None and executor.is_remote:
+        parts = executor.run(ListRanges(ranges), len(ranges), "listing")
+    else:
+        parts = gather_listed(
+            store, "", ranges, Listed.of, concurrent=CONCURRENT_LISTINGS, first=_PIECE
+        )
+    for part in parts:
         listed.add(part)
     return listed
+
+
+@dataclass(frozen=True, slots=True)
+class ListRanges:
+    """Task: lists ranges of keys."""
+
+    ranges: tuple[KeyRange, ...]
+
+    def __call__(self, files: Files, rows: range) -> Listed:
+        listed, store = Listed(), inner_store(files.store)
+        for keys in self.ranges[rows.start : rows.stop]:
+            listed.add(Listed.of(list_range(store, keys)))
+        return listed
 
 
 def listing_of(listed: Listed, problems: list[Problem]) -> Listing:

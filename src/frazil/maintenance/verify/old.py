@@ -7,9 +7,11 @@ things in files is not. Of transaction logs and refs it is checked that they can
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from frazil.assets.files import Files
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.assets.old_layout import inner_store
 from frazil.assets.pool import Pool
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
 from frazil.format.generation import CURRENT
@@ -19,7 +21,7 @@ from frazil.format.snapshot import encode_snapshot
 from frazil.ids import ManifestId, SnapshotId, format_base32
 from frazil.maintenance.id_sets import GrowingIdSet
 from frazil.maintenance.quiet_files import quiet_files
-from frazil.maintenance.verify.chunks import ChunkChecks
+from frazil.maintenance.verify.chunks import ChunkChecks, ChunkDecoder
 from frazil.maintenance.verify.files import ManifestChecker, SnapshotChecker, SnapshotsChecked
 from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.listing import Listing, list_everything
@@ -57,10 +59,24 @@ def open_old(store: ObjectStore, problems: Iterable[Problem]) -> Repository | No
     return None if repository.generation in CURRENT else repository
 
 
-def verify_old(
-    repository: Repository, stored: Listing, chunks: ChunkChecks | None = None
-) -> VerifyReport:
-    """`stored` is all that is there, by the names that it has there."""
+@dataclass(frozen=True, slots=True)
+class CheckOld:
+    """Task with one row: checks a repository of an old generation."""
+
+    total_files: int  # in the storage
+    total_bytes: int
+    virtual: bool
+    decode: ChunkDecoder | None
+
+    def __call__(self, files: Files, rows: range) -> VerifyReport:
+        del rows
+        repository = Repository.open(inner_store(files.store))
+        chunks = ChunkChecks.find(files, virtual=self.virtual, decode=self.decode)
+        report = _verify(repository, chunks)
+        return replace(report, files=self.total_files, total_bytes=self.total_bytes)
+
+
+def _verify(repository: Repository, chunks: ChunkChecks | None) -> VerifyReport:
     files, problems = quiet_files(repository), list[Problem]()
     listing = list_everything(repository.store, [])  # by the names of today
     info = _readable_info(repository, problems)
@@ -78,7 +94,7 @@ def verify_old(
         if copy is None:
             continue
         checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None, chunks)
-        for _, checked in checker.check([task], [0]):
+        for checked in checker.check([task], [0]):
             found.problems.extend(checked.problems)
             counts += checked.counts
             chunk_ids.add_set(checked.chunk_ids)
@@ -89,8 +105,8 @@ def verify_old(
         snapshots=len(names),
         manifests=len(tasks),
         refs=counts,
-        files=stored.total_files,
-        total_bytes=stored.total_bytes,
+        files=0,
+        total_bytes=0,
         unreferenced=_unreferenced(listing, chunk_ids),
     )
 

@@ -6,8 +6,7 @@ executors   overwrite snapshots and logs, blank and delete chunks
 driver      one commit on each branch that had the path, and its entry point
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,13 +22,9 @@ from frazil.maintenance.purge.path import PathPurgePlan, plan_purge_path
 from frazil.maintenance.purge.path import purge_path as execute_path
 from frazil.maintenance.purge.remaining import Remaining
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.spark.maintenance.executor import SparkExecutor
-from frazil.spark.maintenance.files import ExecutorFiles
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import cancelled_on_interrupt
-from frazil.spark.runtime.progress import ProgressOption, progress_callback
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.opened import RepositoryLike
 
 _FILES = "kind string, name string, action string"
@@ -84,7 +79,7 @@ def purge_path(
         ConflictError: others go on committing it.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as executor:
+    with spark_executor(spark, repository, "purge", progress) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
         done = None
         if not dry_run:
@@ -132,7 +127,7 @@ def purge_messages(
         SnapshotNotFoundError: there is no such commit.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as executor:
+    with spark_executor(spark, repository, "purge", progress) as executor:
         plan = plan_purge_messages(
             repository,
             [SnapshotId.parse(each) for each in snapshot_ids],
@@ -154,15 +149,6 @@ def purge_messages(
         files=spark.createDataFrame(_files_of_messages(plan), _FILES),
         remaining=_remaining(spark, plan.remaining),
     )
-
-
-@contextmanager
-def _scattered(
-    spark: SparkSession, repository: Repository, progress: ProgressOption
-) -> Iterator[SparkExecutor]:
-    note = CommitNote(operation="purge", application="spark")
-    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
-        yield SparkExecutor(spark, ExecutorFiles.of(repository), tell)
 
 
 def _files_of_path(plan: PathPurgePlan) -> list[tuple[str, str, str]]:
