@@ -69,7 +69,7 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
 
     with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
-    done = None
+    done = plan.summary()
     if not how.dry_run and not plan.is_empty:
         require_consent(
             f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, for ever?",
@@ -77,8 +77,7 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
         )
         with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             done = purge_path(repository, plan, message, executor)
-    commits = {} if done is None else done.commits
-    print_path_purge(plan, commits, dry_run=how.dry_run, as_json=how.as_json)
+    print_path_purge(plan, done.commits, dry_run=how.dry_run, as_json=how.as_json)
 
 
 def _purge_messages(

@@ -51,13 +51,13 @@ class IdSet:
         return raw
 
     def contains(self, ids: Ids) -> Bools:
-        """Of each row of `ids` whether it is in the set."""
+        """True for the rows of `ids` that are in the set."""
         if not len(self):
             return np.zeros(len(ids), np.bool_)
         high, low = halves(ids)
         at = np.searchsorted(self.high, high)
         found = self._is_at(at, high, low)
-        # Ids that begin alike are neighbours; random ones never do, but nobody promised random.
+        # Ids that begin alike are neighbours; random ones never do, but ids need not be random.
         while True:
             at += 1
             more = np.flatnonzero(~found & (at < len(self)))

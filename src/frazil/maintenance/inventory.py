@@ -1,7 +1,7 @@
-"""Which files a repository's storage holds, as columns, piece by piece.
+"""Inventories: the files in a repository's storage, as columns, piece by piece.
 
-Files with ids for names, of four kinds, are rows: id, size, time. What has another name is listed
-one by one: it is little. Times are those of the storage, not of who wrote.
+Files with ids for names, of four kinds, are rows: id, size, time. The few files with other names
+are listed one by one. Times are those of the storage, not of the writer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ class Listing:
 
 
 class Inventory(Protocol):
-    """What is stored, or was when somebody looked."""
+    """A listing of the storage, made now or earlier."""
 
     def pieces(self, kind: FileKind) -> Iterator[Listing]:
         """All files of a kind, some at a time."""
@@ -83,7 +83,7 @@ class Inventory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredInventory:
-    """What a store lists, when asked; parts of a folder at the same time, where that is quicker."""
+    """A store, listed on demand; parts of a folder at the same time, where that is faster."""
 
     store: ObjectStore
     concurrent: int = CONCURRENT_LISTINGS
@@ -104,7 +104,7 @@ class StoredInventory:
 
 
 def folder_ranges(store: ObjectStore, folder: str) -> list[KeyRange]:
-    """Of the keys in the folder, by the first letters of names."""
+    """Ranges of the keys in a folder, by the first letters of names."""
     edges = [folder, *(folder + letter for letter in ALPHABET[1:]), folder[:-1] + "0"]
     parts = key_ranges(store, edges)
     return list(parts) if len(parts) == 1 else [each for each in parts if each.start in edges[:-1]]
@@ -137,9 +137,9 @@ def listing_of(
     return Listing(kind, ids[good], size_bytes[good], created_at_us[good])
 
 
-def latest_us(told: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """How young files may be: stores that tell whole seconds have cut off the rest."""
-    return told + np.where(told % _SECOND_US == 0, _SECOND_US - 1, 0)
+def latest_us(reported_us: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The latest times that files may have: some stores report whole seconds, cut off."""
+    return reported_us + np.where(reported_us % _SECOND_US == 0, _SECOND_US - 1, 0)
 
 
 def list_files(inventory: Inventory, kind: FileKind) -> Listing:

@@ -113,7 +113,7 @@ def _csv(path: str, columns: Sequence[str] | None) -> Iterator[tuple[str, Any, A
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """What is wrong with the bytes of a listing is said of the file."""
+    """Raises errors in the bytes of a listing as errors that name the file."""
     try:
         yield
     except (UnicodeDecodeError, csv.Error, IndexError) as error:
@@ -137,7 +137,7 @@ def _parquet(path: str) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _places(path: str, header: Sequence[str]) -> tuple[int, int, int]:
-    """Of the key, the size and the time."""
+    """Columns of the key, the size and the time."""
     at: Mapping[str, int] = {name.strip().lower(): place for place, name in enumerate(header)}
     found = {
         what: next((at[name] for name in names if name in at), None)

@@ -1,7 +1,7 @@
 """Sets of 64-bit keys: eight bytes for each member, sorted in place.
 
-Of ids, the first eight bytes: two that differ only after these are taken for one. Ids are random,
-so that happens to a pair in 2**64; where it does, a file too many is kept.
+The key of an id is its first eight bytes: two ids that differ only after these count as one. Ids
+are random, so that happens to a pair in 2**64; where it does, a file too many is kept.
 """
 
 from collections.abc import Iterable
@@ -39,7 +39,7 @@ class KeySet:
 
     @classmethod
     def _distinct(cls, own: Keys) -> "KeySet":
-        """Of keys in ascending order."""
+        """The set of keys that are in ascending order."""
         new = _is_first(own)
         return cls(own if bool(new.all()) else own[new])
 
@@ -64,7 +64,7 @@ class KeySet:
         return self.keys.nbytes
 
     def contains(self, ids: Ids) -> Bools:
-        """Of each id whether it is in the set."""
+        """True for the ids that are in the set."""
         return self.has(halves(ids)[0])
 
     def has(self, keys: Keys) -> Bools:
@@ -165,7 +165,7 @@ def _roughly_ascending(keys: Keys) -> npt.NDArray[np.int64]:
 
 
 def _is_first(ordered: Keys) -> Bools:
-    """Of each of some keys in order whether the one before it is another."""
+    """True where a key differs from its predecessor."""
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first

@@ -1,11 +1,11 @@
-"""What a set of snapshots leads to: ancestors, manifests, chunk objects. Columns, in batches.
+"""Files reachable from a set of snapshots: ancestors, manifests, chunk objects, in columns.
 
     roots -> snapshots     parents are a column of the repo info (files of their own in version 1)
-    snapshots -> manifests what each snapshot file lists; its nodes are not decoded
+    snapshots -> manifests the list in each snapshot file; its nodes are not decoded
     manifests -> chunks    ids of the native references; nothing else of them is decoded
 
-Files are read past the caches, which would forget what sessions need. A file that cannot be read
-raises: whoever deletes what is not reachable must not guess.
+Files are read past the caches, which would evict what sessions need. A file that cannot be read
+raises: the caller, who deletes unreachable files, must not guess.
 """
 
 import os
@@ -34,7 +34,7 @@ from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about
-_UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down
+_UNKNOWN_BYTES = 1 << 20  # assumed for a manifest whose size is not recorded
 _SNAPSHOTS_TOGETHER = 32
 _BYTES_TOGETHER = 1 << 20  # of manifests: larger ones gain nothing by company
 _DECODED_TOGETHER = 1 << 22
@@ -48,7 +48,7 @@ def decoder_pool() -> Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much is in memory, and in flight, at a time."""
+    """Limits of what is in memory, and in flight, at a time."""
 
     snapshots: int = 256
     compressed_bytes: int = 16 << 20  # of manifests
@@ -61,7 +61,7 @@ class Budget:
         compressed_bytes: int | None = None,
         decoded_bytes: int | None = None,
     ) -> "Budget":
-        """No more than the caller allows."""
+        """The budget reduced to what the caller allows."""
         return Budget(
             snapshots=max(1, min(self.snapshots, snapshots or self.snapshots)),
             compressed_bytes=min(self.compressed_bytes, compressed_bytes or self.compressed_bytes),
@@ -76,7 +76,7 @@ class Budget:
         )
 
     def holds_each(self, manifests: ManifestFiles) -> bool:
-        """Whether no single one of them is larger."""
+        """True if each manifest fits."""
         stored = int(manifests.size_bytes.max(initial=0))
         decoded = int(manifests.num_refs.max(initial=0)) * _BYTES_PER_REF
         return stored <= self.compressed_bytes and decoded <= self.decoded_bytes
@@ -136,7 +136,7 @@ def manifests_by_snapshot(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Iterator[list[ManifestFiles]]:
-    """What each snapshot lists, in the order given, some of them at a time."""
+    """The manifests that each snapshot lists, in the order given, some snapshots at a time."""
     at_once = (budget or Budget()).snapshots
     names, decoders = format_ids(snapshots), decoder_pool()
     for start in range(0, len(names), at_once):
@@ -293,7 +293,7 @@ def load_together[T](
     decode: Callable[[Sequence[Data]], T],
     groups: Sequence[Sequence[str]],
 ) -> list[T]:
-    """What each group of files is decoded to. All are read first, as many at a time as may be.
+    """Decodes groups of files. All are read first, as many at a time as the pool allows.
 
     Few threads decode, and always the same: each keeps the memory that decoding took.
     """

@@ -1,4 +1,4 @@
-"""Pieces of storage that references lead to, as keys of 64 bits.
+"""Pieces of storage that references point to, as keys of 64 bits.
 
 native    the object and the offset in it: many references into a pack are many pieces
 virtual   location, offset and length
@@ -23,11 +23,11 @@ type Sizes = npt.NDArray[np.uint64]
 type Numbers = npt.NDArray[np.int64]
 type Rows = slice | Numbers
 type Found = tuple[RefKind, Numbers, Keys, Sizes]
-"""A kind, and of each piece of it: the number of the array, the key, the size."""
+"""A kind, and for each piece of it: the number of the array, the key, the size."""
 
 
 def pieces_of(refs: StorageRefs) -> Iterator[Found]:
-    """Of each kind that there is, all pieces together."""
+    """All pieces of each kind that occurs."""
     array = np.repeat(np.arange(len(refs.nodes), dtype=np.int64), np.diff(refs.splits))
     for kind in RefKind:
         of_kind = refs.kind == kind
@@ -44,7 +44,7 @@ def pieces_of(refs: StorageRefs) -> Iterator[Found]:
 
 
 def id_keys(ids: Ids) -> Keys:
-    """Of the whole id."""
+    """Keys of whole ids."""
     high, low = halves(ids)
     return high ^ (low.astype(np.uint64) * _ODD)
 

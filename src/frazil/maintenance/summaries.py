@@ -1,9 +1,12 @@
 """Results of maintenance with Icechunk's names. Light: some are among the public names."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.format.display import Displayed, View, fields_of
+
+if TYPE_CHECKING:
+    from frazil.maintenance.purge.remaining import Remaining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,25 @@ class StorageStats(Displayed):
         view = fields_of(self)
         shown = [(name, _short(value)) for name, value in view.fields]
         return View(view.title, shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeSummary:
+    """Counts of what was purged, or would be, and what still refers to it.
+
+    Snapshots and transaction logs are rewritten under their ids. `commits` are those that were made
+    on top of branches; none after a dry run.
+    """
+
+    snapshots: list[str]
+    transaction_logs: int = 0
+    manifests: int = 0
+    chunks: int = 0
+    chunk_bytes: int = 0
+    backups: int = 0
+    nodes: list[str] = field(default_factory=list)
+    commits: dict[str, str] = field(default_factory=dict)
+    remaining: "list[Remaining]"
 
 
 def _short(value: Any) -> Any:

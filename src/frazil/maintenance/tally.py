@@ -1,4 +1,4 @@
-"""Bytes counted once, however many references lead to them, and who they belong to.
+"""Bytes counted once, however many references cover them, and their owners.
 
 Each row is a piece of storage: a key, its size, and its owners: two sets, of refs and of arrays.
 Few different sets occur, so a row holds the number of its set.
@@ -111,7 +111,7 @@ class Tally:
             self._settle()
 
     def done(self) -> Pieces:
-        """In ascending order of keys."""
+        """All pieces, in ascending order of keys."""
         self._settle()
         if not self._settled:
             return Pieces.empty()
@@ -143,7 +143,7 @@ class Tally:
     def _owners(
         self, pieces: Pieces, is_new: npt.NDArray[np.bool_], kept: Pieces
     ) -> tuple[Codes, Codes]:
-        """Of each piece to be kept: all owners of those that are the same."""
+        """The owners of each piece to be kept: those of all pieces that are the same."""
         refs, arrays = kept.refs, kept.arrays
         group = np.cumsum(is_new) - 1
         rows = np.flatnonzero((pieces.refs != refs[group]) | (pieces.arrays != arrays[group]))
@@ -172,7 +172,7 @@ class Tally:
 def bytes_by_owner(
     codes: Codes, size_bytes: Sizes, owners: OwnerSets, count: int
 ) -> tuple[list[int], list[int]]:
-    """Of each of `count` owners: the bytes it has, and those of them that no other has."""
+    """Bytes of each of `count` owners: all, and those that no other owner has."""
     by_set = np.zeros(len(owners.sets), np.uint64)
     np.add.at(by_set, codes, size_bytes)
     total, alone = [0] * count, [0] * count

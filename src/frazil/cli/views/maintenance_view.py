@@ -137,7 +137,7 @@ def print_packing(
 
 
 def print_path_purge(
-    plan: PathPurgePlan, commits: Mapping[str, SnapshotId], *, dry_run: bool, as_json: bool
+    plan: PathPurgePlan, commits: Mapping[str, str], *, dry_run: bool, as_json: bool
 ) -> None:
     if as_json:
         print_json(
@@ -150,7 +150,7 @@ def print_path_purge(
                 "manifests": len(plan.manifests),
                 "chunks": len(plan.chunks),
                 "chunk_bytes": plan.chunk_bytes,
-                "commits": {branch: str(snapshot) for branch, snapshot in commits.items()},
+                "commits": dict(commits),
                 "remaining": _as_json(plan.remaining),
             }
         )

@@ -1,4 +1,4 @@
-"""What the chunks of purged arrays are in: manifests, chunk objects, files outside."""
+"""Storage of the chunks of purged arrays: manifests, chunk objects, files outside."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -92,7 +92,7 @@ class Found:
         return IdSet.of(Parts.concat(self.parts).chunk_id)
 
     def parts_in(self, chunks: IdSet) -> Parts:
-        """Of these objects, each once, by object and place in it."""
+        """Parts of these objects, each once, by object and offset."""
         parts = Parts.concat(self.parts)
         return parts.take(np.flatnonzero(chunks.contains(parts.chunk_id))).distinct()
 
@@ -106,7 +106,7 @@ class Found:
 
 
 def overlapping(parts: Parts, others: Parts) -> npt.NDArray[np.bool_]:
-    """Whether each of the parts shares a byte with one of the others."""
+    """True for the parts that share a byte with one of the others."""
     found = np.zeros(len(parts), dtype=np.bool_)
     keys, other_keys = id_keys(parts.chunk_id), id_keys(others.chunk_id)
     for key in np.unique(other_keys):
@@ -137,7 +137,7 @@ class ReadUsed:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReadOthers:
-    """What arrays that stay use of some chunk objects."""
+    """Task: parts of some chunk objects that arrays which stay use."""
 
     ids: Ids
     chunks: IdSet

@@ -1,4 +1,4 @@
-"""All snapshots that are stored, whoever lists them, and what a path has left in them. Reading."""
+"""Searches all stored snapshots, listed or not, for traces of a path."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,14 +28,14 @@ type Ids = npt.NDArray[np.uint8]  # (n, 12)
 
 
 def stored_ids(store: ObjectStore, kind: FileKind) -> Ids:
-    """In ascending order."""
+    """Ids of all files of a kind, in ascending order."""
     return IdSet.of(list_files(StoredInventory(store), kind).ids).ids()
 
 
 def readable_ids(files: Files, info: RepoInfo, kind: FileKind) -> Ids:
-    """As `stored_ids`, of snapshots or logs, but for what a power failure has cut off.
+    """Ids of all snapshots or logs that can be read.
 
-    Those are files that cannot be read and that nothing lists: nobody ever could read them.
+    Files that a power failure has cut off are left out: they are listed nowhere.
     """
     ids, snapshots = stored_ids(files.store, kind), info.snapshots
     fetch = files.fetch_snapshot if kind is FileKind.SNAPSHOT else files.fetch_log
@@ -54,7 +54,7 @@ def snapshot_ids(ids: Ids, rows: range) -> list[SnapshotId]:
 
 
 def snapshots_of(files: Files, ids: Ids, rows: range) -> Iterator[Snapshot]:
-    """As many in memory at a time as there are threads that read."""
+    """Snapshots of these rows; as many are in memory at a time as there are threads."""
     for start in range(rows.start, rows.stop, files.pool.width):
         some = range(start, min(start + files.pool.width, rows.stop))
         yield from files.pool.map(files.fetch_snapshot, snapshot_ids(ids, some))
@@ -62,15 +62,15 @@ def snapshots_of(files: Files, ids: Ids, rows: range) -> Iterator[Snapshot]:
 
 @dataclass(slots=True)
 class Traces:
-    """What was found in the snapshots looked at so far."""
+    """Traces of the path in the snapshots read so far."""
 
     path: NodePath
-    snapshots: list[SnapshotId] = field(default_factory=list)  # that must be written anew
+    snapshots: list[SnapshotId] = field(default_factory=list)  # to be rewritten
     removed: dict[NodeId, Node] = field(default_factory=dict)  # one of each node's versions
     manifests: GrowingIdSet = field(default_factory=GrowingIdSet)  # of what is removed
     kept_manifests: GrowingIdSet = field(default_factory=GrowingIdSet)
-    kept_nodes: dict[NodeId, str] = field(default_factory=dict)  # of `removed`: path elsewhere
-    kept_in: dict[SnapshotId, set[NodeId]] = field(default_factory=dict)  # where they are elsewhere
+    kept_nodes: dict[NodeId, str] = field(default_factory=dict)  # of `removed`: another path
+    kept_in: dict[SnapshotId, set[NodeId]] = field(default_factory=dict)  # those nodes
     mentions: list[Remaining] = field(default_factory=list)
     mentioned_by: set[str] = field(default_factory=set)  # paths of nodes
 
@@ -95,7 +95,7 @@ class Traces:
         self.mentioned_by |= mentions_by_nodes(after, [*texts, json_text(self.path)])
 
     def add(self, later: "Traces") -> None:
-        """What was found in snapshots that come after these."""
+        """Adds traces in snapshots that come after these."""
         self.snapshots += later.snapshots
         self.removed |= later.removed
         self.manifests.add_set(later.manifests.done())
@@ -106,12 +106,12 @@ class Traces:
 
 
 def json_text(path: NodePath) -> str:
-    """How attributes usually name a node: as a string, without the leading slash."""
+    """The usual form of a path in attributes: a string, without the leading slash."""
     return f'"{path.text[1:]}"'
 
 
 def find_traces(ids: Ids, path: NodePath, executor: Executor) -> Traces:
-    """In the snapshots with these ids."""
+    """Reads the snapshots with these ids."""
     traces = Traces(path)
     for part in executor.run(LookForPath(ids, path), len(ids), "reading snapshots"):
         traces.add(part)
@@ -138,7 +138,7 @@ class LookForPath:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookForMoved:
-    """Once all are known that are removed: which are elsewhere in which snapshot, and where."""
+    """Task: finds removed nodes that are at another path in some snapshots."""
 
     ids: Ids  # of the snapshots
     path: NodePath

@@ -62,10 +62,10 @@ def _text(task: SnapshotTask) -> str:
 
 
 def recomputed(files: Files, task: SnapshotTask) -> TransactionLog | None:
-    """What a commit would have recorded that made the snapshot from its parent.
+    """The log of a commit that would make the snapshot from its parent.
 
     None if the parent is not known. A chunk that was written again with the very same reference
-    is not in it; nobody can tell.
+    is not in it: it cannot be told apart.
     """
     snapshot = SnapshotId.parse(task.name)
     if snapshot == INITIAL_SNAPSHOT:

@@ -8,7 +8,7 @@ from frazil.maintenance.verify.opening import open_file
 from frazil.objectstore.protocol import ObjectStore
 
 SHUFFLED = {"manifest-arrays-unsorted", "chunk-refs-unsorted"}
-# What is to be kept of these, nobody knows
+# It is unknown which of these is to be kept
 _AMBIGUOUS = {
     "file-id",
     "manifest-array-duplicate",

@@ -1,4 +1,4 @@
-"""A repair: planned from a report, carried out, and looked at again.
+"""Repair: planned from a report, executed, and verified again.
 
 Manifests first, then the snapshots that list them, then logs, which are worked out from both, and
 the entry point last. What was there before is kept beside the backups of the repo info, under
@@ -49,7 +49,7 @@ class RepairResult:
 
     @property
     def left(self) -> tuple[Problem, ...]:
-        """What is still wrong; in a dry run, what no step would solve."""
+        """Problems that are left; in a dry run, those that no step would solve."""
         return self.after.problems
 
 
@@ -66,7 +66,7 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
     plan = plan_verify(store)
     for key in found:
         kinds_of[key] = {each.kind for each in plan.problems if each.place.file == key}
-    if open_old(store, plan.problems) is not None:  # migrate it first: nobody writes these
+    if open_old(store, plan.problems) is not None:  # migrate it first: such files are not written
         return RepairPlan((), tuple(_left(report.problems, ())))
     steps: list[RepairStep] = []
     for key, kinds in kinds_of.items():
@@ -137,7 +137,7 @@ def _read(store: ObjectStore, key: str) -> Blob | StorageError | None:
 
 
 def _is_done(store: ObjectStore, step: RepairStep) -> bool:
-    """Whether the file is what it would become: then the problem is another's fault."""
+    """True if the file is what it would become: then another file causes the problem."""
     try:
         return bytes(store.get(step.key).data) == step.data
     except StorageError:

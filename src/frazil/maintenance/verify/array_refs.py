@@ -24,7 +24,7 @@ type Index = npt.NDArray[np.uint32]  # (n, ndim)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
-    """What references are compared with."""
+    """Objects and containers that references are checked against."""
 
     objects: Objects | None  # those of chunks; None if they are not looked for
     containers: Containers | None  # None if the configuration is not known

@@ -23,7 +23,7 @@ def check_config(file: str, stored: Json) -> list[Problem]:
 
 
 def containers_of(stored: Json | None) -> Containers | None:
-    """Those that chunks can be in; None if that is not known."""
+    """Containers that chunks can be in; None if they are not known."""
     try:
         config = RepositoryConfig() if stored is None else decode_config(stored)
     except IcechunkError:

@@ -1,4 +1,4 @@
-"""Where a repository begins, whichever version it is of, and however much of that is left."""
+"""The entry point of a repository of any version, or what is left of it."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ type EntryFiles = Mapping[str, Fetched]
 def fetch_entry(store: ObjectStore) -> EntryFiles:
     """The repo info, or the refs of version 1: read before the storage is listed.
 
-    What they lead to is in a listing made after, whoever commits meanwhile.
+    All that is reachable from them is in a listing made after, even if others commit.
     """
     info = fetch(store, REPO_INFO)
     if info is not None:
@@ -60,7 +60,7 @@ def _check_version_2(
     found: list[Problem] = []
     opened = open_repo_info(REPO_INFO, data, found)
     if opened is None:
-        # What keeps it from being read is the text; the files it led to are still looked at.
+        # The reason is the text; files that were reachable from it are still checked.
         problems.append(problem("repo-info-unreadable", REPO_INFO, found[-1].text))
         return _without_entry(store, listing)
     problems += found
@@ -101,7 +101,7 @@ def newest_backup(store: ObjectStore, listing: Listing) -> OpenedFile | None:
 
 
 def _without_entry(store: ObjectStore, listing: Listing) -> Entry:
-    """What a backup leads to, and all other snapshots that are there."""
+    """Snapshots reachable from a backup, and all others in the storage."""
     backup = newest_backup(store, listing)
     tasks: list[SnapshotTask] = []
     if backup is not None:

@@ -1,4 +1,4 @@
-"""Which manifest covers which part of an array's chunk grid."""
+"""Extents: the part of an array's chunk grid that each manifest covers."""
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ def find_overlap(extents: Extents) -> tuple[int, int] | None:
 
 
 def covered(index: npt.NDArray[np.uint32], extents: Extents) -> npt.NDArray[np.bool_]:
-    """Whether each row of `index`, (n, ndim), is inside one of the extents."""
+    """True for the rows of `index`, (n, ndim), that are inside one of the extents."""
     inside = np.zeros(len(index), dtype=np.bool_)
     for box in extents:
         mine = np.ones(len(index), dtype=np.bool_)

@@ -12,7 +12,7 @@ type Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ListedInfo:
-    """What the repo info says of a snapshot, to be compared with its file."""
+    """A snapshot as listed in the repo info, to be compared with its file."""
 
     flushed_at_us: int
     message: bytes
@@ -33,9 +33,9 @@ class SnapshotTask:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What the entry point leads to."""
+    """Snapshots reachable from the entry point, and the configuration."""
 
-    spec_version: int | None  # None if nobody knows
+    spec_version: int | None  # None if unknown
     tasks: tuple[SnapshotTask, ...] = ()  # oldest first
     config: Json | None = None
     pruned_logs: frozenset[str] = field(default_factory=frozenset)  # names

@@ -1,4 +1,4 @@
-"""What can be wrong with a repository: every kind of problem, by name.
+"""Kinds of problems that a repository can have, by name.
 
 An error is a broken MUST of the specification or data that cannot be read; a warning leaves all
 data readable but something will not work, or is not as any writer leaves it; a note is worth
@@ -160,7 +160,7 @@ _LOGS = {
     "log-chunks-in-old-order": _note("updated chunks of version 1 are in the order of manifests"),
     "log-dimensions": _error("indices with another number of dimensions than the array", _LOG),
     "log-moves-unsorted": _error("moves are not in order of where they went", _LOG),
-    "log-move-invalid": _error("a move that is none, or of a node that is elsewhere", _LOG),
+    "log-move-invalid": _error("a move that is none, or of a node at another path", _LOG),
     "log-moves-version": _error("moves in a log of version 1"),
     "log-unknown-node": _error("a node that is neither in the snapshot nor its parent", _LOG),
     "log-incomplete": _error("nodes changed that the log does not list", _LOG),

@@ -54,7 +54,7 @@ class Listing:
         return self.folders[CHUNKS]
 
     def names(self, folder: str) -> list[str]:
-        """Of the files of a folder, ascending."""
+        """Names of the files of a folder, ascending."""
         return format_ids(self.folders[folder].ids.ids())
 
 

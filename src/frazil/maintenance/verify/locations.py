@@ -1,4 +1,4 @@
-"""Locations of virtual chunks: the distinct ones are looked at, whatever the number of chunks."""
+"""Locations of virtual chunks: each distinct one is checked once."""
 
 import re
 
@@ -23,7 +23,7 @@ def check_locations(
     index: npt.NDArray[np.uint32] | None,
     containers: Containers | None,
 ) -> list[Problem]:
-    """Of the references of an array; rows without a location are not virtual."""
+    """Checks the references of an array; rows without a location are not virtual."""
     virtual = np.flatnonzero(locations.present & ~table.struct("chunk_id").present)
     if not len(virtual):
         return []

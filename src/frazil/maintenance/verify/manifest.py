@@ -80,7 +80,7 @@ def check_manifest(
 
 
 def ref_kinds(rows: Table) -> npt.NDArray[np.uint8]:
-    """What readers take each reference for; 0 for none."""
+    """The kind of each reference, as readers see it; 0 for none."""
     native = rows.struct("chunk_id").present
     virtual = rows.string("location").present | rows.string("compressed_location").present
     inline = rows.string("inline").present

@@ -143,7 +143,7 @@ class _Arrays:
         return cls(converted, is_v2)
 
     def fingerprints(self) -> list[tuple[bytes | tuple[bytes, ...], ...]]:
-        """Of each array all that `check` looks at."""
+        """All that `check` depends on, for each array."""
         shapes, names = self.table.tables("shape_v2"), self.table.tables("dimension_names")
         manifests = self.table.tables("manifests")
         extents = manifests.rows.vector("extents")

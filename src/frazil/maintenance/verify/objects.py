@@ -12,7 +12,7 @@ type Ids = npt.NDArray[np.uint8]  # (n, 12)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """In ascending order of id: its first eight bytes, its last four, and bytes of the object."""
+    """Objects by ascending id: its first eight bytes, its last four, and the object's size."""
 
     high: npt.NDArray[np.uint64]  # (n,)
     low: npt.NDArray[np.uint32]  # (n,)
@@ -20,7 +20,7 @@ class Objects:
 
     @classmethod
     def of(cls, ids: Ids, sizes: npt.NDArray[np.int64]) -> "Objects":
-        """In any order."""
+        """Objects given in any order."""
         high, low = halves(ids)
         order = ascending(high, low)
         return cls(high[order], low[order], sizes[order])

@@ -123,7 +123,7 @@ def _readable_info(repository: Repository, problems: list[Problem]) -> RepoInfo:
 
 
 def _check_log(files: Files, name: str, problems: list[Problem]) -> None:
-    """Only that it can be read: what it says was never quite what later versions ask for."""
+    """Checks only that it can be read: its content never followed the later rules."""
     try:
         files.fetch_log(SnapshotId.parse(name))
     except FormatError as error:
@@ -138,7 +138,7 @@ def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferen
 
 
 def _history(info: RepoInfo, problems: list[Problem]) -> Iterator[str]:
-    """Names of the snapshots that branches and tags lead to, each once."""
+    """Names of the snapshots reachable from branches and tags, each once."""
     seen = set[int]()
     for ref, row in [*sorted(info.branches.items()), *sorted(info.tags.items())]:
         try:

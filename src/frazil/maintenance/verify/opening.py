@@ -22,7 +22,7 @@ SCHEMAS: dict[FileType, TableSchema] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenedFile:
-    """As the bytes have it: nothing sorted, nothing converted."""
+    """A file as it is in the bytes: nothing sorted, nothing converted."""
 
     key: str
     spec_version: int
@@ -54,7 +54,7 @@ def open_file(
 
 
 def check_id(opened: OpenedFile, problems: list[Problem]) -> None:
-    """Of a file that is named after the id inside it."""
+    """Checks a file that is named after the id inside it."""
     found = format_base32(opened.root.struct("id").values[0].tobytes())
     name = opened.key.rpartition("/")[2]
     if found != name:

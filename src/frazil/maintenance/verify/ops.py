@@ -37,7 +37,7 @@ NOTHING_KNOWN = OpsFacts(parents_rewritten=True, amended=frozenset(), complete=F
 def check_ops_log(
     store: ObjectStore, root: Table, listing: Listing, problems: list[Problem]
 ) -> OpsFacts:
-    """From the repo info on, page after page."""
+    """Checks the ops log from the repo info on, page after page."""
     key, rewritten, complete = REPO_INFO, False, False
     pages, cited, amended = set[str](), set[str](), set[str]()
     while True:
@@ -57,13 +57,13 @@ def check_ops_log(
         if found is None:
             break
         key, root = OVERWRITTEN + text, found
-    if complete:  # where it is cut short, nobody knows which of them are pages
+    if complete:  # where it is cut short, it is unknown which of them are pages
         problems += _check_backups(cited - pages, pages, listing)
     return OpsFacts(rewritten or not complete, frozenset(amended), complete)
 
 
 def _check_backups(cited: set[str], pages: set[str], listing: Listing) -> list[Problem]:
-    """Of each state that entries name there is a copy, but for the oldest: those are collected."""
+    """Checks that states named by entries have a copy, except the oldest: those are collected."""
     others = {name for name in listing.overwritten if name.startswith(f"{REPO_INFO}.")} - pages
     oldest = max(others, default="")  # names count down
     return [
@@ -99,7 +99,7 @@ def _open_page(
 
 
 def _check_page(key: str, root: Table, problems: list[Problem]) -> bool:
-    """Whether an entry says that parents were rewritten."""
+    """Checks one page; True if an entry rewrote parents."""
     updates = root.tables("latest_updates").rows
     if not len(updates):
         problems.append(problem("ops-log-empty", key, "not even the creation is recorded"))

@@ -1,4 +1,4 @@
-"""Whether what must be in order is, column by column."""
+"""Checks of order, column by column."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -25,7 +25,7 @@ def descents(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def repeats(keys: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Rows whose key an earlier one has, whatever the order."""
+    """Rows with a key that an earlier row has; keys need not be in order."""
     if bool((keys[1:] > keys[:-1]).all()):
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(keys, kind="stable")

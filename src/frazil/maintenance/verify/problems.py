@@ -51,7 +51,7 @@ class Problem:
 
     @property
     def repairable(self) -> bool:
-        """Whether there is a repair for the kind; it may still lack what it needs."""
+        """True if there is a repair for the kind; it may still lack what it needs."""
         return KINDS[self.kind].repair is not None
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ def first_of_each(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def worst_first(problems: Iterable[Problem]) -> list[Problem]:
-    """By severity, kind and place: the same list whoever found them, and in whatever order."""
+    """Problems by severity, kind and place: a list that does not depend on how they were found."""
     return sorted(
         set(problems),
         key=lambda one: (

@@ -1,4 +1,4 @@
-"""Branches and tags of version 1, and the history they lead to."""
+"""Branches and tags of version 1, and their history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -70,7 +70,7 @@ def _deleted_tag(key: str) -> str | None:
 def check_chain(
     store: ObjectStore, pool: Pool, listing: Listing, tips: list[str], problems: list[Problem]
 ) -> list[SnapshotTask]:
-    """What refs lead to, oldest first. Files of version 1 name their parents."""
+    """Snapshots reachable from refs, oldest first. Files of version 1 name their parents."""
     names = listing.names(SNAPSHOTS)
 
     def head_of(name: str) -> SnapshotHead | None:

@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The report of a verification."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from frazil.maintenance.verify.problems import Problem
 
 @dataclass(frozen=True, slots=True)
 class Unreferenced:
-    """Files that nothing leads to: no problem, garbage collection takes them."""
+    """Unreachable files: no problem, garbage collection deletes them."""
 
     files: int = 0
     bytes: int = 0
@@ -35,7 +35,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return not self.errors
 
     @property
@@ -52,7 +52,7 @@ class VerifyReport:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many things each kind of problem is about."""
+        """The number of chunks or rows with each kind of problem."""
         counts = Counter[str]()
         for each in self.problems:
             counts[each.kind] += each.count

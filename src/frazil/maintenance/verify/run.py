@@ -98,7 +98,7 @@ def verify(
     virtual: bool = False,
     decode: ChunkDecoder | None = None,
 ) -> VerifyReport:
-    """Checks whatever is in `store`; nothing is written.
+    """Checks all that is in `store`; nothing is written.
 
     Args:
         store: the storage, whose repository need not open.

@@ -1,4 +1,4 @@
-"""A snapshot file: what it must be by itself, and what it says of others."""
+"""Checks of a snapshot file by itself; facts about it that other files are checked against."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ _SIZE_AT, _COUNT_AT = 16, 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotFacts:
-    """What others are compared with."""
+    """Facts about a snapshot that other files are checked against."""
 
     key: str
     spec_version: int

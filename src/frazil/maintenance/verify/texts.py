@@ -6,7 +6,7 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.maintenance.verify.problems import Problem, problem
 
 _FIRST_BEYOND_ASCII = 128
-_FEW = 64  # rows: sooner looked at one by one
+_FEW = 64  # rows: faster to check one by one
 
 
 def check_texts(file: str, columns: Mapping[str, StringColumn]) -> list[Problem]:

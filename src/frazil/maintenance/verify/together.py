@@ -1,6 +1,6 @@
-"""Many files opened together, which costs little more than one, and each as if it were alone.
+"""Opens many files together, which costs little more than one, with the same results as alone.
 
-What is refused in company is opened alone: then it is known which one it is, and why.
+If a batch cannot be decoded, its files are opened one by one: then it is known which one fails.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ type Opened = tuple[OpenedFile | None, list[Problem]]
 def open_together(
     keys: Sequence[str], data: Sequence[Fetched], expected: FileType
 ) -> Iterator[Opened]:
-    """Of each file, in their order; None without a problem for what is no bytes."""
+    """Opens each file, in order; None without a problem for what is not bytes."""
     waiting: list[tuple[str, Data, Envelope]] = []
     held = 0
     for key, found in zip(keys, data, strict=True):
@@ -87,7 +87,7 @@ def _opened(files: Sequence[tuple[str, Data, Envelope]], expected: FileType) -> 
 
 
 def _part(table: Table, rows: slice) -> Table:
-    """Some rows as if there were no others: nothing leads to what only those have."""
+    """Some rows as if there were no others, without the values of those."""
     columns = {name: _cut(column, rows) for name, column in table.columns.items()}
     return Table(table.schema, rows.stop - rows.start, MappingProxyType(columns))
 

@@ -1,4 +1,4 @@
-"""Which arrays use which manifests, as snapshots say; each fact once, however many say it."""
+"""Uses of manifests by arrays, as recorded in snapshots; each fact once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ManifestUse:
 
 @dataclass(frozen=True, slots=True)
 class ListedManifest:
-    """What one snapshot says of a manifest file."""
+    """A manifest file as listed in one snapshot."""
 
     manifest: bytes
     size_bytes: int
@@ -45,13 +45,13 @@ class ListedManifest:
 
 @dataclass(slots=True)
 class Seen:
-    """What needs no second look: grows with what is distinct, not with the number of snapshots."""
+    """Facts that were checked: grows with distinct facts, not with the number of snapshots."""
 
     facts: set[int] = field(default_factory=set)
 
     def is_new(self, *parts: bytes | int | tuple[bytes, ...]) -> bool:
-        """Whether this was not asked before."""
-        fact = hash(parts)  # of 64 bits, and keyed: that two facts share one, nobody will see
+        """True for the first call with these parts."""
+        fact = hash(parts)  # of 64 bits, and keyed: collisions do not matter
         if fact in self.facts:
             return False
         if len(self.facts) >= _MOST_FACTS:
@@ -72,7 +72,7 @@ class ManifestTask:
 def manifest_tasks(
     uses: Iterable[ManifestUse], listed: Iterable[ListedManifest]
 ) -> list[ManifestTask]:
-    """In order of id. Of those who say the same the first is kept, as the one to name."""
+    """Tasks in order of id. Of equal records the first is kept, as the one to name."""
     by_use: dict[tuple[bytes, bytes, tuple[int, ...], bytes], ManifestUse] = {}
     for use in uses:
         by_use.setdefault((use.manifest, use.node_id, use.num_chunks, use.raw_extents), use)

@@ -9,7 +9,7 @@ from frazil.repo.zarr_metadata import GroupMetadata, NodeMetadata, parse_node_me
 
 @lru_cache(maxsize=10_000)  # most nodes are the same in every snapshot
 def parsed(user_data: bytes) -> NodeMetadata | str:
-    """What it says, or what is wrong with it."""
+    """The metadata, or an error message."""
     try:
         return parse_node_metadata(user_data)
     except InvalidInputError as error:
