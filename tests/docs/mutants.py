@@ -27,7 +27,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import decode_envelope, encode_envelope
-from frazil.maintenance.key_sets import KeySet
+from frazil.maintenance.id_sets import KeySet
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.protocol import ALWAYS, Blob
 

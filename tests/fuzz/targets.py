@@ -59,9 +59,8 @@ from frazil.format.txlog import decode_txlog
 from frazil.format.txlog_batch import decode_txlogs
 from frazil.format.urls import place_of, regular
 from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.inventory_files import FileInventory
-from frazil.maintenance.storage_keys import pieces_of
+from frazil.maintenance.inventory import FileInventory, FileKind
+from frazil.maintenance.tally import pieces_of
 from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.archive_writer import ArchiveWriter
 from frazil.paths import ROOT, NodePath

@@ -20,7 +20,7 @@ from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, decode_snapshot_lazily, encode_snapshot
 from frazil.format.storage_refs import decode_storage_refs
 from frazil.format.txlog import decode_txlog, encode_txlog
-from frazil.maintenance.storage_keys import pieces_of
+from frazil.maintenance.tally import pieces_of
 from tests.unit.format.samples import (
     ARRAY_ID,
     MANIFEST_ID,

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from frazil.maintenance.gc import collect_garbage as collect_garbage
     from frazil.maintenance.gc import plan_gc as plan_gc
     from frazil.maintenance.inventory import CONCURRENT_LISTINGS as CONCURRENT_LISTINGS
-    from frazil.maintenance.inventory_files import GivenInventory as GivenInventory
-    from frazil.maintenance.inventory_files import inventory_of as inventory_of
+    from frazil.maintenance.inventory import GivenInventory as GivenInventory
+    from frazil.maintenance.inventory import inventory_of as inventory_of
     from frazil.maintenance.migrate.heads import PREFETCHED as PREFETCHED
     from frazil.maintenance.migrate.migration import confirm as confirm
     from frazil.maintenance.migrate.migration import find_leftovers as find_leftovers
@@ -88,8 +88,8 @@ _MODULES = {
     "collect_garbage": "frazil.maintenance.gc",
     "plan_gc": "frazil.maintenance.gc",
     "CONCURRENT_LISTINGS": "frazil.maintenance.inventory",
-    "GivenInventory": "frazil.maintenance.inventory_files",
-    "inventory_of": "frazil.maintenance.inventory_files",
+    "GivenInventory": "frazil.maintenance.inventory",
+    "inventory_of": "frazil.maintenance.inventory",
     "PREFETCHED": "frazil.maintenance.migrate.heads",
     "confirm": "frazil.maintenance.migrate.migration",
     "find_leftovers": "frazil.maintenance.migrate.migration",

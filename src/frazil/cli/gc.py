@@ -55,7 +55,7 @@ def gc(
     from frazil.cli.views.maintenance_view import print_summary
     from frazil.clock import from_datetime
     from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
-    from frazil.maintenance.inventory_files import FileInventory
+    from frazil.maintenance.inventory import FileInventory
 
     if not dry_run:
         require_consent(f"Delete files of {repo} that nothing leads to?", given=yes)

@@ -39,7 +39,7 @@ from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_keys
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.expire import require_writable
 from frazil.maintenance.gc_tasks import GCWork
-from frazil.maintenance.id_sets import Ids, IdSet
+from frazil.maintenance.id_sets import Ids, IdSet, KeySet
 from frazil.maintenance.inventory import (
     FileKind,
     Inventory,
@@ -47,7 +47,6 @@ from frazil.maintenance.inventory import (
     StoredInventory,
     list_files,
 )
-from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.leftovers import (
     OldBackups,
     collect_temporary,

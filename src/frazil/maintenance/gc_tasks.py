@@ -20,9 +20,8 @@ from frazil.format.payloads import RefKind
 from frazil.ids import ALPHABET
 from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.executor import Executor, split_rows
-from frazil.maintenance.id_sets import Ids, IdSet, halves
+from frazil.maintenance.id_sets import GrowingKeySet, Ids, IdSet, KeySet, halves
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, StoredInventory, listed
-from frazil.maintenance.key_sets import GrowingKeySet, KeySet
 from frazil.maintenance.reachable import (
     Budget,
     batches,

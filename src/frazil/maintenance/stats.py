@@ -25,8 +25,7 @@ from frazil.format.repo_info import RepoInfo
 from frazil.format.storage_refs import StorageRefs, decode_storage_refs
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.executor import Executor, split_rows
-from frazil.maintenance.id_sets import Ids
-from frazil.maintenance.key_sets import DistinctSum
+from frazil.maintenance.id_sets import DistinctSum, Ids
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.reachable import (
     Budget,
@@ -40,9 +39,16 @@ from frazil.maintenance.reachable import (
     root_rows,
     united,
 )
-from frazil.maintenance.storage_keys import id_keys, pieces_of
 from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
-from frazil.maintenance.tally import Codes, OwnerSets, Pieces, Tally, bytes_by_owner
+from frazil.maintenance.tally import (
+    Codes,
+    OwnerSets,
+    Pieces,
+    Tally,
+    bytes_by_owner,
+    id_keys,
+    pieces_of,
+)
 from frazil.repo.repository import Repository
 
 KINDS = (RefKind.NATIVE, RefKind.VIRTUAL, RefKind.INLINE)

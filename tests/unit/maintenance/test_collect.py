@@ -20,8 +20,13 @@ from frazil.ids import ChunkId
 from frazil.maintenance.deleting import DeleteLimits, delete_files
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
-from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files
-from frazil.maintenance.inventory_files import FileInventory
+from frazil.maintenance.inventory import (
+    FileInventory,
+    FileKind,
+    Listing,
+    StoredInventory,
+    list_files,
+)
 from frazil.maintenance.leftovers import STAGING
 from frazil.maintenance.migrate.journal import write_journal
 from frazil.objectstore.local import LocalStore

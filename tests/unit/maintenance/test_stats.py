@@ -10,7 +10,7 @@ import frazil
 from frazil.format.payloads import Inline, Native, RefKind, Virtual
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
-from frazil.maintenance.key_sets import DistinctSum, GrowingKeySet, KeySet
+from frazil.maintenance.id_sets import DistinctSum, GrowingKeySet, KeySet
 from frazil.maintenance.stats import chunk_totals, plan_stats, storage_stats
 from frazil.maintenance.tally import OwnerSets, Pieces, Tally
 from frazil.repo.version import Branch, Tag, Version

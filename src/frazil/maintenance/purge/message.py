@@ -18,7 +18,6 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.history import Ids, readable_ids, snapshots_of
 from frazil.maintenance.purge.remaining import (
     COPIES,
     Remaining,
@@ -27,6 +26,7 @@ from frazil.maintenance.purge.remaining import (
     put_aside,
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
+from frazil.maintenance.purge.traces import Ids, readable_ids, snapshots_of
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.summaries import PurgeSummary
 from frazil.repo.repository import Repository

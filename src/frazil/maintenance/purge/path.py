@@ -22,16 +22,6 @@ from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
 from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind, keys_of
-from frazil.maintenance.purge.contents import find_contents
-from frazil.maintenance.purge.history import Ids, Traces, find_traces, readable_ids
-from frazil.maintenance.purge.overwriting import (
-    Blank,
-    Delete,
-    FindLogs,
-    WriteLogs,
-    WriteManifests,
-    WriteSnapshots,
-)
 from frazil.maintenance.purge.remaining import (
     COPIES,
     SHOWN,
@@ -40,7 +30,16 @@ from frazil.maintenance.purge.remaining import (
     put_aside,
     tags_at,
 )
+from frazil.maintenance.purge.rewrite import (
+    Blank,
+    Delete,
+    FindLogs,
+    WriteLogs,
+    WriteManifests,
+    WriteSnapshots,
+)
 from frazil.maintenance.purge.scrub import MovedNodes
+from frazil.maintenance.purge.traces import Ids, Traces, find_contents, find_traces, readable_ids
 from frazil.maintenance.quiet_files import quiet_files, require_current
 from frazil.maintenance.summaries import PurgeSummary
 from frazil.paths import ROOT, NodePath

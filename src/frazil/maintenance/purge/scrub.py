@@ -1,4 +1,4 @@
-"""Files without what must not be in them any more. Pure: decoded files in, others out."""
+"""Files without what is purged. Pure: decoded files in, others out."""
 
 import json
 from collections.abc import Mapping

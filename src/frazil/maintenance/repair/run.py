@@ -19,18 +19,15 @@ from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
-from frazil.maintenance.repair.logs import plan_logs
-from frazil.maintenance.repair.manifests import plan_manifest
-from frazil.maintenance.repair.snapshots import plan_snapshots
+from frazil.maintenance.repair.files import plan_logs, plan_manifest, plan_snapshots
 from frazil.maintenance.repair.steps import (
     RepairPlan,
     RepairStep,
     execute_step,
     find_blob,
 )
-from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.old import open_old
-from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.problems import Problem, Severity
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.maintenance.verify.run import plan_verify, unopened_files, verify
 from frazil.objectstore.protocol import Blob, ObjectStore

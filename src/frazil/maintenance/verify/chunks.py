@@ -18,8 +18,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import decode_manifest
 from frazil.format.payloads import RefKind, Virtual
 from frazil.ids import NodeId
-from frazil.maintenance.verify.array_refs import ArrayRefs
-from frazil.maintenance.verify.manifest import ManifestFacts
+from frazil.maintenance.verify.manifest import ArrayRefs, ManifestFacts
 from frazil.maintenance.verify.problems import Place, Problem, problem
 from frazil.objectstore.protocol import Data
 from frazil.ranges import Range

@@ -16,24 +16,29 @@ from frazil.format.containers import Containers
 from frazil.format.envelope import FileType
 from frazil.ids import format_base32
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
-from frazil.maintenance.verify.array_refs import Surroundings
 from frazil.maintenance.verify.chunks import ChunkChecks, ChunkDecoder
-from frazil.maintenance.verify.history import SnapshotTask
-from frazil.maintenance.verify.manifest import RefCounts, check_manifest
-from frazil.maintenance.verify.nodes import NodeFacts
-from frazil.maintenance.verify.objects import Objects
+from frazil.maintenance.verify.listing import Objects
+from frazil.maintenance.verify.manifest import RefCounts, Surroundings, check_manifest
+from frazil.maintenance.verify.nodes import (
+    ListedManifest,
+    ManifestTask,
+    ManifestUse,
+    NodeFacts,
+    Seen,
+)
 from frazil.maintenance.verify.opening import (
     Fetched,
+    Opened,
     OpenedFile,
     check_version,
     fetch,
     open_file,
+    open_together,
 )
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.repo_info import SnapshotTask
 from frazil.maintenance.verify.snapshot import SnapshotFacts, check_snapshot
-from frazil.maintenance.verify.together import Opened, open_together
 from frazil.maintenance.verify.txlog import Around, check_log
-from frazil.maintenance.verify.uses import ListedManifest, ManifestTask, ManifestUse, Seen
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.commit_keys import without_carried
 

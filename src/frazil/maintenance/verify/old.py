@@ -23,12 +23,12 @@ from frazil.maintenance.id_sets import GrowingIdSet
 from frazil.maintenance.quiet_files import quiet_files
 from frazil.maintenance.verify.chunks import ChunkChecks, ChunkDecoder
 from frazil.maintenance.verify.files import ManifestChecker, SnapshotChecker, SnapshotsChecked
-from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.listing import Listing, list_everything
 from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.nodes import ManifestTask, manifest_tasks
 from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
+from frazil.maintenance.verify.repo_info import SnapshotTask
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
-from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.entry_alpha import SequenceEntry

@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.manifest import RefCounts
-from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.problems import Problem, Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.migrate.journal import JOURNAL, read_journal
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.verify.chunks import ChunkDecoder
-from frazil.maintenance.verify.config import containers_of
 from frazil.maintenance.verify.entry import check_entry, fetch_entry
 from frazil.maintenance.verify.files import (
     IO_THREADS,
@@ -38,13 +37,13 @@ from frazil.maintenance.verify.files import (
     SnapshotsChecked,
     manifest_spans,
 )
-from frazil.maintenance.verify.history import Entry
 from frazil.maintenance.verify.listing import Listed, Listing, list_storage, listing_of
 from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.nodes import ManifestTask, manifest_tasks
 from frazil.maintenance.verify.old import CheckOld, open_old
 from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
+from frazil.maintenance.verify.repo_info import Entry, containers_of
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
-from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
 
 

@@ -10,11 +10,10 @@ from frazil.flatbuf.table import Table
 from frazil.format.index_keys import Box
 from frazil.format.txlog import NODE_LISTS
 from frazil.ids import INITIAL_SNAPSHOT, format_base32
+from frazil.maintenance.verify.columns import check_texts, descents, id_keys, repeats
 from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.opening import OpenedFile, check_id
-from frazil.maintenance.verify.orders import descents, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.maintenance.verify.texts import check_texts
 
 type Keys = npt.NDArray[np.uint64]  # node ids as numbers
 

@@ -15,8 +15,7 @@ from frazil.clock import from_datetime
 from frazil.ids import format_ids
 from frazil.maintenance.deleting import DeleteLimits
 from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
-from frazil.maintenance.inventory import Listing
-from frazil.maintenance.inventory_files import GivenInventory, inventory_of
+from frazil.maintenance.inventory import GivenInventory, Listing, inventory_of
 from frazil.maintenance.summaries import GCSummary
 from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared

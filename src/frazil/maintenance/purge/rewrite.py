@@ -1,4 +1,4 @@
-"""Files overwritten without what is purged, and objects blanked. Each may be done twice."""
+"""Tasks that overwrite files without what is purged, and blank objects. Each may run twice."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from frazil.format.snapshot import ManifestFile
 from frazil.format.txlog import TransactionLog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts, id_keys
-from frazil.maintenance.purge.history import Ids, snapshot_ids
 from frazil.maintenance.purge.scrub import MovedNodes, with_manifests, without_nodes, without_path
+from frazil.maintenance.purge.traces import Ids, snapshot_ids
 from frazil.paths import NodePath
 from frazil.repo.chunk_differences import refs_reader
 from frazil.repo.conflicts import rows_by_id
