@@ -33,7 +33,7 @@ from frazil.ids import ChunkId
 from frazil.spark import ingest, map_blocks, rechunk, reduce, write
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsWriter
-from frazil.spark.maintenance.garbage import garbage_collect
+from frazil.spark.maintenance.gc import garbage_collect
 from frazil.spark.pipelines.map_blocks import Output
 from frazil.spark.session import session
 

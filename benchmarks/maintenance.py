@@ -12,7 +12,7 @@ from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 # What frazil loads when it is first asked for maintenance; the reference, when it is imported.
-LOADED = ("collection", "migrate.upgrade", "stats", "work")
+LOADED = ("expire", "gc", "migrate.upgrade", "stats")
 
 
 def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:

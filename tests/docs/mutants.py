@@ -27,8 +27,7 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
 from frazil.flatbuf.table import Table
 from frazil.format.envelope import decode_envelope, encode_envelope
-from frazil.maintenance.deleting import DeleteLimits, delete_files
-from frazil.maintenance.key_sets import KeySet
+from frazil.maintenance.id_sets import KeySet
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.protocol import ALWAYS, Blob
 
@@ -297,16 +296,8 @@ def moves(change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Change:
 
 
 def collecting_all(real: Any) -> Any:
-    """Whatever its age."""
-    return lambda repository, work, request, **options: real(
-        repository,
-        work,
-        replace(request, cutoff_us=2**62, safety_age_us=0),
-        **{
-            **options,
-            "delete": lambda listing: delete_files(repository.store, listing, DeleteLimits()),
-        },
-    )
+    """Of any age."""
+    return lambda **options: real(**{**options, "cutoff_us": 2**62, "safety_age_us": 0})
 
 
 def with_identity(moved: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -480,25 +471,25 @@ MAINTENANCE = (
     Mutant(
         "garbage collection keeps what is reachable",
         f"{COLLECT}test_what_nothing_leads_to_goes_and_the_rest_can_be_read",
-        "frazil.maintenance.work:LocalWork.chunks",
+        "frazil.maintenance.gc_tasks:GCWork.chunks",
         always(KeySet.empty()),
     ),
     Mutant(
         "garbage collection keeps what is young",
         f"{COLLECT}test_what_is_as_young_as_the_cutoff_stays",
-        "frazil.maintenance.collection:collect",
+        "frazil.api.actions:GCRequest",
         collecting_all,
     ),
     Mutant(
         "a cutoff is safe",
         f"{COLLECT}test_a_cutoff_that_a_session_may_be_older_than_is_refused",
-        "frazil.maintenance.garbage:require_safe, frazil.maintenance.collection:require_safe",
+        "frazil.maintenance.gc:require_safe",
         always(None),
     ),
     Mutant(
         "a migration is confirmed first",
         f"{COLLECT}test_old_files_of_a_migration_stay_until_it_is_confirmed",
-        "frazil.maintenance.collect:_require_confirmed",
+        "frazil.maintenance.gc:_require_confirmed",
         always(None),
     ),
     Mutant(

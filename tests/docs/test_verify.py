@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from frazil.maintenance.verify.kinds import KINDS, RULES
+from frazil.maintenance.verify.problems import KINDS, RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "verify.md"

@@ -55,9 +55,8 @@ from frazil.generations.v2pre import (
     is_early_repo_info,
 )
 from frazil.ids import ManifestId, SnapshotId
-from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.inventory_files import FileInventory
-from frazil.maintenance.storage_keys import pieces_of
+from frazil.maintenance.inventory import FileInventory, FileKind
+from frazil.maintenance.tally import pieces_of
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.paths import ROOT, NodePath
 from frazil.references.json_sets import decode_json_set

@@ -39,8 +39,6 @@ ALLOWED = {
     ("api/session.py", "pickle.loads"): "inside of a pickle",
     ("repo/session.py", "pickle.loads"): "inside of a pickle",
     ("repo/fork.py", "pickle.loads"): "inside of a pickle",
-    ("spark/maintenance/verify.py", "pickle.loads"): "results of our executors",
-    ("spark/maintenance/stats.py", "pickle.loads"): "results of our executors",
     ("spark/maintenance/executor.py", "pickle.loads"): "results of our executors",
     ("spark/ingestion/jobs.py", "pickle.loads"): "results of our executors",
     ("format/config_codec.py", "yaml.load"): "with a loader of plain values",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.maintenance.verify.kinds import KINDS
+from frazil.maintenance.verify.problems import KINDS
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.memory import MemoryStore
 from tests.verify.damage import Damage, copied, healthy

@@ -25,12 +25,11 @@ from frazil.format.schemas import CHUNK_INDICES, IDENTIFIER, TRANSACTION_LOG
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.maintenance.repair.run import repair
 from frazil.maintenance.verify.listing import list_everything
-from frazil.maintenance.verify.nodes import check_nodes
+from frazil.maintenance.verify.nodes import Seen, check_nodes
 from frazil.maintenance.verify.opening import OpenedFile
-from frazil.maintenance.verify.ops import check_ops_log
 from frazil.maintenance.verify.problems import MOST_ROWS, Place, Problem, problems_of_rows
+from frazil.maintenance.verify.repo_info import check_ops_log
 from frazil.maintenance.verify.run import verify
-from frazil.maintenance.verify.uses import Seen
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath

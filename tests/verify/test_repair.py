@@ -17,8 +17,8 @@ from frazil.errors import (
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.repair.run import plan_repair, repair
 from frazil.maintenance.repair.steps import execute_steps
-from frazil.maintenance.verify.kinds import KINDS
 from frazil.maintenance.verify.listing import DAMAGED
+from frazil.maintenance.verify.problems import KINDS
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition

@@ -111,7 +111,7 @@ from frazil.format.storage_config import (
     StorageTimeoutSettings,
     VirtualChunkContainer,
 )
-from frazil.maintenance.gc_summary import GCSummary
+from frazil.maintenance.summaries import GCSummary
 from frazil.objectstore.credentials import (
     AnyAzureCredential,
     AnyAzureStaticCredential,

@@ -9,10 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from frazil.maintenance.collection import GivenInventory as GivenInventory
-    from frazil.maintenance.collection import collect_garbage as collect_garbage
-    from frazil.maintenance.collection import expire_snapshots as expire_snapshots
-    from frazil.maintenance.collection import inventory_of as inventory_of
     from frazil.maintenance.copying.bundle import export_bundle as export_bundle
     from frazil.maintenance.copying.bundle import plan_export as plan_export
     from frazil.maintenance.copying.bundle import plan_import as plan_import
@@ -24,9 +20,16 @@ if TYPE_CHECKING:
     from frazil.maintenance.copying.derived import derive as derive
     from frazil.maintenance.copying.partial import plan_partial as plan_partial
     from frazil.maintenance.deleting import DeleteLimits as DeleteLimits
+    from frazil.maintenance.executor import ThreadExecutor as ThreadExecutor
     from frazil.maintenance.expire import ExpireRequest as ExpireRequest
-    from frazil.maintenance.garbage import GarbageRequest as GarbageRequest
+    from frazil.maintenance.expire import expire as expire
+    from frazil.maintenance.expire import plan_expire as plan_expire
+    from frazil.maintenance.gc import GCRequest as GCRequest
+    from frazil.maintenance.gc import collect_garbage as collect_garbage
+    from frazil.maintenance.gc import plan_gc as plan_gc
     from frazil.maintenance.inventory import CONCURRENT_LISTINGS as CONCURRENT_LISTINGS
+    from frazil.maintenance.inventory import GivenInventory as GivenInventory
+    from frazil.maintenance.inventory import inventory_of as inventory_of
     from frazil.maintenance.migrate.heads import PREFETCHED as PREFETCHED
     from frazil.maintenance.migrate.migration import confirm as confirm
     from frazil.maintenance.migrate.migration import find_leftovers as find_leftovers
@@ -54,22 +57,18 @@ if TYPE_CHECKING:
     )
     from frazil.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
     from frazil.maintenance.stats import chunk_totals as chunk_totals
+    from frazil.maintenance.stats import plan_stats as plan_stats
     from frazil.maintenance.stats import storage_stats as storage_stats
     from frazil.maintenance.summaries import ChunkStorageStats as ChunkStorageStats
     from frazil.maintenance.summaries import StorageStats as StorageStats
     from frazil.maintenance.unpack import UnpackPlan as UnpackPlan
     from frazil.maintenance.unpack import plan_unpack as plan_unpack
     from frazil.maintenance.unpack import unpack as unpack
-    from frazil.maintenance.verify.chunks import ChunkChecks as ChunkChecks
     from frazil.maintenance.verify.report import VerifyReport as VerifyReport
+    from frazil.maintenance.verify.run import unopened_files as unopened_files
     from frazil.maintenance.verify.run import verify as verify
-    from frazil.maintenance.work import LocalWork as LocalWork
 
 _MODULES = {
-    "GivenInventory": "frazil.maintenance.collection",
-    "collect_garbage": "frazil.maintenance.collection",
-    "expire_snapshots": "frazil.maintenance.collection",
-    "inventory_of": "frazil.maintenance.collection",
     "export_bundle": "frazil.maintenance.copying.bundle",
     "plan_export": "frazil.maintenance.copying.bundle",
     "plan_import": "frazil.maintenance.copying.bundle",
@@ -81,9 +80,16 @@ _MODULES = {
     "derive": "frazil.maintenance.copying.derived",
     "plan_partial": "frazil.maintenance.copying.partial",
     "DeleteLimits": "frazil.maintenance.deleting",
+    "ThreadExecutor": "frazil.maintenance.executor",
     "ExpireRequest": "frazil.maintenance.expire",
-    "GarbageRequest": "frazil.maintenance.garbage",
+    "expire": "frazil.maintenance.expire",
+    "plan_expire": "frazil.maintenance.expire",
+    "GCRequest": "frazil.maintenance.gc",
+    "collect_garbage": "frazil.maintenance.gc",
+    "plan_gc": "frazil.maintenance.gc",
     "CONCURRENT_LISTINGS": "frazil.maintenance.inventory",
+    "GivenInventory": "frazil.maintenance.inventory",
+    "inventory_of": "frazil.maintenance.inventory",
     "PREFETCHED": "frazil.maintenance.migrate.heads",
     "confirm": "frazil.maintenance.migrate.migration",
     "find_leftovers": "frazil.maintenance.migrate.migration",
@@ -109,16 +115,16 @@ _MODULES = {
     "plan_rewrite_manifests": "frazil.maintenance.rewrite_manifests",
     "rewrite_manifests": "frazil.maintenance.rewrite_manifests",
     "chunk_totals": "frazil.maintenance.stats",
+    "plan_stats": "frazil.maintenance.stats",
     "storage_stats": "frazil.maintenance.stats",
     "ChunkStorageStats": "frazil.maintenance.summaries",
     "StorageStats": "frazil.maintenance.summaries",
     "UnpackPlan": "frazil.maintenance.unpack",
     "plan_unpack": "frazil.maintenance.unpack",
     "unpack": "frazil.maintenance.unpack",
-    "ChunkChecks": "frazil.maintenance.verify.chunks",
     "VerifyReport": "frazil.maintenance.verify.report",
+    "unopened_files": "frazil.maintenance.verify.run",
     "verify": "frazil.maintenance.verify.run",
-    "LocalWork": "frazil.maintenance.work",
 }
 
 if not TYPE_CHECKING:  # a type checker would take it to mean that any name is there

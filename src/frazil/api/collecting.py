@@ -10,8 +10,8 @@ from frazil.api import actions
 from frazil.clock import from_datetime
 from frazil.errors import require_type
 from frazil.ids import SnapshotId
-from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.progress import Progress
+from frazil.maintenance.summaries import GCSummary
 from frazil.repo import repository as engine
 
 MIB = 1 << 20
@@ -57,7 +57,9 @@ class CollectedRepository:
             protected_branches=tuple(protect_branches),
             protected_tags=tuple(protect_tags),
         )
-        return set(actions.expire_snapshots(self._engine, request, dry_run=dry_run))
+        plan = actions.plan_expire(self._engine, request)
+        done = plan if dry_run else actions.expire(self._engine, plan)
+        return set(done.snapshots)
 
     async def expire_snapshots_async(
         self,
@@ -127,34 +129,33 @@ class CollectedRepository:
         limits = actions.DeleteLimits(
             concurrent=max_concurrent_deletes, consecutive_failures=max_consecutive_delete_failures
         )
-        work = actions.LocalWork(
-            actions.narrowed(self._engine.files, max_concurrent_manifest_fetches),
-            actions.inventory_of(
+        files = actions.narrowed(self._engine.files, max_concurrent_manifest_fetches)
+        executor = actions.ThreadExecutor(files, progress)
+        request = actions.GCRequest(
+            cutoff_us=from_datetime(delete_object_older_than),
+            incremental=incremental,
+            safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
+            backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
+            leftovers=leftovers,
+        )
+        plan = actions.plan_gc(
+            self._engine,
+            request,
+            executor,
+            inventory=actions.inventory_of(
                 self._engine,
                 inventory,
                 concurrent_listings=max_concurrent_listings or actions.CONCURRENT_LISTINGS,
             ),
-            actions.Budget().limited(
+            budget=actions.Budget().limited(
                 snapshots=max_snapshots_in_memory,
                 compressed_bytes=max_compressed_manifest_mem_bytes,
                 decoded_bytes=max_decoded_manifest_mem_bytes,
             ),
-            progress,
         )
-        request = actions.GarbageRequest(
-            cutoff_us=from_datetime(delete_object_older_than),
-            incremental=incremental,
-            safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
-        )
-        return actions.collect_garbage(
-            self._engine,
-            work,
-            request,
-            limits,
-            backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
-            leftovers=leftovers,
-            dry_run=dry_run,
-        )
+        if dry_run:
+            return plan.summary()
+        return actions.collect_garbage(self._engine, plan, executor, limits=limits)
 
     async def garbage_collect_async(
         self,
@@ -215,9 +216,7 @@ class CollectedRepository:
             decoded_bytes=max_decoded_manifest_mem_bytes,
         )
         files = actions.narrowed(self._engine.files, max_concurrent_manifest_fetches)
-        return actions.ChunkStorageStats.of(
-            actions.chunk_totals(self._engine, files=files, budget=budget)
-        )
+        return actions.chunk_totals(self._engine, files=files, budget=budget)
 
     async def chunk_storage_stats_async(
         self,
@@ -275,7 +274,9 @@ class CollectedRepository:
 
         frazil's own. What a ref has alone is what could be collected if the ref were deleted.
         """
-        return actions.StorageStats.of(actions.storage_stats(self._engine, progress=progress))
+        executor = actions.ThreadExecutor(self._engine.files, progress)
+        plan = actions.plan_stats(self._engine, executor)
+        return actions.storage_stats(self._engine, plan, executor)
 
     async def stats_async(self, *, progress: Progress | None = None) -> "actions.StorageStats":
         return await asyncio.to_thread(self.stats, progress=progress)

@@ -12,6 +12,7 @@ from frazil.api import actions
 from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import PACK_BYTES, REPLACEMENT, SMALL_BYTES
 from frazil.maintenance.progress import Progress
+from frazil.maintenance.summaries import PurgeSummary
 from frazil.paths import ROOT, NodePath
 from frazil.repo import repository as engine
 
@@ -31,25 +32,6 @@ class PackSummary:
     packs: int
     references: int
     bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PurgeSummary:
-    """What was purged, or would be, and what still refers to it.
-
-    Snapshots and transaction logs are written anew, under the ids they have. `commits` are those
-    that were made on top of branches; none after a dry run.
-    """
-
-    snapshots: list[str]
-    transaction_logs: int
-    manifests: int
-    chunks: int
-    chunk_bytes: int
-    backups: int
-    nodes: list[str]
-    commits: dict[str, str]
-    remaining: "list[actions.Remaining]"
 
 
 class RewritingRepository:
@@ -190,19 +172,7 @@ class RewritingRepository:
         commit with this message, so that open sessions notice.
         """
         plan = actions.plan_purge_path(self._engine, NodePath(path))
-        done = None if dry_run else actions.purge_path(self._engine, plan, message)
-        commits = {} if done is None else done.commits
-        return PurgeSummary(
-            snapshots=[str(each) for each in plan.snapshots],
-            transaction_logs=len(plan.logs),
-            manifests=len(plan.manifests),
-            chunks=len(plan.chunks),
-            chunk_bytes=plan.chunk_bytes,
-            backups=0,
-            nodes=[node.path.text for node in plan.nodes],
-            commits={branch: str(snapshot) for branch, snapshot in commits.items()},
-            remaining=list(plan.remaining),
-        )
+        return plan.summary() if dry_run else actions.purge_path(self._engine, plan, message)
 
     async def purge_path_async(
         self, path: str, *, message: str = "Purge", dry_run: bool = False
@@ -227,19 +197,7 @@ class RewritingRepository:
             replacement=replacement,
             with_metadata=with_metadata,
         )
-        if not dry_run:
-            actions.purge_messages(self._engine, plan)
-        return PurgeSummary(
-            snapshots=[str(each) for each in plan.snapshots],
-            transaction_logs=0,
-            manifests=0,
-            chunks=0,
-            chunk_bytes=0,
-            backups=len(plan.backups),
-            nodes=[],
-            commits={},
-            remaining=list(plan.remaining),
-        )
+        return plan.summary() if dry_run else actions.purge_messages(self._engine, plan)
 
     async def purge_messages_async(
         self,

@@ -5,12 +5,8 @@ import asyncio
 from frazil.api import actions
 from frazil.api.access import GivenAccess, access_of
 from frazil.api.storage import Storage
-from frazil.assets.files import Files
-from frazil.assets.settings import Settings
 from frazil.errors import IcechunkError
-from frazil.format.config import RepositoryConfig
 from frazil.maintenance.progress import Progress
-from frazil.objectstore.protocol import ObjectStore
 from frazil.repo import repository as engine
 from frazil.zarrstore.array_codecs import chunk_problem
 
@@ -28,8 +24,9 @@ class VerifiedRepository:
         `decode` reads and decodes every chunk, `virtual` asks for the objects of virtual chunks,
         as far as access to them was given. Nothing is written.
         """
-        checks = _checks(actions.quiet_files(self._engine), decode=decode, virtual=virtual)
-        return actions.verify(self._engine.raw_store, chunks=checks, progress=progress)
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
+        decoder = chunk_problem if decode else None
+        return actions.verify(self._engine.raw_store, executor, virtual=virtual, decode=decoder)
 
     async def verify_async(
         self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
@@ -72,9 +69,10 @@ class VerifiedRepository:
         try:
             files = actions.quiet_files(engine.Repository.open(storage.store, access=access))
         except IcechunkError:
-            files = _unopened(storage.store)
-        checks = _checks(files, decode=decode, virtual=virtual)
-        return actions.verify(storage.store, chunks=checks, progress=progress)
+            files = actions.unopened_files(storage.store)
+        executor = actions.ThreadExecutor(files, progress)
+        decoder = chunk_problem if decode else None
+        return actions.verify(storage.store, executor, virtual=virtual, decode=decoder)
 
     @staticmethod
     async def verify_storage_async(
@@ -108,13 +106,3 @@ class VerifiedRepository:
         return await asyncio.to_thread(
             VerifiedRepository.repair_storage, storage, dry_run=dry_run, progress=progress
         )
-
-
-def _unopened(store: ObjectStore) -> Files:
-    return Files(store, Settings.of(RepositoryConfig()))
-
-
-def _checks(files: Files, *, decode: bool, virtual: bool) -> "actions.ChunkChecks | None":
-    if not decode and not virtual:
-        return None
-    return actions.ChunkChecks(files, virtual=virtual, decode=chunk_problem if decode else None)

@@ -1,18 +1,11 @@
-"""`frazil gc`: files that nothing leads to any more."""
+"""`frazil gc`: deletes files that are no longer reachable."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
-
-if TYPE_CHECKING:
-    from frazil.maintenance.garbage import GarbageWork
-    from frazil.maintenance.inventory import Inventory
-    from frazil.repo.repository import Repository
 
 
 def gc(
@@ -55,59 +48,35 @@ def gc(
     """Delete files that no branch or tag leads to."""
     from dataclasses import asdict
 
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.options import parse_duration, parse_moment
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_source
     from frazil.cli.views.maintenance_view import print_summary
     from frazil.clock import from_datetime
-    from frazil.maintenance.collection import collect_garbage, inventory_of
-    from frazil.maintenance.deleting import DeleteLimits
-    from frazil.maintenance.garbage import GarbageRequest
-    from frazil.maintenance.inventory_files import FileInventory
+    from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
+    from frazil.maintenance.inventory import FileInventory
 
     if not dry_run:
         require_consent(f"Delete files of {repo} that nothing leads to?", given=yes)
     repository = open_source(repo)
     listing = FileInventory.of(inventory, prefix=inventory_prefix) if inventory else None
-    request = GarbageRequest(
+    request = GCRequest(
         cutoff_us=from_datetime(parse_moment(older_than)),
         incremental=incremental,
         safety_age_us=round(parse_duration(safety_age).total_seconds() * 1_000_000),
+        backups_us=None if backups is None else from_datetime(parse_moment(backups)),
+        leftovers=leftovers,
     )
-    with _work(repository, inventory_of(repository, listing), on_spark=spark) as work:
-        summary = collect_garbage(
-            repository,
-            work,
-            request,
-            DeleteLimits(),
-            backups_us=None if backups is None else from_datetime(parse_moment(backups)),
-            leftovers=leftovers,
-            dry_run=dry_run,
-        )
+    with executor_for(repository, "gc", on_spark=spark) as executor:
+        plan = plan_gc(repository, request, executor, inventory=listing)
+        summary = plan.summary() if dry_run else collect_garbage(repository, plan, executor)
     if as_json:
         print_json({"dry_run": dry_run, **asdict(summary)})
     else:
         print_summary(summary, dry_run=dry_run)
     if summary.objects_failed_to_delete:
         raise typer.Exit(1)
-
-
-@contextmanager
-def _work(
-    repository: "Repository", inventory: "Inventory", *, on_spark: bool
-) -> Iterator["GarbageWork"]:
-    if on_spark:
-        from frazil.cli.on_spark import spark_session
-        from frazil.spark.maintenance.files import ExecutorFiles
-        from frazil.spark.maintenance.scattered import ScatteredWork
-
-        yield ScatteredWork(spark_session("gc"), ExecutorFiles.of(repository), inventory)
-        return
-    from frazil.cli.output import progress_bar
-    from frazil.maintenance.work import LocalWork
-
-    with progress_bar() as tell:
-        yield LocalWork(repository.files, inventory, progress=tell)
 
 
 # `frazil expire`: history that is not needed any more.
@@ -154,13 +123,12 @@ def expire(
     from frazil.cli.repositories import open_source, resolve
     from frazil.cli.views.maintenance_view import print_expired
     from frazil.clock import from_datetime
-    from frazil.maintenance.collection import expire_snapshots
-    from frazil.maintenance.expire import ExpireRequest
+    from frazil.maintenance import expire as engine
 
     if older_than is None and not snapshot:
         raise typer.BadParameter("say what to expire: --older-than AGE, or --snapshot COMMIT")
     repository = open_source(repo)
-    request = ExpireRequest(
+    request = engine.ExpireRequest(
         older_than_us=None if older_than is None else from_datetime(parse_moment(older_than)),
         delete_branches=delete_branches,
         delete_tags=delete_tags,
@@ -170,11 +138,12 @@ def expire(
         protected_tags=tuple(protect_tag or ()),
     )
     before = repository.repo_info()
-    expired = expire_snapshots(repository, request, dry_run=True)
+    expired = engine.plan_expire(repository, request).snapshots
     if not dry_run:
         if expired:
             require_consent(f"Expire {len(expired)} snapshots?", given=yes)
-        expired = expire_snapshots(repository, request)
+        plan = engine.plan_expire(repository, request)  # of now: consent takes its time
+        expired = engine.expire(repository, plan).snapshots
     if as_json:
         print_json({"dry_run": dry_run, "expired": expired})
     else:
@@ -191,14 +160,15 @@ def stats(repo: Repo, *, as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from frazil.cli.output import print_json, progress_bar
+    from frazil.cli.on_spark import executor_for
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_source
     from frazil.cli.views.maintenance_view import print_stats
-    from frazil.maintenance.stats import storage_stats
-    from frazil.maintenance.summaries import StorageStats
+    from frazil.maintenance.stats import plan_stats, storage_stats
 
-    with progress_bar() as tell:
-        found = StorageStats.of(storage_stats(open_source(repo), progress=tell))
+    repository = open_source(repo)
+    with executor_for(repository, "stats", on_spark=False) as executor:
+        found = storage_stats(repository, plan_stats(repository, executor), executor)
     if as_json:
         print_json(asdict(found))
     else:

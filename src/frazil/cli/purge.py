@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.on_spark import OnSpark, open_executor
+from frazil.cli.on_spark import OnSpark, executor_for
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
 
 if TYPE_CHECKING:
@@ -67,18 +67,17 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
     from frazil.maintenance.purge.path import plan_purge_path, purge_path
     from frazil.paths import NodePath
 
-    with open_executor(repository, "purge", on_spark=how.on_spark) as executor:
+    with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
-    done = None
+    done = plan.summary()
     if not how.dry_run and not plan.is_empty:
         require_consent(
             f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, for ever?",
             given=how.yes,
         )
-        with open_executor(repository, "purge", on_spark=how.on_spark) as executor:
+        with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             done = purge_path(repository, plan, message, executor)
-    commits = {} if done is None else done.commits
-    print_path_purge(plan, commits, dry_run=how.dry_run, as_json=how.as_json)
+    print_path_purge(plan, done.commits, dry_run=how.dry_run, as_json=how.as_json)
 
 
 def _purge_messages(
@@ -92,7 +91,7 @@ def _purge_messages(
     from frazil.cli.views.maintenance_view import print_message_purge
     from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
 
-    with open_executor(repository, "purge", on_spark=how.on_spark) as executor:
+    with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_messages(
             repository,
             [resolve(repository, each) for each in commits],
@@ -104,6 +103,6 @@ def _purge_messages(
         require_consent(
             f"Replace the messages of {len(plan.snapshots)} commits, for ever?", given=how.yes
         )
-        with open_executor(repository, "purge", on_spark=how.on_spark) as executor:
+        with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             purge_messages(repository, plan, executor)
     print_message_purge(plan, dry_run=how.dry_run, as_json=how.as_json)

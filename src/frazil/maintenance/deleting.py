@@ -28,12 +28,12 @@ type Sleep = Callable[[float], None]
 class DeleteLimits:
     concurrent: int = 10  # requests
     consecutive_failures: int = 50  # after so many in a row there is no point in going on
-    older_than_us: int | None = None  # objects that have become younger meanwhile stay
+    older_than_us: int | None = None  # objects rewritten since then stay
 
 
 @dataclass(slots=True)
 class Deleted:
-    """What came of it, so far."""
+    """Counts of deleted objects."""
 
     objects: int = 0
     size_bytes: int = 0

@@ -1,20 +1,30 @@
-"""Expiring snapshots: history gets shorter, at its old end.
+"""Expiration of snapshots: history gets shorter, at its old end.
 
-What goes can no longer be opened, and the next collection of garbage takes its files. In version
-2 one write of the repo info does it; version 1 keeps histories in snapshot files (expire_v1.py).
+Expired snapshots can no longer be opened, and the next garbage collection deletes their files.
+
+Version 2 lists snapshots in the repo info: one write of it expires any number of them. In version 1
+each snapshot file names its parent, so histories are cut in the files: ref by ref, tags first, the
+oldest snapshot of a history that stays is rewritten under its own name, with the root as its
+parent. Those in between are no longer part of that history, and garbage once they are part of no
+other either. The content of no snapshot changes.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.errors import FormatError, InvalidInputError, ReadOnlyError
+from frazil.assets.files import Files
+from frazil.assets.layout import snapshot_key
+from frazil.errors import FormatError, InvalidInputError, ReadOnlyError, RefNotFoundError
+from frazil.format.envelope import decode_header
 from frazil.format.generation import CURRENT
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import encode_snapshot
 from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId, format_ids
 from frazil.maintenance.retained import (
@@ -24,16 +34,20 @@ from frazil.maintenance.retained import (
     retained,
     root_of,
 )
-from frazil.repo import history
+from frazil.repo import history, refs
+from frazil.repo.commit_keys import CommitKeys, keys_of, with_keys
 from frazil.repo.refs import MAIN
 from frazil.repo.repository import Repository
+
+_DOING = "expiring snapshots"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireRequest:
-    """What may go: everything older than a time, or of that only the snapshots named.
+    """Snapshots to expire: all that are older than a time, or of these only the ones named.
 
-    Roots, and the tip of main, never do; tips of other branches and tags do with them, if asked.
+    Roots, and the tip of main, always stay. Tips of other branches and tags are expired only
+    together with the ref, if that is asked for.
     """
 
     older_than_us: int | None = None  # None: of any age
@@ -52,7 +66,7 @@ class ExpireRequest:
 
     @property
     def leaves_gaps(self) -> bool:
-        """Whether more than one contiguous old end of each history may go."""
+        """True if the expired snapshots need not be one contiguous old end of each history."""
         return bool(
             self.snapshots is not None
             or self.retain_last
@@ -61,15 +75,16 @@ class ExpireRequest:
         )
 
     def protects(self, branches: Iterable[str], tags: Iterable[str]) -> Iterator[tuple[str, bool]]:
-        """Names that are protected, and whether each is a tag."""
+        """Names that are protected, each with True if it is a tag."""
         yield from ((name, False) for name in branches if _matches(name, self.protected_branches))
         yield from ((name, True) for name in tags if _matches(name, self.protected_tags))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExpirePlan:
-    """What expiring does to one repo info."""
+    """An expiration in version 2: a change of one repo info."""
 
+    request: ExpireRequest
     info: RepoInfo
     released: npt.NDArray[np.bool_]  # of each snapshot there
     adopted: dict[int, Adoption] = field(default_factory=dict)
@@ -78,10 +93,10 @@ class ExpirePlan:
 
     @property
     def snapshots(self) -> list[str]:
-        """Ids of those that go."""
+        """Ids of the expired snapshots."""
         return format_ids(self.info.snapshots.ids[self.released])
 
-    def applied(self) -> RepoInfo:
+    def apply(self) -> RepoInfo:
         return retained(
             self.info,
             ~self.released,
@@ -91,41 +106,52 @@ class ExpirePlan:
         )
 
 
-def plan_expire(info: RepoInfo, request: ExpireRequest) -> ExpirePlan:
-    """Of a repository of version 2."""
-    expired = _expired(info, request)
-    kept_refs = {name for name, is_tag in request.protects(info.branches, ()) if not is_tag}
-    kept_tags = {name for name, is_tag in request.protects((), info.tags) if is_tag}
-    released = expired.copy()
-    if not request.delete_tags:
-        released[list(info.tags.values())] = False
-    if not request.delete_branches:
-        released[list(info.branches.values())] = False
-    released[info.branches[MAIN]] = False
-    branches = [name for name, row in info.branches.items() if expired[row]]
-    tags = [name for name, row in info.tags.items() if expired[row]]
-    parent_of = nearest_of(info, ~released) if request.leaves_gaps else root_of(info)
-    return ExpirePlan(
-        info=info,
-        released=released,
-        adopted=adoptions(info, ~released, parent_of),
-        branches=tuple(b for b in branches if b not in {MAIN, *kept_refs})
-        if request.delete_branches
-        else (),
-        tags=tuple(t for t in tags if t not in kept_tags) if request.delete_tags else (),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """A snapshot that is to become the child of another one."""
+
+    snapshot: SnapshotId
+    parent: SnapshotId
+    keys: CommitKeys = field(default_factory=CommitKeys)  # of the commits in between
 
 
-def expire(repository: Repository, request: ExpireRequest) -> ExpirePlan:
-    """What was done."""
-    require_writable(repository, doing="expiring snapshots")
-    done: list[ExpirePlan] = []
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpirePlanV1:
+    """An expiration in version 1: changes of snapshot files and refs."""
+
+    released: frozenset[SnapshotId]
+    cuts: tuple[Cut, ...]
+    branches: Mapping[str, SnapshotId]  # to be deleted, if they are still there
+    tags: tuple[str, ...]
+
+    @property
+    def snapshots(self) -> list[str]:
+        return sorted(str(each) for each in self.released)
+
+
+def plan_expire(repository: Repository, request: ExpireRequest) -> ExpirePlan | ExpirePlanV1:
+    """Reads; changes nothing."""
+    if repository.spec_version == 1:
+        return _plan_v1(repository.maintained_info(), request)
+    return _plan(repository.repo_info(), request)
+
+
+def expire(repository: Repository, plan: ExpirePlan | ExpirePlanV1) -> ExpirePlan | ExpirePlanV1:
+    """Executes a plan, and returns the one that was executed.
+
+    In version 2 it is made again if the repo info has changed since.
+    """
+    require_writable(repository, doing=_DOING)
+    if isinstance(plan, ExpirePlanV1):
+        _expire_v1(repository, plan)
+        return plan
+    done, request = [plan], plan.request
 
     def change(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        done.append(plan_expire(info, request))
-        return done[-1].applied(), ExpirationRan()
+        done.append(_plan(info, request))
+        return done[-1].apply(), ExpirationRan()
 
-    repository.entry.update(change, doing="expiring snapshots")
+    repository.entry.update(change, doing=_DOING)
     return done[-1]
 
 
@@ -143,8 +169,40 @@ def require_writable(repository: Repository, *, doing: str) -> None:
         )
 
 
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+# Version 2
+
+
+def _plan(info: RepoInfo, request: ExpireRequest) -> ExpirePlan:
+    expired = _expired(info, request)
+    kept_refs = {name for name, is_tag in request.protects(info.branches, ()) if not is_tag}
+    kept_tags = {name for name, is_tag in request.protects((), info.tags) if is_tag}
+    released = expired.copy()
+    if not request.delete_tags:
+        released[list(info.tags.values())] = False
+    if not request.delete_branches:
+        released[list(info.branches.values())] = False
+    released[info.branches[MAIN]] = False
+    branches = [name for name, row in info.branches.items() if expired[row]]
+    tags = [name for name, row in info.tags.items() if expired[row]]
+    parent_of = nearest_of(info, ~released) if request.leaves_gaps else root_of(info)
+    return ExpirePlan(
+        request=request,
+        info=info,
+        released=released,
+        adopted=adoptions(info, ~released, parent_of),
+        branches=tuple(b for b in branches if b not in {MAIN, *kept_refs})
+        if request.delete_branches
+        else (),
+        tags=tuple(t for t in tags if t not in kept_tags) if request.delete_tags else (),
+    )
+
+
 def _expired(info: RepoInfo, request: ExpireRequest) -> npt.NDArray[np.bool_]:
-    """Snapshots that may go, whether or not a ref holds them."""
+    """True for snapshots that may be expired, were it not for refs to them."""
     snapshots = info.snapshots
     expired = snapshots.parents >= 0
     if request.older_than_us is not None:
@@ -162,5 +220,123 @@ def _expired(info: RepoInfo, request: ExpireRequest) -> npt.NDArray[np.bool_]:
     return expired
 
 
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+# Version 1
+
+
+def _plan_v1(info: RepoInfo, request: ExpireRequest) -> ExpirePlanV1:
+    """Reads the history of every ref."""
+    is_expired = _expiry(info, request)
+    released, cuts = set[SnapshotId](), dict[SnapshotId, Cut]()
+    branches, tags = dict[str, SnapshotId](), list[str]()
+    spared = set(request.protects(info.branches, info.tags)) | {(MAIN, False)}
+    ordered = [(name, True) for name in sorted(info.tags, key=str.encode)]
+    ordered += [(name, False) for name in sorted(info.branches, key=str.encode)]
+    for name, is_tag in ordered:
+        tip = info.tags[name] if is_tag else info.branches[name]
+        if is_expired(tip):
+            may_go = request.delete_tags if is_tag else request.delete_branches
+            if may_go and (name, is_tag) not in spared:
+                if is_tag:
+                    tags.append(name)
+                else:
+                    branches[name] = history.snapshot_id(info, tip)
+        for child, parent, between in _gaps(info, tip, is_expired, request):
+            released.update(history.snapshot_id(info, row) for row in between)
+            target = history.snapshot_id(info, child)
+            cuts[target] = Cut(
+                snapshot=target,
+                parent=history.snapshot_id(info, parent),
+                keys=_keys_between(info, child, parent),
+            )
+    return ExpirePlanV1(
+        released=frozenset(released),
+        cuts=tuple(cuts.values()),
+        branches=branches,
+        tags=tuple(tags),
+    )
+
+
+def _expire_v1(repository: Repository, plan: ExpirePlanV1) -> None:
+    for cut in plan.cuts:
+        _apply_cut(repository.files, cut)
+    repository.store.sync()
+    for name in plan.tags:
+        repository.delete_tag(name)
+    for name, tip in plan.branches.items():
+        _delete_branch(repository, name, tip)
+
+
+def _delete_branch(repository: Repository, name: str, tip: SnapshotId) -> None:
+    """Unless it has moved since the plan: then its tip is young, and it stays."""
+
+    def delete_at(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        found = history.snapshot_id(info, history.branch_row(info, name))
+        if found != tip:
+            raise RefNotFoundError(f"branch `{name}` is at {found}, no longer at {tip}")
+        return refs.delete_branch(info, name)
+
+    with suppress(RefNotFoundError):
+        repository.entry.update(delete_at, doing=_DOING)
+
+
+def _expiry(info: RepoInfo, request: ExpireRequest) -> Callable[[int], bool]:
+    kept = set[int]()
+    if request.retain_last:
+        for row in list(info.branches.values()):
+            kept |= set(islice(info.snapshots.ancestors(row), request.retain_last))
+    for name, is_tag in request.protects(info.branches, info.tags):
+        row = info.tags[name] if is_tag else info.branches[name]
+        kept |= set(info.snapshots.ancestors(row))
+    named = request.snapshots
+    if named is not None:
+        for each in named:
+            history.require_row(info, each)
+
+    def is_expired(row: int) -> bool:
+        if row in kept or (named is not None and history.snapshot_id(info, row) not in named):
+            return False
+        limit = request.older_than_us
+        return limit is None or info.snapshots.flushed_at(row) < limit
+
+    return is_expired
+
+
+def _gaps(
+    info: RepoInfo, tip: int, is_expired: Callable[[int], bool], request: ExpireRequest
+) -> list[tuple[int, int, list[int]]]:
+    """Child and new parent of each run of expired snapshots below a tip, and the run."""
+    rows = list(info.snapshots.ancestors(tip))
+    root = len(rows) - 1
+    if not request.leaves_gaps:  # the whole of history before the oldest that is young enough
+        oldest = max(at for at, row in enumerate(rows) if at == 0 or not is_expired(row))
+        if oldest >= root - 1:
+            return []
+        between = [row for row in rows[:root] if is_expired(row)]
+        return [(rows[oldest], rows[root], between)]
+    gaps, start = [], 0
+    for at in range(1, len(rows)):
+        if at == root or not is_expired(rows[at]):
+            if at > start + 1:
+                gaps.append((rows[start], rows[at], rows[start + 1 : at]))
+            start = at
+    return gaps
+
+
+def _keys_between(info: RepoInfo, child: int, parent: int) -> CommitKeys:
+    rows = list(islice(info.snapshots.ancestors(child), 1, None))
+    between = rows[: rows.index(parent)]
+    return keys_of(info.snapshots.metadata(row) for row in reversed(between))
+
+
+def _apply_cut(files: Files, cut: Cut) -> None:
+    """Idempotent, so that a run that was interrupted may be repeated."""
+    key = snapshot_key(cut.snapshot)
+    if decode_header(files.store.get(key).data).spec_version != 1:
+        raise FormatError("expected a snapshot file of version 1", where=key)
+    snapshot = files.fetch_snapshot(cut.snapshot)
+    metadata = with_keys(snapshot.metadata, cut.keys)
+    edited = replace(snapshot, parent_id=cut.parent, metadata=metadata)
+    data = encode_snapshot(edited, level=files.settings.compression_level, spec_version=1)
+    files.store.put(key, data)
+    files.caches.snapshots.remember(cut.snapshot, edited)
+    files.caches.heads.remember(cut.snapshot, edited.head)

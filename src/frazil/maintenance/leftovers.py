@@ -1,4 +1,4 @@
-"""What dead writers leave that no collection of garbage finds.
+"""Leftovers of killed writers that are not garbage by their ids.
 
 backups         `overwritten/`: a copy of the entry point for each change, kept for ever
 staging         branches on which a killed job was working
@@ -52,7 +52,7 @@ def pages_of_log(repository: Repository) -> set[str]:
         needed.add(OVERWRITTEN + name)
         try:
             name = repository.files.fetch_log_page(name).before_updates
-        except ObjectNotFoundError:  # somebody has cut the log short before
+        except ObjectNotFoundError:  # the log was cut short before
             break
     return needed
 

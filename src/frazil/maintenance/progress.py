@@ -1,4 +1,4 @@
-"""How long work tells how far it is."""
+"""Progress callbacks of long-running work."""
 
 from collections.abc import Callable
 

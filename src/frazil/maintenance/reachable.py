@@ -1,11 +1,11 @@
-"""What a set of snapshots leads to: ancestors, manifests, chunk objects. Columns, in batches.
+"""Files reachable from a set of snapshots: ancestors, manifests, chunk objects, in columns.
 
     roots -> snapshots     parents are a column of the repo info (files of their own in version 1)
-    snapshots -> manifests what each snapshot file lists; its nodes are not decoded
+    snapshots -> manifests the list in each snapshot file; its nodes are not decoded
     manifests -> chunks    ids of the native references; nothing else of them is decoded
 
-Files are read past the caches, which would forget what sessions need. A file that cannot be read
-raises: whoever deletes what is not reachable must not guess.
+Files are read past the caches, which would evict what sessions need. A file that cannot be read
+raises: the caller, who deletes unreachable files, must not guess.
 """
 
 import os
@@ -27,22 +27,27 @@ from frazil.format.chunk_refs import RefKind
 from frazil.format.projections import ManifestFiles, decode_chunk_ids, decode_manifest_files
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
-from frazil.maintenance.ahead import ahead
+from frazil.maintenance.executor import prefetched
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
 from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about
-_UNKNOWN_BYTES = 1 << 20  # taken for the size of a manifest that nobody noted down
+_UNKNOWN_BYTES = 1 << 20  # assumed for a manifest whose size is not recorded
 _SNAPSHOTS_TOGETHER = 32
 _BYTES_TOGETHER = 1 << 20  # of manifests: larger ones gain nothing by company
 _DECODED_TOGETHER = 1 << 22
 _DECODERS = min(4, os.cpu_count() or 1)  # more would wait for each other, with more in memory
 
 
+def decoder_pool() -> Pool:
+    """Threads that decode. The fewer, the better: each keeps the memory that decoding took."""
+    return Pool(_DECODERS)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much is in memory, and in flight, at a time."""
+    """Limits of what is in memory, and in flight, at a time."""
 
     snapshots: int = 256
     compressed_bytes: int = 16 << 20  # of manifests
@@ -55,7 +60,7 @@ class Budget:
         compressed_bytes: int | None = None,
         decoded_bytes: int | None = None,
     ) -> "Budget":
-        """No more than the caller allows."""
+        """The budget reduced to what the caller allows."""
         return Budget(
             snapshots=max(1, min(self.snapshots, snapshots or self.snapshots)),
             compressed_bytes=min(self.compressed_bytes, compressed_bytes or self.compressed_bytes),
@@ -70,7 +75,7 @@ class Budget:
         )
 
     def holds_each(self, manifests: ManifestFiles) -> bool:
-        """Whether no single one of them is larger."""
+        """True if each manifest fits."""
         stored = int(manifests.size_bytes.max(initial=0))
         decoded = int(manifests.num_refs.max(initial=0)) * _BYTES_PER_REF
         return stored <= self.compressed_bytes and decoded <= self.decoded_bytes
@@ -130,9 +135,9 @@ def manifests_by_snapshot(
     budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Iterator[list[ManifestFiles]]:
-    """What each snapshot lists, in the order given, some of them at a time."""
+    """The manifests that each snapshot lists, in the order given, some snapshots at a time."""
     at_once = (budget or Budget()).snapshots
-    names, decoders = format_ids(snapshots), Pool(_DECODERS)
+    names, decoders = format_ids(snapshots), decoder_pool()
     for start in range(0, len(names), at_once):
         some = names[start : start + at_once]
         if not files.has_current_encoding:
@@ -180,11 +185,12 @@ def read_chunk_ids(
     *,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    decoders: Pool | None = None,
 ) -> Iterator[tuple[slice, Ids]]:
     """Rows of some manifests, and the ids of the chunk objects that they refer to."""
     if files.has_current_encoding:
         yield from read_together(
-            files, manifests, decode_chunk_ids, budget=budget, progress=progress
+            files, manifests, decode_chunk_ids, budget=budget, progress=progress, decoders=decoders
         )
         return
     for row, raw in enumerate(manifests.ids):
@@ -199,25 +205,28 @@ def read_together[T](
     *,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    decoders: Pool | None = None,
 ) -> Iterator[tuple[slice, T]]:
     """Rows and contents of manifests, in the order given, small ones decoded together.
 
     Two batches, as large as the budget says together, are in memory: one of them is being read.
     """
-    names, allowed = format_ids(manifests.ids), (budget or Budget()).halved()
+    names, allowed = format_ids(manifests.ids), budget or Budget()
     together = Budget(compressed_bytes=_BYTES_TOGETHER, decoded_bytes=_DECODED_TOGETHER)
-    decoders = Pool(_DECODERS)
+    pool = decoders or decoder_pool()
 
-    def load(batch: tuple[int, int]) -> list[tuple[slice, T]]:
-        part = manifests.take(slice(*batch))
-        groups = [slice(batch[0] + a, batch[0] + b) for a, b in batches(part, together)]
+    def load(batch: range) -> list[tuple[slice, T]]:
+        part = manifests.take(slice(batch.start, batch.stop))
+        groups = [
+            slice(batch.start + each.start, batch.start + each.stop)
+            for each in batches(part, together)
+        ]
         named = [tuple(names[rows]) for rows in groups]
-        found = load_together(files, decoders, MANIFESTS, decode, named)
+        found = load_together(files, pool, MANIFESTS, decode, named)
         return list(zip(groups, found, strict=True))
 
-    spans = list(batches(manifests, allowed))
-    # What does not fit into half of the memory is read when nothing else is held.
-    for some in ahead(load, spans) if allowed.holds_each(manifests) else map(load, spans):
+    spans, prefetch = prefetch_spans(manifests, allowed)
+    for some in prefetched(load, spans) if prefetch else map(load, spans):
         yield from some
         if progress is not None:
             progress("reading manifests", some[-1][0].stop, len(names))
@@ -234,14 +243,24 @@ def read_manifests[T](
     """Row and content of each manifest, in the order given; a batch of them is in memory."""
     names = format_ids(manifests.ids)
     load = partial(_load, files, MANIFESTS, decode)
-    for start, stop in batches(manifests, budget or Budget()):
-        yield from enumerate(files.pool.map(load, names[start:stop]), start)
+    for rows in batches(manifests, budget or Budget()):
+        yield from enumerate(files.pool.map(load, names[rows.start : rows.stop]), rows.start)
         if progress is not None:
-            progress("reading manifests", stop, len(names))
+            progress("reading manifests", rows.stop, len(names))
 
 
-def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int]]:
-    """Rows from, to: as many as fit into the budget, and at least one."""
+def prefetch_spans(manifests: ManifestFiles, budget: Budget) -> tuple[list[range], bool]:
+    """Batches of which two fit into the budget, and True if the next is to be read in advance.
+
+    A manifest that does not fit into half of the memory is read when nothing else is held.
+    """
+    half = budget.halved()
+    spans = list(batches(manifests, half))
+    return spans, len(spans) > 1 and half.holds_each(manifests)
+
+
+def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[range]:
+    """Ranges of rows: as many manifests as fit into the budget, and at least one."""
     sizes = np.where(manifests.size_bytes == 0, _UNKNOWN_BYTES, manifests.size_bytes)
     stored = np.cumsum(sizes.astype(np.int64))
     decoded = np.cumsum(manifests.num_refs.astype(np.int64)) * _BYTES_PER_REF
@@ -253,7 +272,7 @@ def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[tuple[int, int
             int(np.searchsorted(decoded, before[1] + budget.decoded_bytes, side="right")),
         )
         stop = max(stop, start + 1)
-        yield start, stop
+        yield range(start, stop)
         start = stop
 
 
@@ -273,7 +292,7 @@ def load_together[T](
     decode: Callable[[Sequence[Data]], T],
     groups: Sequence[Sequence[str]],
 ) -> list[T]:
-    """What each group of files is decoded to. All are read first, as many at a time as may be.
+    """Decodes groups of files. All are read first, as many at a time as the pool allows.
 
     Few threads decode, and always the same: each keeps the memory that decoding took.
     """

@@ -38,10 +38,10 @@ class Adoption:
 def adoptions(
     info: RepoInfo, keep: npt.NDArray[np.bool_], parent_of: Callable[[int], int]
 ) -> dict[int, Adoption]:
-    """Of each snapshot that stays while its parent goes; `parent_of` says whose child it is then.
+    """Adoptions of the snapshots that stay while their parent goes, by row.
 
-    Logs are those of all ancestors younger than the new parent, each after those that it named
-    itself, oldest first.
+    `parent_of` finds the new parent. Logs are those of all ancestors younger than the new parent,
+    each after those that it named itself, oldest first.
     """
     parents = info.snapshots.parents.tolist()
     named = [row for row in np.flatnonzero(keep).tolist() if parents[row] >= 0]

@@ -1,16 +1,23 @@
-"""Bytes counted once, however many references lead to them, and who they belong to.
+"""Bytes counted once, however many references cover them, and their owners.
 
 Each row is a piece of storage: a key, its size, and its owners: two sets, of refs and of arrays.
-Few different sets occur, so a row holds the number of its set.
+Few different sets occur, so a row holds the number of its set. Keys have 64 bits:
+
+native    the object and the offset in it: many references into a pack are many pieces
+virtual   location, offset and length
+inline    the manifest and the array in it
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.maintenance.key_sets import Keys
+from frazil.format.chunk_refs import RefKind
+from frazil.format.projections import StorageRefs
+from frazil.maintenance.id_sets import Ids, Keys, halves
 
 type Codes = npt.NDArray[np.int32]
 type Sizes = npt.NDArray[np.uint64]
@@ -111,7 +118,7 @@ class Tally:
             self._settle()
 
     def done(self) -> Pieces:
-        """In ascending order of keys."""
+        """All pieces, in ascending order of keys."""
         self._settle()
         if not self._settled:
             return Pieces.empty()
@@ -143,7 +150,7 @@ class Tally:
     def _owners(
         self, pieces: Pieces, is_new: npt.NDArray[np.bool_], kept: Pieces
     ) -> tuple[Codes, Codes]:
-        """Of each piece to be kept: all owners of those that are the same."""
+        """The owners of each piece to be kept: those of all pieces that are the same."""
         refs, arrays = kept.refs, kept.arrays
         group = np.cumsum(is_new) - 1
         rows = np.flatnonzero((pieces.refs != refs[group]) | (pieces.arrays != arrays[group]))
@@ -172,7 +179,7 @@ class Tally:
 def bytes_by_owner(
     codes: Codes, size_bytes: Sizes, owners: OwnerSets, count: int
 ) -> tuple[list[int], list[int]]:
-    """Of each of `count` owners: the bytes it has, and those of them that no other has."""
+    """Bytes of each of `count` owners: all, and those that no other owner has."""
     by_set = np.zeros(len(owners.sets), np.uint64)
     np.add.at(by_set, codes, size_bytes)
     total, alone = [0] * count, [0] * count
@@ -182,3 +189,72 @@ def bytes_by_owner(
             if len(each) == 1:
                 alone[owner] += size
     return total, alone
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_ODD_TOO = np.uint64(0xC2B2AE3D27D4EB4F)
+
+type Numbers = npt.NDArray[np.int64]
+type Rows = slice | Numbers
+type Found = tuple[RefKind, Numbers, Keys, Sizes]
+"""A kind, and for each piece of it: the number of the array, the key, the size."""
+
+
+def pieces_of(refs: StorageRefs) -> Iterator[Found]:
+    """All pieces of each kind that occurs."""
+    array = np.repeat(np.arange(len(refs.nodes), dtype=np.int64), np.diff(refs.splits))
+    for kind in RefKind:
+        of_kind = refs.kind == kind
+        if not of_kind.any():
+            continue
+        rows = slice(None) if of_kind.all() else np.flatnonzero(of_kind)
+        match kind:
+            case RefKind.NATIVE:
+                yield kind, array[rows], *_native(refs, rows)
+            case RefKind.VIRTUAL:
+                yield kind, array[rows], *_virtual(refs, rows)
+            case RefKind.INLINE:
+                yield kind, *_inline(refs, array[rows], refs.length[rows])
+
+
+def id_keys(ids: Ids) -> Keys:
+    """Keys of whole ids."""
+    high, low = halves(ids)
+    return high ^ (low.astype(np.uint64) * _ODD)
+
+
+def _native(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
+    return _mixed(id_keys(refs.chunk_id[rows]), refs.offset[rows]), refs.length[rows]
+
+
+def _virtual(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
+    sizes = refs.length[rows]
+    return _mixed(_mixed(_locations(refs, rows), refs.offset[rows]), sizes), sizes
+
+
+def _inline(refs: StorageRefs, array: Numbers, sizes: Sizes) -> tuple[Numbers, Keys, Sizes]:
+    """One piece for each array, of which these are the rows, in order."""
+    starts = np.flatnonzero(np.diff(array, prepend=-1))
+    arrays = array[starts]
+    nodes = np.frombuffer(b"".join(refs.nodes[at].raw for at in arrays.tolist()), np.uint64)
+    keys = _mixed(id_keys(refs.ids[refs.manifest[arrays]]), nodes)
+    return arrays, keys, np.add.reduceat(sizes, starts, dtype=np.uint64)
+
+
+def _locations(refs: StorageRefs, rows: Rows) -> Keys:
+    texts = refs.location.strings.to_list()
+    digests = [blake2b(each, digest_size=8).digest() for each in texts]
+    return np.frombuffer(b"".join(digests), np.uint64)[refs.location.codes[rows]]
+
+
+def _mixed(keys: Keys, numbers: npt.NDArray[np.uint64]) -> Keys:
+    """Other keys for other numbers; the same ones for 0."""
+    if not numbers.any():
+        return keys
+    scattered = numbers * _ODD
+    scattered ^= scattered >> np.uint64(29)
+    scattered *= _ODD_TOO
+    scattered ^= scattered >> np.uint64(32)
+    mixed = (keys ^ scattered) * _ODD
+    mixed ^= mixed >> np.uint64(31)
+    return np.where(numbers == 0, keys, mixed)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # at run time they are loaded at need: see lazily.py
     from frazil.spark.io.sql import SqlPlan, plan_sql, sql
     from frazil.spark.io.write import WriteResult, write
     from frazil.spark.maintenance.expire import ExpireResult, expire_snapshots
-    from frazil.spark.maintenance.garbage import GarbageResult, garbage_collect
+    from frazil.spark.maintenance.gc import GarbageResult, garbage_collect
     from frazil.spark.maintenance.migrate import MigrateResult, migrate
     from frazil.spark.maintenance.pack import PackResult, pack
     from frazil.spark.maintenance.purge import PurgeResult, purge_messages, purge_path

@@ -10,8 +10,8 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.ids import SnapshotId
-from frazil.maintenance.stats import storage_stats
-from frazil.maintenance.summaries import StorageStats
+from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.stats import plan_stats, storage_stats
 from frazil.paths import NodePath
 from frazil.repo import history
 from frazil.repo.diff import Diff
@@ -195,6 +195,8 @@ def counted_storage(explored: Explored) -> dict[str, object]:
     """Reads every manifest there is, once for each state of the repository."""
 
     def make() -> dict[str, object]:
-        return asdict(StorageStats.of(storage_stats(explored.repository)))
+        repository = explored.repository
+        executor = ThreadExecutor(repository.files)
+        return asdict(storage_stats(repository, plan_stats(repository, executor), executor))
 
     return explored.recall_of(explored.info(), "storage", make)

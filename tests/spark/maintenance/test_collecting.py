@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil import spark as fs
 from frazil.clock import to_datetime
+from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.gc_tasks import GCWork
+from frazil.maintenance.id_sets import KeySet
 from frazil.maintenance.inventory import FileKind, StoredInventory
-from frazil.maintenance.key_sets import KeySet
 from frazil.maintenance.leftovers import STAGING
-from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
-from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.maintenance.scattered import ScatteredWork
+from frazil.spark.maintenance.executor import spark_executor
 
 pytestmark = pytest.mark.spark
 
@@ -146,10 +146,10 @@ def test_the_same_snapshots_are_expired(
 def test_a_listing_by_letters_is_the_whole_listing(spark: SparkSession, lived_in: Path) -> None:
     engine = opened(lived_in).engine
     inventory = StoredInventory(engine.store)
-    scattered = ScatteredWork(spark, ExecutorFiles.of(engine), inventory)
-    local = LocalWork(engine.files, inventory)
     arguments = (FileKind.CHUNK, KeySet.empty(), engine.clock() + 1)
-    here, there = local.unkept(*arguments), scattered.unkept(*arguments)
+    here = GCWork(ThreadExecutor(engine.files), inventory).unkept(*arguments)
+    with spark_executor(spark, engine, "test") as executor:
+        there = GCWork(executor, inventory).unkept(*arguments)
     assert sorted(here.keys()) == sorted(there.keys())
     assert here.total_bytes == there.total_bytes
     assert to_datetime(int(there.created_at_us.max())) <= datetime.now(UTC)

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 
 from frazil.assets.files import Files
 from frazil.errors import IcechunkError, RepositoryNotFoundError
-from frazil.maintenance.collect import collect, execute
 from frazil.maintenance.copying.files import needed_files, with_stored_logs
-from frazil.maintenance.deleting import DeleteLimits, delete_files
-from frazil.maintenance.garbage import GarbageRequest, plan_garbage
+from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
 from frazil.maintenance.inventory import StoredInventory, keys_of
 from frazil.maintenance.reachable import reachable_rows, root_rows
-from frazil.maintenance.work import LocalWork
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Capabilities, ObjectInfo, ObjectStore
 from frazil.objectstore.wrappers import Verb
@@ -130,19 +128,15 @@ class Collector:
         quiet = type(self.store)(self.store.inner, whole_seconds=self.store.whole_seconds)
         try:
             repository = Repository.open(quiet, clock=self.store.inner.clock)
-            work = LocalWork(repository.files, StoredInventory(quiet))
-            request = GarbageRequest(cutoff_us=self.cutoff_us)
-            collect(repository, work, request, dry_run=True)  # which refuses what it must
-            plan = plan_garbage(repository, work, request)
+            executor = ThreadExecutor(repository.files)
+            plan = plan_gc(repository, GCRequest(cutoff_us=self.cutoff_us), executor)
         except IcechunkError:  # no repository, a damaged one, or one that is being migrated
             return
-        limits = DeleteLimits(older_than_us=self.cutoff_us)
 
         def finish() -> None:
-            done = execute(
-                repository, work, plan, lambda listing: delete_files(quiet, listing, limits)
-            )
-            self.deleted += done.total.objects
+            done = collect_garbage(repository, plan, executor)
+            self.deleted += done.snapshots_deleted + done.transaction_logs_deleted
+            self.deleted += done.manifests_deleted + done.chunks_deleted
 
         self._begun.append(finish)
 

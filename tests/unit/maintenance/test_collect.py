@@ -17,16 +17,18 @@ import frazil
 from frazil.clock import from_datetime, to_datetime
 from frazil.errors import StorageError
 from frazil.ids import ChunkId
-from frazil.maintenance.collect import collect
 from frazil.maintenance.deleting import DeleteLimits, delete_files
-from frazil.maintenance.garbage import GarbageRequest
-from frazil.maintenance.id_sets import IdSet
-from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files
-from frazil.maintenance.inventory_files import FileInventory
-from frazil.maintenance.key_sets import KeySet
+from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
+from frazil.maintenance.inventory import (
+    FileInventory,
+    FileKind,
+    Listing,
+    StoredInventory,
+    list_files,
+)
 from frazil.maintenance.leftovers import STAGING
 from frazil.maintenance.migrate.journal import write_journal
-from frazil.maintenance.work import LocalWork
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
@@ -199,15 +201,15 @@ def test_the_oldest_files_go_first_whatever_they_are_called() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Disturbed(LocalWork):
-    """Somebody else does something when it is known what to keep, and before the rest is listed."""
+class Disturbed(StoredInventory):
+    """Another client acts when it is known what to keep, and before the rest is listed."""
 
     disturb: list[Callable[[], None]] = field(default_factory=list)
 
-    def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
-        while self.disturb:
+    def pieces(self, kind: FileKind) -> Iterator[Listing]:
+        while self.disturb and kind is not FileKind.SNAPSHOT:
             self.disturb.pop()()
-        return LocalWork.unkept(self, kind, keep, cutoff_us)
+        return StoredInventory.pieces(self, kind)
 
 
 def _unreachable(kept: Kept) -> set[str]:
@@ -231,13 +233,13 @@ def test_what_somebody_needs_since_the_plan_was_made_stays(version: int, action:
     kept = with_garbage(version)
     lost = min(_unreachable(kept))
     engine = kept.repository.engine
-    work = Disturbed(
-        engine.files, StoredInventory(kept.store), disturb=[lambda: _act(kept, action, lost)]
-    )
+    inventory = Disturbed(kept.store, disturb=[lambda: _act(kept, action, lost)])
+    executor = ThreadExecutor(engine.files)
     # Everything that is written meanwhile looks old enough to go.
     cutoff = kept.clock.now + timedelta(days=1)
-    collect(engine, work, GarbageRequest(cutoff_us=from_datetime(cutoff)))
-    assert not work.disturb
+    request = GCRequest(cutoff_us=from_datetime(cutoff))
+    collect_garbage(engine, plan_gc(engine, request, executor, inventory=inventory), executor)
+    assert not inventory.disturb
     values = kept.read()
     assert (values[7] == len("in between")) == (action == "commit")
     if action != "commit":

@@ -104,5 +104,6 @@ def test_batches_keep_to_the_budget_and_make_progress() -> None:
         np.ones(count, np.uint32),
     )
     parts = list(batches(manifests, Budget(compressed_bytes=25)))
-    assert parts == [(0, 2), (2, 3), (3, 4), (4, 6), (6, 8), (8, 9), (9, 10)]
+    edges = [(0, 2), (2, 3), (3, 4), (4, 6), (6, 8), (8, 9), (9, 10)]
+    assert parts == [range(*each) for each in edges]
     assert len(IdSet.of(manifests.ids)) == 1

@@ -9,8 +9,9 @@ import zarr
 import frazil
 from frazil.format.chunk_refs import Inline, Native, RefKind, Virtual
 from frazil.ids import SnapshotId
-from frazil.maintenance.key_sets import DistinctSum, GrowingKeySet, KeySet
-from frazil.maintenance.stats import chunk_totals, storage_stats
+from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.id_sets import DistinctSum, GrowingKeySet, KeySet
+from frazil.maintenance.stats import chunk_totals, plan_stats, storage_stats
 from frazil.maintenance.tally import OwnerSets, Pieces, Tally
 from frazil.repo.version import Branch, Tag, Version
 from tests.unit.maintenance.repositories import Kept
@@ -157,8 +158,9 @@ def test_sums_can_be_added() -> None:
 
 def test_an_empty_repository_stores_nothing() -> None:
     engine = Kept().repository.engine
-    found = storage_stats(engine)
-    assert (found.total, found.references, found.arrays) == (chunk_totals(engine), 0, ())
+    executor = ThreadExecutor(engine.files)
+    found = storage_stats(engine, plan_stats(engine, executor), executor)
+    assert (found.total, found.references, found.arrays) == (chunk_totals(engine), 0, [])
     assert [each.name for each in found.refs] == ["main"]
 
 

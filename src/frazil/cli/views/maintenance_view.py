@@ -8,12 +8,11 @@ from frazil.cli.options import format_size
 from frazil.cli.output import format_time, print_json, print_table
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.gc_summary import GCSummary
 from frazil.maintenance.pack import PackPlan
 from frazil.maintenance.purge.message import MessagePurgePlan
 from frazil.maintenance.purge.path import PathPurgePlan
 from frazil.maintenance.purge.remaining import Remaining
-from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
+from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
 from frazil.maintenance.unpack import UnpackPlan
 from frazil.spark.pipelines.rechunk import RechunkPlan
 
@@ -138,7 +137,7 @@ def print_packing(
 
 
 def print_path_purge(
-    plan: PathPurgePlan, commits: Mapping[str, SnapshotId], *, dry_run: bool, as_json: bool
+    plan: PathPurgePlan, commits: Mapping[str, str], *, dry_run: bool, as_json: bool
 ) -> None:
     if as_json:
         print_json(
@@ -151,7 +150,7 @@ def print_path_purge(
                 "manifests": len(plan.manifests),
                 "chunks": len(plan.chunks),
                 "chunk_bytes": plan.chunk_bytes,
-                "commits": {branch: str(snapshot) for branch, snapshot in commits.items()},
+                "commits": dict(commits),
                 "remaining": _as_json(plan.remaining),
             }
         )

@@ -10,8 +10,7 @@ from frazil.cli.repositories import store_at
 from frazil.errors import IcechunkError
 from frazil.format.storage_config import LocalStoreConfig
 from frazil.maintenance.repair.run import RepairResult
-from frazil.maintenance.verify.kinds import Severity
-from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.problems import Problem, Severity
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.objectstore.credentials import LocalFileSystemAccess
 

@@ -1,4 +1,4 @@
-"""What must not be there any more, taken out of all history: a path, or the message of a commit.
+"""Purges: a path, or the messages of commits, removed from all history.
 
 Snapshots keep their ids: their files are overwritten. See docs/design/018-rewriting.md.
 """

@@ -18,33 +18,41 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.history import Ids, readable_ids, snapshots_of
 from frazil.maintenance.purge.remaining import (
-    ELSEWHERE,
+    COPIES,
     Remaining,
     mentions_by_repository,
     mentions_by_snapshot,
     put_aside,
 )
 from frazil.maintenance.purge.scrub import info_with, redacted
+from frazil.maintenance.purge.traces import Ids, readable_ids, snapshots_of
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.summaries import PurgeSummary
 from frazil.repo.repository import Repository
 
 type Said = Mapping[SnapshotId, tuple[str, dict[str, Json]]]
-"""What commits are left with: message and metadata."""
+"""Message and metadata of commits after the purge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MessagePurgePlan:
     said: Said
-    snapshots: tuple[SnapshotId, ...]  # written anew, under their ids
-    listed: bool  # in the entry point, which is written anew then
+    snapshots: tuple[SnapshotId, ...]  # rewritten, under their ids
+    listed: bool  # in the entry point, which is rewritten then
     backups: tuple[str, ...]  # keys of the objects, likewise
     remaining: tuple[Remaining, ...]
 
     @property
     def is_empty(self) -> bool:
         return not (self.snapshots or self.listed or self.backups)
+
+    def summary(self) -> PurgeSummary:
+        return PurgeSummary(
+            snapshots=[str(each) for each in self.snapshots],
+            backups=len(self.backups),
+            remaining=list(self.remaining),
+        )
 
 
 def plan_purge_messages(
@@ -57,7 +65,7 @@ def plan_purge_messages(
 ) -> MessagePurgePlan:
     """Reads every snapshot and every backup. Raises SnapshotNotFoundError.
 
-    `executor` does it elsewhere; by default it is done here.
+    `executor` reads the files: threads by default.
     """
     require_current(repository)
     files, info = quiet_files(repository), repository.repo_info()
@@ -83,13 +91,13 @@ def plan_purge_messages(
         snapshots=tuple(changed),
         listed=repository.lists_snapshots and info_with(info, said) is not None,
         backups=tuple(_keys(executor, backups, "reading backups")),
-        remaining=(*mentions, *put_aside(files), ELSEWHERE) if changed else tuple(mentions),
+        remaining=(*mentions, *put_aside(files), COPIES) if changed else tuple(mentions),
     )
 
 
 def purge_messages(
     repository: Repository, plan: MessagePurgePlan, executor: Executor | None = None
-) -> None:
+) -> PurgeSummary:
     repository.writable_session("main")  # raises if nothing may be written
     files = repository.files  # what it remembers must be what is stored now
     quiet = quiet_files(repository)
@@ -109,11 +117,12 @@ def purge_messages(
     backups = RedactBackups(_backups(repository), plan.said, write=True)
     _keys(executor or ThreadExecutor(quiet), backups, "writing backups")
     files.store.sync()
+    return plan.summary()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FindMentions:
-    """What other commits say that has the texts in it."""
+    """Task: finds messages and metadata of other commits that contain the texts."""
 
     ids: Ids
     texts: tuple[str, ...]

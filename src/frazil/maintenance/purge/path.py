@@ -9,7 +9,7 @@ the path. A purge that was interrupted is finished by another one, and by collec
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +22,15 @@ from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts
 from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.inventory import FileKind, keys_of
-from frazil.maintenance.purge.contents import find_contents
-from frazil.maintenance.purge.history import Ids, Traces, find_traces, readable_ids
-from frazil.maintenance.purge.overwriting import (
+from frazil.maintenance.purge.remaining import (
+    COPIES,
+    SHOWN,
+    Remaining,
+    mentions_by_repository,
+    put_aside,
+    tags_at,
+)
+from frazil.maintenance.purge.rewrite import (
     Blank,
     Delete,
     FindLogs,
@@ -32,16 +38,10 @@ from frazil.maintenance.purge.overwriting import (
     WriteManifests,
     WriteSnapshots,
 )
-from frazil.maintenance.purge.remaining import (
-    ELSEWHERE,
-    SHOWN,
-    Remaining,
-    mentions_by_repository,
-    put_aside,
-    tags_at,
-)
-from frazil.maintenance.purge.scrub import Elsewhere
+from frazil.maintenance.purge.scrub import MovedNodes
+from frazil.maintenance.purge.traces import Ids, Traces, find_contents, find_traces, readable_ids
 from frazil.maintenance.quiet_files import quiet_files, require_current
+from frazil.maintenance.summaries import PurgeSummary
 from frazil.paths import ROOT, NodePath
 from frazil.repo import history
 from frazil.repo.changes import ChangeSet
@@ -54,13 +54,13 @@ _ROUNDS = 5
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PathPurgePlan:
     path: NodePath
-    snapshots: tuple[SnapshotId, ...]  # written anew, under their ids
+    snapshots: tuple[SnapshotId, ...]  # rewritten, under their ids
     logs: tuple[SnapshotId, ...]  # transaction logs, likewise
     branches: tuple[str, ...]  # that get a commit, because their tips have the path
     nodes: tuple[Node, ...]  # one version of each that is removed
     gone: frozenset[NodeId]  # those of them that are in no snapshot afterwards
-    elsewhere: Elsewhere  # the others of them
-    shared_manifests: tuple[ManifestId, ...]  # written anew, without what is gone
+    moved_nodes: MovedNodes  # the others of them
+    shared_manifests: tuple[ManifestId, ...]  # rewritten, without what is gone
     manifests: Ids  # deleted
     chunks: Ids  # deleted
     blanked: Parts  # of chunk objects that other arrays use too
@@ -71,10 +71,19 @@ class PathPurgePlan:
     def is_empty(self) -> bool:
         return not (self.snapshots or self.logs)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathPurged:
-    commits: dict[str, SnapshotId]  # by branch
+    def summary(self, commits: Mapping[str, SnapshotId] | None = None) -> PurgeSummary:
+        """The result with these commits by branch; without, that of a dry run."""
+        made = commits or {}
+        return PurgeSummary(
+            snapshots=[str(each) for each in self.snapshots],
+            transaction_logs=len(self.logs),
+            manifests=len(self.manifests),
+            chunks=len(self.chunks),
+            chunk_bytes=self.chunk_bytes,
+            nodes=[node.path.text for node in self.nodes],
+            commits={branch: str(snapshot) for branch, snapshot in made.items()},
+            remaining=list(self.remaining),
+        )
 
 
 def plan_purge_path(
@@ -82,7 +91,7 @@ def plan_purge_path(
 ) -> PathPurgePlan:
     """Reads every snapshot and every transaction log, and if need be every manifest.
 
-    `executor` does it elsewhere; by default it is done here.
+    `executor` reads the files: threads by default.
     """
     if path == ROOT:
         raise InvalidInputError("the root cannot be purged: delete the repository")
@@ -106,8 +115,8 @@ def plan_purge_path(
         *contents.remaining,
     ]
     aside = put_aside(repository.files) if traces.snapshots else ()
-    gone, elsewhere = frozenset(traces.gone), _elsewhere(info, traces)
-    logs = _logs(repository, path, gone, elsewhere)
+    gone, moved_nodes = frozenset(traces.gone), _find_moved(info, traces)
+    logs = _logs(repository, path, gone, moved_nodes)
     return PathPurgePlan(
         path=path,
         snapshots=tuple(traces.snapshots),
@@ -115,13 +124,13 @@ def plan_purge_path(
         branches=tuple(branches),
         nodes=tuple(sorted(traces.removed.values(), key=lambda node: node.path)),
         gone=gone,
-        elsewhere=elsewhere,
+        moved_nodes=moved_nodes,
         shared_manifests=contents.shared_manifests,
         manifests=contents.manifests.ids(),
         chunks=contents.chunks.ids(),
         blanked=contents.blanked,
         chunk_bytes=contents.chunk_bytes,
-        remaining=(*mentions, *aside, *((ELSEWHERE,) if traces.snapshots else ())),
+        remaining=(*mentions, *aside, *((COPIES,) if traces.snapshots else ())),
     )
 
 
@@ -130,8 +139,8 @@ def purge_path(
     plan: PathPurgePlan,
     message: str = "Purge",
     executor: Executor | None = None,
-) -> PathPurged:
-    """Until no snapshot has the path any more.
+) -> PurgeSummary:
+    """Purges until no snapshot has the path any more.
 
     Raises ConflictError if others go on committing it.
     """
@@ -139,12 +148,12 @@ def purge_path(
         raise InvalidInputError("the message of the commit names what is purged")
     repository.writable_session("main")  # raises if nothing may be written
     executor = executor or ThreadExecutor(quiet_files(repository))
-    commits: dict[str, SnapshotId] = {}
+    commits, left = dict[str, SnapshotId](), plan
     for _ in range(_ROUNDS):
-        commits |= _purge_once(repository, plan, message, executor)
-        plan = plan_purge_path(repository, plan.path, executor)
-        if plan.is_empty:
-            return PathPurged(commits=commits)
+        commits |= _purge_once(repository, left, message, executor)
+        left = plan_purge_path(repository, plan.path, executor)
+        if left.is_empty:
+            return plan.summary(commits)
     raise ConflictError(
         message=f"others keep committing `{plan.path}`: stop them, and purge it again"
     )
@@ -157,15 +166,15 @@ def _purge_once(
     manifests = WriteManifests(plan.shared_manifests, plan.gone)
     files = _joined(executor.run(manifests, len(plan.shared_manifests), "writing manifests"))
     new = dict(zip(plan.shared_manifests, files, strict=True))
-    # Whatever comes last is what tells another purge that this one was interrupted: as long as a
-    # snapshot has the path, logs and branches are looked at again.
+    # The last step tells another purge that this one was interrupted: as long as a snapshot has
+    # the path, logs and branches are processed again.
     commits = {
         name: snapshot
         for name in plan.branches
         if (snapshot := _commit(repository, name, plan, message)) is not None
     }
     but = frozenset(commits.values())
-    find = _logs(repository, plan.path, plan.gone, plan.elsewhere, but=but)
+    find = _logs(repository, plan.path, plan.gone, plan.moved_nodes, but=but)
     logs = _joined(executor.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
     store.sync()
     # The commits too: what their parents said of the path, they have from them.
@@ -186,7 +195,7 @@ def _purge_once(
 def _remember(
     repository: Repository, snapshots: Iterable[SnapshotId], logs: Iterable[SnapshotId]
 ) -> None:
-    """What the repository has in memory must be what is stored now."""
+    """Replaces cached files by what is stored now."""
     caches, quiet = repository.files.caches, quiet_files(repository)
     for each in snapshots:
         if caches.snapshots.find(each) is not None:
@@ -212,14 +221,14 @@ def _logs(
     repository: Repository,
     path: NodePath,
     gone: frozenset[NodeId],
-    elsewhere: Elsewhere,
+    moved_nodes: MovedNodes,
     *,
     but: frozenset[SnapshotId] = frozenset(),
 ) -> FindLogs:
     files, info = quiet_files(repository), repository.repo_info()
     ids = readable_ids(files, info, FileKind.TRANSACTION)
     others = [row for row, raw in enumerate(ids) if SnapshotId(raw.tobytes()) not in but]
-    return FindLogs(ids[others] if but else ids, path, gone, elsewhere)
+    return FindLogs(ids[others] if but else ids, path, gone, moved_nodes)
 
 
 def _run(executor: Executor, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
@@ -247,14 +256,14 @@ def _commit(
     try:
         return session.commit(message, notes, allow_empty=True)
     except ConflictError:
-        return None  # whoever was faster has made the others notice, and is looked at again
+        return None  # the faster writer is found in the next round
 
 
-def _elsewhere(info: RepoInfo, traces: Traces) -> Elsewhere:
+def _find_moved(info: RepoInfo, traces: Traces) -> MovedNodes:
     if not traces.kept_nodes:
-        return Elsewhere()
+        return MovedNodes()
     records = (history.record_at(info, row) for row in range(len(info.snapshots)))
-    return Elsewhere(
+    return MovedNodes(
         frozenset(traces.kept_nodes),
         {snapshot: frozenset(nodes) for snapshot, nodes in traces.kept_in.items()},
         {record.id: record.parent_id for record in records},

@@ -1,4 +1,4 @@
-"""What still refers to something that was purged, or may: for whoever must answer for it."""
+"""References to purged things that remain, or may: for the person responsible for the purge."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ class Remaining:
     shared-chunks                    chunk objects that other arrays use too, so that they stay
     virtual-file                     files outside the repository that virtual chunks were in
     backup                           files that were put aside, and are not looked into
-    elsewhere                        what nobody can look into from here
+    elsewhere                        copies that cannot be inspected from here
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Remaining:
     text: str
 
 
-ELSEWHERE = Remaining(
+COPIES = Remaining(
     "elsewhere",
     "copies",
     "clones, bundles, forks, caches of running programs and of proxies, replicas, and earlier"
@@ -42,7 +42,7 @@ ELSEWHERE = Remaining(
 
 
 def mentions_by_snapshot(snapshot: Snapshot, texts: Sequence[str]) -> Iterator[Remaining]:
-    """What a commit says of itself."""
+    """Message and metadata of a commit that contain the texts."""
     if _in(snapshot.message, texts):
         yield Remaining("message", str(snapshot.id), snapshot.message)
     if _in(_as_text(snapshot.metadata), texts):
@@ -71,11 +71,11 @@ def mentions_by_nodes(snapshot: Snapshot, texts: Sequence[str]) -> set[str]:
 def tags_at(info: RepoInfo, snapshots: set[SnapshotId]) -> Iterator[Remaining]:
     for name, row in sorted(info.tags.items()):
         if info.snapshots.id(row) in snapshots:
-            yield Remaining("tag", name, "leads to a snapshot that is not what it was when tagged")
+            yield Remaining("tag", name, "is at a snapshot that is not what it was when tagged")
 
 
 def put_aside(files: Files) -> Iterator[Remaining]:
-    """What is kept of earlier states, but for the entry point and its configuration."""
+    """Copies of earlier states, except of the entry point and its configuration."""
     known = tuple(f"{OVERWRITTEN}{name}." for name in (REPO_INFO, CONFIG_YAML))
     for info in files.store.list(OVERWRITTEN):
         if not info.key.startswith(known):

@@ -1,4 +1,4 @@
-"""Files without what must not be in them any more. Pure: decoded files in, others out."""
+"""Files without what is purged. Pure: decoded files in, others out."""
 
 import json
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def without_path(snapshot: Snapshot, path: NodePath) -> Scrubbed | None:
 
 
 def with_manifests(snapshot: Snapshot, new: Mapping[ManifestId, ManifestFile]) -> Snapshot | None:
-    """With other manifests in the place of some; None if it has none of these."""
+    """The snapshot with some manifests replaced; None if it has none of these."""
     if new.keys().isdisjoint(file.id for file in snapshot.manifest_files):
         return None
     put = [
@@ -66,10 +66,10 @@ def with_manifests(snapshot: Snapshot, new: Mapping[ManifestId, ManifestFile]) -
 
 @dataclass(frozen=True, slots=True)
 class KeptNodes:
-    """Nodes that were at the path in some snapshots and are elsewhere in others."""
+    """Nodes that were at the path in some snapshots and are at another path in others."""
 
     all: frozenset[NodeId]
-    before: frozenset[NodeId]  # those that are elsewhere in the snapshot's parent
+    before: frozenset[NodeId]  # those at another path in the snapshot's parent
     after: frozenset[NodeId]  # ... in the snapshot itself
 
     def unlisted(self, gone: set[NodeId]) -> tuple[set[NodeId], set[NodeId]]:
@@ -78,8 +78,8 @@ class KeptNodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """Nodes that were at the path in some snapshots, and the snapshots that have them elsewhere."""
+class MovedNodes:
+    """Nodes that were at the path, and the snapshots that have them at another path."""
 
     nodes: frozenset[NodeId] = frozenset()
     by_snapshot: Mapping[SnapshotId, frozenset[NodeId]] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def without_nodes(
     """No such node, and no move from or to the path; None if there is none.
 
     A node that was moved away from there is new where it went; one that was moved there is
-    deleted. One that is only elsewhere in other snapshots (`kept`) is not listed at all.
+    deleted. One that is at another path only in other snapshots (`kept`) is not listed.
     """
     moves = [move for move in log.moved if concerns(move.from_path, move.to_path, path)]
     unlisted, undeleted = (set(gone), set(gone)) if kept is None else kept.unlisted(gone)
@@ -141,7 +141,7 @@ def redacted(
 def info_with(
     info: RepoInfo, said: Mapping[SnapshotId, tuple[str, dict[str, Json]]]
 ) -> RepoInfo | None:
-    """With other messages and metadata of these snapshots; None if it has them, or lists none."""
+    """The repo info with other messages and metadata; None if nothing changes."""
     table, changed = info.snapshots.table, False
     for snapshot, (message, metadata) in said.items():
         row = info.snapshots.find(snapshot)
@@ -184,7 +184,7 @@ def _without_consolidated(group: Node, path: NodePath) -> Node | None:
 
 
 def _drop(document: dict[str, Any], relative: str) -> bool:
-    """Whether something was said of a node at or below `relative`, which it no longer is."""
+    """Drops entries of nodes at or below `relative`; True if there were any."""
     consolidated = document.get(_CONSOLIDATED)
     listed = consolidated.get("metadata") if isinstance(consolidated, dict) else None
     if not isinstance(listed, dict):
@@ -201,7 +201,7 @@ def _drop(document: dict[str, Any], relative: str) -> bool:
 
 
 def _list_for(move: Move, path: NodePath) -> str | None:
-    """Where a log lists a node whose move is no longer to be told."""
+    """The list of a log for a node whose move is no longer recorded."""
     was, is_now = (each == path or each.is_under(path) for each in (move.from_path, move.to_path))
     if was and is_now:
         return None

@@ -1,1 +1,1 @@
-"""What verification found, put right where that takes no guessing."""
+"""Repairs of problems that verification found, where no guessing is needed."""

@@ -106,7 +106,7 @@ def _time(info: RepoInfo) -> int:
 def _with_old_config(store: ObjectStore, listing: Listing, data: bytes) -> bytes | None:
     """The repo info with the configuration of the newest backup.
 
-    None if the last update may have changed it: then nobody knows what it was.
+    None if the last update may have changed it: then it is unknown what it was.
     """
     opened = open_file(REPO_INFO, data, FileType.REPO_INFO, [])
     before = _newest_state(store, listing)

@@ -1,4 +1,4 @@
-"""A repair: planned from a report, carried out, and looked at again.
+"""Repair: planned from a report, executed, and verified again.
 
 Manifests first, then the snapshots that list them, then logs, which are worked out from both, and
 the entry point last. What was there before is kept beside the backups of the repo info, under
@@ -14,23 +14,21 @@ from frazil.assets.settings import Settings
 from frazil.clock import Clock, system_clock
 from frazil.errors import ConflictError, PreconditionFailedError, ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quietened
 from frazil.maintenance.repair.entry import plan_config_yaml, plan_repo_info
-from frazil.maintenance.repair.logs import plan_logs
-from frazil.maintenance.repair.manifests import plan_manifest
-from frazil.maintenance.repair.snapshots import plan_snapshots
+from frazil.maintenance.repair.files import plan_logs, plan_manifest, plan_snapshots
 from frazil.maintenance.repair.steps import (
     RepairPlan,
     RepairStep,
     execute_step,
     find_blob,
 )
-from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.old import open_old
-from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.problems import Problem, Severity
 from frazil.maintenance.verify.report import VerifyReport
-from frazil.maintenance.verify.run import plan_verify, verify
+from frazil.maintenance.verify.run import plan_verify, unopened_files, verify
 from frazil.objectstore.protocol import Blob, ObjectStore
 
 _ROUNDS = 3  # with a repo info back in its place, more is found
@@ -47,7 +45,7 @@ class RepairResult:
 
     @property
     def left(self) -> tuple[Problem, ...]:
-        """What is still wrong; in a dry run, what no step would solve."""
+        """Problems that are left; in a dry run, those that no step would solve."""
         return self.after.problems
 
 
@@ -64,7 +62,7 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
     plan = plan_verify(store)
     for key in found:
         kinds_of[key] = {each.kind for each in plan.problems if each.place.file == key}
-    if open_old(store, plan.problems) is not None:  # migrate it first: nobody writes these
+    if open_old(store, plan.problems) is not None:  # migrate it first: such files are not written
         return RepairPlan((), tuple(_left(report.problems, ())))
     steps: list[RepairStep] = []
     for key, kinds in kinds_of.items():
@@ -98,7 +96,8 @@ def repair(
     """
     if not dry_run and not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-    before = verify(store, progress=progress)
+    executor = ThreadExecutor(unopened_files(store), progress)
+    before = verify(store, executor)
     plan = plan_repair(store, before)
     if dry_run:
         return RepairResult(before, plan.steps, (), replace(before, problems=plan.left))
@@ -115,7 +114,7 @@ def repair(
                 kept += [] if copy is None else [copy]
         except PreconditionFailedError as error:
             changed = error
-        report = verify(store, progress=progress)
+        report = verify(store, executor)
         plan = plan_repair(store, report)
     if plan.steps and changed is not None:
         raise ConflictError(
@@ -133,7 +132,7 @@ def _read(store: ObjectStore, key: str) -> Blob | StorageError | None:
 
 
 def _is_done(store: ObjectStore, step: RepairStep) -> bool:
-    """Whether the file is what it would become: then the problem is another's fault."""
+    """True if the file is what it would become: then another file causes the problem."""
     try:
         return bytes(store.get(step.key).data) == step.data
     except StorageError:

@@ -1,4 +1,4 @@
-"""What a repair would do: whole files, each replaced by what it should have been."""
+"""Steps of a repair: whole files, each replaced by what it should have been."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -79,5 +79,5 @@ def find_version(store: ObjectStore, key: str) -> str | None:
 
 
 def evidence_key(key: str, now_us: int) -> str:
-    """Where a file is kept that is about to be replaced; no reader looks there."""
+    """The key under which a file is kept that is about to be replaced; readers ignore it."""
     return DAMAGED + backup_name(now_us, of=key.replace("/", "."))

@@ -1,1 +1,1 @@
-"""Whether a repository is what the specification says it must be, and what can be repaired."""
+"""Verification of a repository against the specification."""

@@ -1,4 +1,4 @@
-"""The chunks themselves: virtual ones asked for, all of them decoded."""
+"""Checks of the chunks themselves: objects of virtual chunks, and decoding."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ from frazil.errors import (
 from frazil.format.chunk_refs import ChunkRefs, RefKind, Virtual
 from frazil.format.manifest import decode_manifest
 from frazil.ids import NodeId
-from frazil.maintenance.verify.array_refs import ArrayRefs
-from frazil.maintenance.verify.manifest import ManifestFacts
+from frazil.maintenance.verify.manifest import ArrayRefs, ManifestFacts
 from frazil.maintenance.verify.problems import Place, Problem, problem
 from frazil.objectstore.protocol import Data
 from frazil.ranges import Range
@@ -32,18 +31,25 @@ _CHUNKS_AT_ONCE = 256
 
 @dataclass(frozen=True, slots=True)
 class ChunkChecks:
-    """`files` gives access to virtual chunks, as far as whoever asks has it."""
+    """`files` gives access to virtual chunks, as far as the caller has it."""
 
     files: Files
     virtual: bool
     decode: ChunkDecoder | None
 
+    @classmethod
+    def find(
+        cls, files: Files, *, virtual: bool, decode: ChunkDecoder | None
+    ) -> "ChunkChecks | None":
+        """None if there is nothing to check."""
+        return cls(files, virtual, decode) if virtual or decode is not None else None
+
     def check(self, data: Data, facts: ManifestFacts) -> list[Problem]:
-        """Of a manifest that could be opened."""
+        """Checks the chunks of a manifest that could be opened."""
         try:
             manifest = decode_manifest(data)
         except IcechunkError:
-            return []  # said already
+            return []  # reported already
         problems: list[Problem] = []
         for part in facts.parts:
             refs = manifest.arrays.get(NodeId(part.node_id))

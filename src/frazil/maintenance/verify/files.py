@@ -1,4 +1,4 @@
-"""Snapshots, logs and manifests, file by file: the same work here and on executors."""
+"""Tasks that check snapshots with their logs, and manifests, for an executor."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from frazil.assets.files import Files
 from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
 from frazil.errors import StorageError
@@ -14,30 +15,36 @@ from frazil.format.envelope import FileType
 from frazil.format.storage_config import Containers
 from frazil.ids import format_base32
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
-from frazil.maintenance.verify.array_refs import Surroundings
-from frazil.maintenance.verify.chunks import ChunkChecks
-from frazil.maintenance.verify.history import SnapshotTask
-from frazil.maintenance.verify.manifest import RefCounts, check_manifest
-from frazil.maintenance.verify.nodes import NodeFacts
-from frazil.maintenance.verify.objects import Objects
+from frazil.maintenance.verify.chunks import ChunkChecks, ChunkDecoder
+from frazil.maintenance.verify.listing import Objects
+from frazil.maintenance.verify.manifest import RefCounts, Surroundings, check_manifest
+from frazil.maintenance.verify.nodes import (
+    ListedManifest,
+    ManifestTask,
+    ManifestUse,
+    NodeFacts,
+    Seen,
+)
 from frazil.maintenance.verify.opening import (
     Fetched,
+    Opened,
     OpenedFile,
     check_version,
     fetch,
     open_file,
+    open_together,
 )
 from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.repo_info import SnapshotTask
 from frazil.maintenance.verify.snapshot import SnapshotFacts, check_snapshot
-from frazil.maintenance.verify.together import Opened, open_together
 from frazil.maintenance.verify.txlog import Around, check_log
-from frazil.maintenance.verify.uses import ListedManifest, ManifestTask, ManifestUse, Seen
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.commit_keys import without_carried
 
+IO_THREADS = 16
 _SNAPSHOTS_AT_ONCE = 64
 _MANIFEST_BYTES_AT_ONCE = 32 << 20
-_REMEMBERED_NODES = 100_000  # of the snapshots looked at last
+_CACHED_NODES = 100_000  # of the snapshots checked last
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +68,7 @@ class ManifestsChecked:
 
 @dataclass(slots=True)
 class _RecentNodes:
-    """Nodes of snapshots looked at lately: most are the parent of the next."""
+    """Nodes of the snapshots checked last: most are the parent of the next."""
 
     known: OrderedDict[str, NodeFacts] = field(default_factory=OrderedDict)
     total: int = 0
@@ -75,9 +82,79 @@ class _RecentNodes:
     def add(self, name: str, nodes: NodeFacts) -> None:
         self.known[name] = nodes
         self.total += len(nodes.paths) + 1
-        while self.total > _REMEMBERED_NODES and len(self.known) > 1:
+        while self.total > _CACHED_NODES and len(self.known) > 1:
             _, old = self.known.popitem(last=False)
             self.total -= len(old.paths) + 1
+
+
+@dataclass(slots=True)
+class CheckSnapshots:
+    """Task: checks snapshots, with caches that are kept from one range of rows to the next."""
+
+    tasks: Sequence[SnapshotTask]
+    spec_version: int | None
+    with_metadata: bool
+    pool: Pool = field(default_factory=lambda: Pool(IO_THREADS))
+    seen: Seen = field(default_factory=Seen)
+    recent: _RecentNodes = field(default_factory=_RecentNodes)
+
+    def __call__(self, files: Files, rows: range) -> SnapshotsChecked:
+        checker = SnapshotChecker(
+            files.raw_store,
+            self.pool,
+            self.spec_version,
+            self.with_metadata,
+            self.seen,
+            self.recent,
+        )
+        done = SnapshotsChecked([], [], [])
+        for part in checker.check(self.tasks[rows.start : rows.stop]):
+            done.extend(part)
+        return done
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CheckManifests:
+    """Task: checks manifests, and if asked for the chunks that they refer to."""
+
+    tasks: Sequence[ManifestTask]
+    sizes: Sequence[int]  # bytes of the files
+    spec_version: int | None
+    objects: Objects
+    containers: Containers | None
+    virtual: bool  # ask for the objects of virtual chunks
+    decode: ChunkDecoder | None  # decode all chunks
+    pool: Pool = field(default_factory=lambda: Pool(IO_THREADS))
+
+    def __call__(self, files: Files, rows: range) -> ManifestsChecked:
+        checker = ManifestChecker(
+            files.raw_store,
+            self.pool,
+            self.spec_version,
+            self.objects,
+            self.containers,
+            ChunkChecks.find(files, virtual=self.virtual, decode=self.decode),
+        )
+        problems, counts, chunk_ids = list[Problem](), RefCounts(), GrowingIdSet()
+        chosen = slice(rows.start, rows.stop)
+        for part in checker.check(self.tasks[chosen], self.sizes[chosen]):
+            problems += part.problems
+            counts += part.counts
+            chunk_ids.add_set(part.chunk_ids)
+        return ManifestsChecked(problems, counts, chunk_ids.done())
+
+
+def manifest_spans(sizes: Sequence[int]) -> list[range]:
+    """Ranges of manifests that are read together, by the sizes of the files."""
+    spans, start = list[range](), 0
+    while start < len(sizes):
+        stop, total = start, 0
+        while stop < len(sizes) and (stop == start or total <= _MANIFEST_BYTES_AT_ONCE):
+            total += sizes[stop]
+            stop += 1
+        spans.append(range(start, stop))
+        start = stop
+    return spans
 
 
 @dataclass(slots=True)
@@ -90,7 +167,7 @@ class SnapshotChecker:
     recent: _RecentNodes = field(default_factory=_RecentNodes)
 
     def check(self, tasks: Sequence[SnapshotTask]) -> Iterator[SnapshotsChecked]:
-        """Some at a time, in order."""
+        """Checks some at a time, in order."""
         for start in range(0, len(tasks), _SNAPSHOTS_AT_ONCE):
             some = tasks[start : start + _SNAPSHOTS_AT_ONCE]
             keys = [SNAPSHOTS + task.name for task in some]
@@ -166,7 +243,7 @@ class SnapshotChecker:
         check_log(opened, Around(after, before, amended=task.amended), problems)
 
     def _nodes_of(self, name: str) -> NodeFacts | None:
-        """Of the parent; what is wrong with it is said where it is looked at itself."""
+        """Nodes of the parent, whose problems are reported where it is checked itself."""
         known = self.recent.find(name)
         if known is not None:
             return known
@@ -188,23 +265,17 @@ class ManifestChecker:
     spec_version: int | None
     objects: Objects | None
     containers: Containers | None
-    chunks: ChunkChecks | None = None  # what is done to the chunks themselves
+    chunks: ChunkChecks | None = None  # checks of the chunks themselves
 
     def check(
         self, tasks: Sequence[ManifestTask], sizes: Sequence[int]
-    ) -> Iterator[tuple[int, ManifestsChecked]]:
-        """Some at a time, with how many; `sizes` of the files decide how many that are."""
-        start = 0
-        while start < len(tasks):
-            stop, total = start, 0
-            while stop < len(tasks) and (stop == start or total <= _MANIFEST_BYTES_AT_ONCE):
-                total += sizes[stop]
-                stop += 1
-            some = tasks[start:stop]
+    ) -> Iterator[ManifestsChecked]:
+        """Checks some at a time, by the sizes of the files."""
+        for rows in manifest_spans(sizes):
+            some = tasks[rows.start : rows.stop]
             keys = [MANIFESTS + format_base32(task.manifest) for task in some]
             data = self.pool.map(lambda key: fetch(self.store, key), keys)
-            yield len(some), self._check_some(some, keys, data)
-            start = stop
+            yield self._check_some(some, keys, data)
 
     def _check_some(
         self, tasks: Sequence[ManifestTask], keys: list[str], data: list[Fetched]

@@ -1,4 +1,4 @@
-"""Everything that the storage holds, in one pass: files by id as columns, the others by name."""
+"""The listing of the storage, in one pass: files by id as columns, the others by name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.assets.files import Files
 from frazil.assets.layout import (
     CHUNKS,
     CONFIG_YAML,
@@ -22,13 +23,66 @@ from frazil.assets.layout import (
     ref_of_key,
 )
 from frazil.ids import ALPHABET, format_ids, parse_ids
+from frazil.maintenance.executor import Executor
+from frazil.maintenance.id_sets import IdSet, ascending, halves
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS
-from frazil.maintenance.verify.objects import Objects
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.objectstore.listing import KeyRange, gather_listed, key_ranges
+from frazil.objectstore.listing import KeyRange, gather_listed, key_ranges, list_range
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objects:
+    """Objects by ascending id: its first eight bytes, its last four, and the object's size."""
+
+    high: npt.NDArray[np.uint64]  # (n,)
+    low: npt.NDArray[np.uint32]  # (n,)
+    sizes: npt.NDArray[np.int64]  # (n,)
+
+    @classmethod
+    def of(cls, ids: Ids, sizes: npt.NDArray[np.int64]) -> "Objects":
+        """Objects given in any order."""
+        high, low = halves(ids)
+        order = ascending(high, low)
+        return cls(high[order], low[order], sizes[order])
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def ids(self) -> IdSet:
+        return IdSet(self.high, self.low)
+
+    def sizes_of(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """(m,) bytes of each, -1 where there is none."""
+        found = np.full(len(ids), -1, dtype=np.int64)
+        if not len(self) or not len(ids):
+            return found
+        high, low = halves(ids)
+        order = np.argsort(high, kind="stable")  # neighbours are found in neighbouring places
+        at = np.empty(len(ids), dtype=np.int64)
+        at[order] = np.searchsorted(self.high, high[order])
+        open_rows = np.arange(len(ids))
+        while len(open_rows):  # once, unless ids begin alike
+            place = at[open_rows]
+            inside = place < len(self)
+            open_rows, place = open_rows[inside], place[inside]
+            alike = self.high[place] == high[open_rows]
+            open_rows, place = open_rows[alike], place[alike]
+            hit = self.low[place] == low[open_rows]
+            found[open_rows[hit]] = self.sizes[place[hit]]
+            open_rows = open_rows[~hit]
+            at[open_rows] += 1
+        return found
+
+    def bytes_outside(self, used: IdSet) -> tuple[int, int]:
+        """Number and bytes of the objects that are not among these."""
+        outside = ~used.contains(self.ids.ids())
+        return int(np.count_nonzero(outside)), int(self.sizes[outside].sum())
+
+
 type Sizes = npt.NDArray[np.int64]
 
 FOLDERS = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS)
@@ -51,7 +105,7 @@ class Listing:
         return self.folders[CHUNKS]
 
     def names(self, folder: str) -> list[str]:
-        """Of the files of a folder, ascending."""
+        """Names of the files of a folder, ascending."""
         return format_ids(self.folders[folder].ids.ids())
 
 
@@ -86,7 +140,7 @@ class Listed:
         self.total_bytes += other.total_bytes
 
     def without(self, keys: AbstractSet[str]) -> Self:
-        """The same, of which the names of these files are no problem."""
+        """The same, where the names of these files are expected."""
         odd = [key for key in self.odd if key not in keys]
         unknown = [key for key in self.unknown if key not in keys]
         return replace(self, odd=odd, unknown=unknown, expected=frozenset(keys))
@@ -120,18 +174,34 @@ def listing_ranges(store: ObjectStore) -> tuple[KeyRange, ...]:
 
 
 def list_everything(store: ObjectStore, problems: list[Problem]) -> Listing:
-    return listing_of(list_here(store), problems)
+    return listing_of(list_storage(store), problems)
 
 
-def list_here(store: ObjectStore) -> Listed:
-    """In threads where that is quicker."""
-    listed = Listed()
-    ranges = listing_ranges(store)
-    for part in gather_listed(
-        store, "", ranges, Listed.of, concurrent=CONCURRENT_LISTINGS, first=_PIECE
-    ):
+def list_storage(store: ObjectStore, executor: Executor | None = None) -> Listed:
+    """Lists everything: in parts by an executor's workers, or by threads where that is faster."""
+    listed, ranges = Listed(), listing_ranges(store)
+    if executor is not None and executor.is_remote:
+        parts = executor.run(ListRanges(ranges), len(ranges), "listing")
+    else:
+        parts = gather_listed(
+            store, "", ranges, Listed.of, concurrent=CONCURRENT_LISTINGS, first=_PIECE
+        )
+    for part in parts:
         listed.add(part)
     return listed
+
+
+@dataclass(frozen=True, slots=True)
+class ListRanges:
+    """Task: lists ranges of keys."""
+
+    ranges: tuple[KeyRange, ...]
+
+    def __call__(self, files: Files, rows: range) -> Listed:
+        listed, store = Listed(), files.raw_store
+        for keys in self.ranges[rows.start : rows.stop]:
+            listed.add(Listed.of(list_range(store, keys)))
+        return listed
 
 
 def listing_of(listed: Listed, problems: list[Problem]) -> Listing:

@@ -1,7 +1,8 @@
-"""The nodes of a snapshot."""
+"""Checks of the nodes of a snapshot, and the manifests that arrays use."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +12,192 @@ from frazil.flatbuf.table import Table
 from frazil.format.nodes import with_shapes_v2
 from frazil.format.schemas import NODE_ARRAY, NODE_GROUP
 from frazil.ids import format_base32
-from frazil.maintenance.verify.extents import Extents, decode_extents, find_overlap
+from frazil.maintenance.verify.columns import check_texts, first_descent, first_repeat
 from frazil.maintenance.verify.opening import OpenedFile
-from frazil.maintenance.verify.orders import first_descent, first_repeat
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.maintenance.verify.texts import check_texts
-from frazil.maintenance.verify.uses import ManifestUse, Seen
-from frazil.maintenance.verify.zarr_nodes import check_array, check_group
 from frazil.paths import NodePath
+from frazil.repo.zarr_metadata import GroupMetadata, NodeMetadata, parse_node_metadata
+
+type Extents = npt.NDArray[np.int64]  # (k, ndim, 2): from and to, `to` exclusive
+
+_BLOCK = 512  # rows compared with all others at a time, to bound memory
+
+
+def decode_extents(values: npt.NDArray[np.uint8], ndim: int) -> Extents:
+    """Structs of (from, to), of several refs that have `ndim` each."""
+    pairs = np.ascontiguousarray(values).view("<u4").astype(np.int64)
+    return pairs.reshape(-1, ndim, 2) if ndim else np.zeros((0, 0, 2), dtype=np.int64)
+
+
+def find_overlap(extents: Extents) -> tuple[int, int] | None:
+    """Two rows that share a cell of the grid, if there are any. Empty extents share none."""
+    count, ndim, _ = extents.shape
+    if count < 2:
+        return None
+    if not ndim:
+        return 0, 1  # an array without dimensions has one chunk
+    order = np.argsort(extents[:, 0, 0], kind="stable")
+    start, stop = extents[order, :, 0], extents[order, :, 1]
+    filled = (start < stop).all(axis=1)
+    order, start, stop = order[filled], start[filled], stop[filled]
+    for first in range(0, len(order), _BLOCK):
+        block = slice(first, first + _BLOCK)
+        # Sorted by where they begin: what begins after the block ends cannot overlap it.
+        last = int(np.searchsorted(start[:, 0], stop[block, 0].max()))
+        others = slice(first, max(last, first + 1))
+        both = np.ones((len(start[block]), len(start[others])), dtype=np.bool_)
+        for axis in range(ndim):
+            both &= start[block, None, axis] < stop[None, others, axis]
+            both &= start[None, others, axis] < stop[block, None, axis]
+        np.fill_diagonal(both, val=False)
+        if both.any():
+            here, there = np.argwhere(both)[0].tolist()
+            pair = sorted((int(order[first + here]), int(order[first + there])))
+            return pair[0], pair[1]
+    return None
+
+
+def covered(index: npt.NDArray[np.uint32], extents: Extents) -> npt.NDArray[np.bool_]:
+    """True for the rows of `index`, (n, ndim), that are inside one of the extents."""
+    inside = np.zeros(len(index), dtype=np.bool_)
+    for box in extents:
+        mine = np.ones(len(index), dtype=np.bool_)
+        for axis, (start, stop) in enumerate(box.tolist()):
+            mine &= (index[:, axis] >= start) & (index[:, axis] < stop)
+        inside |= mine
+    return inside
+
+
+_MOST_FACTS = 4_000_000  # remembered; after that the same facts may be collected again
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestUse:
+    """Chunks of one array that are looked for in one manifest."""
+
+    manifest: bytes
+    node_id: bytes
+    path: str
+    num_chunks: tuple[int, ...]
+    raw_extents: bytes  # (k, ndim, 2) int64
+    snapshot: str  # key of one file that says so
+    user_data: bytes = b""  # zarr metadata, where chunks are to be decoded
+
+    @property
+    def ndim(self) -> int:
+        return len(self.num_chunks)
+
+    @property
+    def extents(self) -> Extents:
+        if not self.ndim:
+            return np.zeros((0, 0, 2), dtype=np.int64)
+        return np.frombuffer(self.raw_extents, dtype=np.int64).reshape(-1, self.ndim, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedManifest:
+    """A manifest file as listed in one snapshot."""
+
+    manifest: bytes
+    size_bytes: int
+    num_refs: int
+    snapshot: str
+
+
+@dataclass(slots=True)
+class Seen:
+    """Facts that were checked: grows with distinct facts, not with the number of snapshots."""
+
+    facts: set[int] = field(default_factory=set)
+
+    def is_new(self, *parts: bytes | int | tuple[bytes, ...]) -> bool:
+        """True for the first call with these parts."""
+        fact = hash(parts)  # of 64 bits, and keyed: collisions do not matter
+        if fact in self.facts:
+            return False
+        if len(self.facts) >= _MOST_FACTS:
+            self.facts.clear()
+        self.facts.add(fact)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestTask:
+    """A manifest to check, and all that is expected of it."""
+
+    manifest: bytes
+    uses: tuple[ManifestUse, ...]
+    listed: tuple[ListedManifest, ...]
+
+
+def manifest_tasks(
+    uses: Iterable[ManifestUse], listed: Iterable[ListedManifest]
+) -> list[ManifestTask]:
+    """Tasks in order of id. Of equal records the first is kept, as the one to name."""
+    by_use: dict[tuple[bytes, bytes, tuple[int, ...], bytes], ManifestUse] = {}
+    for use in uses:
+        by_use.setdefault((use.manifest, use.node_id, use.num_chunks, use.raw_extents), use)
+    by_list: dict[tuple[bytes, int, int], ListedManifest] = {}
+    for each in listed:
+        by_list.setdefault((each.manifest, each.size_bytes, each.num_refs), each)
+    found: dict[bytes, tuple[list[ManifestUse], list[ListedManifest]]] = {}
+    for use in by_use.values():
+        found.setdefault(use.manifest, ([], []))[0].append(use)
+    for each in by_list.values():
+        found.setdefault(each.manifest, ([], []))[1].append(each)
+    return [
+        ManifestTask(manifest, tuple(used), tuple(files))
+        for manifest, (used, files) in sorted(found.items())
+    ]
+
+
+@lru_cache(maxsize=10_000)  # most nodes are the same in every snapshot
+def parsed(user_data: bytes) -> NodeMetadata | str:
+    """The metadata, or an error message."""
+    try:
+        return parse_node_metadata(user_data)
+    except InvalidInputError as error:
+        return error.message
+
+
+def check_group(file: str, path: str, user_data: bytes) -> list[Problem]:
+    match parsed(user_data):
+        case GroupMetadata():
+            return []
+        case str(text):
+            return [problem("zarr-metadata-invalid", file, text, node=path)]
+        case _:
+            text = "a group with the zarr metadata of an array"
+            return [problem("zarr-node-type", file, text, node=path)]
+
+
+def check_array(
+    file: str,
+    path: str,
+    user_data: bytes,
+    *,
+    shape: tuple[int, ...],
+    num_chunks: tuple[int, ...] | None,
+    names: tuple[str | None, ...] | None,
+) -> list[Problem]:
+    """`num_chunks` is None where the file has it only by way of unreliable chunk lengths."""
+    found = parsed(user_data)
+    if isinstance(found, str):
+        return [problem("zarr-metadata-invalid", file, found, node=path)]
+    if isinstance(found, GroupMetadata):
+        text = "an array with the zarr metadata of a group"
+        return [problem("zarr-node-type", file, text, node=path)]
+    problems = []
+    if shape != found.shape:
+        text = f"shape {list(shape)}, by zarr {list(found.shape)}"
+        problems.append(problem("zarr-shape", file, text, node=path))
+    elif num_chunks is not None and num_chunks != found.num_chunks:
+        text = f"{list(num_chunks)} chunks, by zarr {list(found.num_chunks)}"
+        problems.append(problem("zarr-shape", file, text, node=path))
+    if (names or (None,) * len(shape)) != (found.dimension_names or (None,) * len(found.shape)):
+        text = f"names {names}, by zarr {found.dimension_names}"
+        problems.append(problem("zarr-dimension-names", file, text, node=path))
+    return problems
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +322,7 @@ class _Arrays:
         return cls(converted, is_v2)
 
     def fingerprints(self) -> list[tuple[bytes | tuple[bytes, ...], ...]]:
-        """Of each array all that `check` looks at."""
+        """All that `check` depends on, for each array."""
         shapes, names = self.table.tables("shape_v2"), self.table.tables("dimension_names")
         manifests = self.table.tables("manifests")
         extents = manifests.rows.vector("extents")

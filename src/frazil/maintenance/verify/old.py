@@ -7,6 +7,7 @@ only checked for being readable.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from frazil.assets.files import Files
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
@@ -19,14 +20,14 @@ from frazil.format.snapshot import encode_snapshot
 from frazil.ids import ManifestId, SnapshotId, format_base32
 from frazil.maintenance.id_sets import GrowingIdSet
 from frazil.maintenance.quiet_files import quiet_files
-from frazil.maintenance.verify.chunks import ChunkChecks
+from frazil.maintenance.verify.chunks import ChunkChecks, ChunkDecoder
 from frazil.maintenance.verify.files import ManifestChecker, SnapshotChecker, SnapshotsChecked
-from frazil.maintenance.verify.history import SnapshotTask
 from frazil.maintenance.verify.listing import Listing, list_everything
 from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.nodes import ManifestTask, manifest_tasks
 from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
+from frazil.maintenance.verify.repo_info import SnapshotTask
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
-from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
@@ -56,10 +57,24 @@ def open_old(store: ObjectStore, problems: Iterable[Problem]) -> Repository | No
     return None if repository.generation in CURRENT else repository
 
 
-def verify_old(
-    repository: Repository, stored: Listing, chunks: ChunkChecks | None = None
-) -> VerifyReport:
-    """`stored` is all that is there, by the names that it has there."""
+@dataclass(frozen=True, slots=True)
+class CheckOld:
+    """Task with one row: checks a repository of an old generation."""
+
+    total_files: int  # in the storage
+    total_bytes: int
+    virtual: bool
+    decode: ChunkDecoder | None
+
+    def __call__(self, files: Files, rows: range) -> VerifyReport:
+        del rows
+        repository = Repository.open(files.raw_store)
+        chunks = ChunkChecks.find(files, virtual=self.virtual, decode=self.decode)
+        report = _verify(repository, chunks)
+        return replace(report, files=self.total_files, total_bytes=self.total_bytes)
+
+
+def _verify(repository: Repository, chunks: ChunkChecks | None) -> VerifyReport:
     files, problems = quiet_files(repository), list[Problem]()
     listing = list_everything(repository.store, [])  # by the names of today
     info = _readable_info(repository, problems)
@@ -77,7 +92,7 @@ def verify_old(
         if copy is None:
             continue
         checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None, chunks)
-        for _, checked in checker.check([task], [0]):
+        for checked in checker.check([task], [0]):
             found.problems.extend(checked.problems)
             counts += checked.counts
             chunk_ids.add_set(checked.chunk_ids)
@@ -88,8 +103,8 @@ def verify_old(
         snapshots=len(names),
         manifests=len(tasks),
         refs=counts,
-        files=stored.total_files,
-        total_bytes=stored.total_bytes,
+        files=0,
+        total_bytes=0,
         unreferenced=_unreferenced(listing, chunk_ids),
     )
 

@@ -1,17 +1,16 @@
-"""What a verification found."""
+"""The report of a verification."""
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frazil.maintenance.verify.kinds import Severity
 from frazil.maintenance.verify.manifest import RefCounts
-from frazil.maintenance.verify.problems import Problem
+from frazil.maintenance.verify.problems import Problem, Severity
 
 
 @dataclass(frozen=True, slots=True)
 class Unreferenced:
-    """Files that nothing leads to: no problem, garbage collection takes them."""
+    """Unreachable files: no problem, garbage collection deletes them."""
 
     files: int = 0
     bytes: int = 0
@@ -35,7 +34,7 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
+        """True if there is no error."""
         return not self.errors
 
     @property
@@ -52,7 +51,7 @@ class VerifyReport:
 
     @property
     def kinds(self) -> dict[str, int]:
-        """How many things each kind of problem is about."""
+        """The number of chunks or rows with each kind of problem."""
         counts = Counter[str]()
         for each in self.problems:
             counts[each.kind] += each.count

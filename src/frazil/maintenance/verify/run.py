@@ -1,51 +1,54 @@
-"""A repository, or what is left of one, verified.
+"""Verification of a repository, or of what is left of one.
 
-    storage    one listing                      -> names, sizes, what is unknown
-    entry      repo info or refs, ops log       -> snapshots to look at
-    snapshots  each with its transaction log    -> manifests to look at, and who uses them
+    storage    one listing                      -> names, sizes, unknown files
+    entry      repo info or refs, ops log       -> snapshots to check
+    snapshots  each with its transaction log    -> manifests to check, and the arrays that use them
     manifests  all references, in columns       -> objects, locations, optionally the chunks
 
-Nothing stops it: what cannot be read is a problem, and the rest is looked at all the same.
-The steps are functions of their own, since Spark runs the middle ones elsewhere.
+Nothing stops it: a file that cannot be read is a problem, and the rest is checked all the same.
+An executor runs all steps but the entry.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from frazil.assets.files import Files
 from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.assets.pool import Pool
+from frazil.assets.settings import Settings
 from frazil.errors import IcechunkError
+from frazil.format.config import RepositoryConfig
 from frazil.format.storage_config import Containers
 from frazil.ids import format_base32, parse_ids
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.migrate.journal import JOURNAL, read_journal
-from frazil.maintenance.progress import Progress
-from frazil.maintenance.verify.chunks import ChunkChecks
-from frazil.maintenance.verify.config import containers_of
+from frazil.maintenance.quiet_files import quietened
+from frazil.maintenance.verify.chunks import ChunkDecoder
 from frazil.maintenance.verify.entry import check_entry, fetch_entry
 from frazil.maintenance.verify.files import (
-    ManifestChecker,
+    IO_THREADS,
+    CheckManifests,
+    CheckSnapshots,
     ManifestsChecked,
-    SnapshotChecker,
     SnapshotsChecked,
+    manifest_spans,
 )
-from frazil.maintenance.verify.history import Entry
-from frazil.maintenance.verify.listing import Listed, Listing, list_here, listing_of
+from frazil.maintenance.verify.listing import Listed, Listing, list_storage, listing_of
 from frazil.maintenance.verify.manifest import RefCounts
-from frazil.maintenance.verify.old import open_old, verify_old
+from frazil.maintenance.verify.nodes import ManifestTask, manifest_tasks
+from frazil.maintenance.verify.old import CheckOld, open_old
 from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
+from frazil.maintenance.verify.repo_info import Entry, containers_of
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
-from frazil.maintenance.verify.uses import ManifestTask, manifest_tasks
 from frazil.objectstore.protocol import ObjectStore
-
-IO_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VerifyPlan:
-    """What was learnt without opening snapshots, and what is left to do."""
+    """The entry point and the listing, with their problems; snapshots are not opened yet."""
 
     entry: Entry
     listing: Listing
@@ -56,20 +59,18 @@ class VerifyPlan:
         return containers_of(self.entry.config)
 
 
-def plan_verify(
-    store: ObjectStore,
-    pool: Pool | None = None,
-    lister: Callable[[ObjectStore], Listed] = list_here,
-) -> VerifyPlan:
-    """Reads the entry point and lists the storage: in this order, since others may be writing.
+def unopened_files(store: ObjectStore) -> Files:
+    """Files of a repository that need not open."""
+    return quietened(Files(store, Settings.of(RepositoryConfig())))
 
-    `lister` may list it elsewhere.
-    """
+
+def plan_verify(store: ObjectStore, executor: Executor | None = None) -> VerifyPlan:
+    """Reads the entry point and lists the storage: in this order, since others may be writing."""
     problems: list[Problem] = []
     known = fetch_entry(store)
-    listed = lister(store)
+    listed = list_storage(store, executor)
     listing = listing_of(listed.without(_kept_by_migration(store, listed, problems)), problems)
-    entry = check_entry(store, pool or Pool(IO_THREADS), listing, known, problems)
+    entry = check_entry(store, Pool(IO_THREADS), listing, known, problems)
     return VerifyPlan(entry, listing, tuple(problems))
 
 
@@ -89,45 +90,54 @@ def _kept_by_migration(
 
 def verify(
     store: ObjectStore,
+    executor: Executor | None = None,
     *,
-    chunks: ChunkChecks | None = None,
-    progress: Progress | None = None,
+    virtual: bool = False,
+    decode: ChunkDecoder | None = None,
 ) -> VerifyReport:
-    """Of whatever is in `store`; nothing is written."""
-    tell = progress or _silent
-    tell("listing", 0, 0)
-    pool = Pool(IO_THREADS)
-    plan = plan_verify(store, pool)
-    old = open_old(store, plan.problems)
-    if old is not None:
-        return verify_old(old, plan.listing, chunks)
-    decodes = chunks is not None and chunks.decode is not None
-    snapshots = SnapshotsChecked([], [], [])
-    checker = SnapshotChecker(store, pool, plan.entry.spec_version, with_metadata=decodes)
-    done = 0
-    for part in checker.check(plan.entry.tasks):
+    """Checks all that is in `store`; nothing is written.
+
+    Args:
+        store: the storage, whose repository need not open.
+        executor: threads of this process by default. Its files give access to virtual chunks.
+        virtual: asks for the objects of virtual chunks.
+        decode: reads and decodes every chunk.
+    """
+    executor = executor or ThreadExecutor(unopened_files(store))
+    executor.report("listing", 0, 0)
+    plan = plan_verify(store, executor)
+    if open_old(store, plan.problems) is not None:
+        files, size_bytes = plan.listing.total_files, plan.listing.total_bytes
+        (report,) = executor.run(CheckOld(files, size_bytes, virtual, decode), 1, "snapshots")
+        return report
+    version, snapshots = plan.entry.spec_version, SnapshotsChecked([], [], [])
+    look = CheckSnapshots(plan.entry.tasks, version, with_metadata=decode is not None)
+    keys = [SNAPSHOTS + task.name for task in plan.entry.tasks]
+    sizes = [plan.listing.sizes.get(key, 0) for key in keys]
+    for part in executor.run(look, len(keys), "snapshots", sizes=sizes):
         snapshots.extend(part)
-        done = min(done + 64, len(plan.entry.tasks))
-        tell("snapshots", done, len(plan.entry.tasks))
     tasks = manifest_tasks(snapshots.uses, snapshots.listed)
-    manifests = ManifestChecker(
-        store, pool, plan.entry.spec_version, plan.listing.chunks, plan.containers, chunks
+    sizes = _manifest_sizes(plan.listing, tasks)
+    check = CheckManifests(
+        tasks=tasks,
+        sizes=sizes,
+        spec_version=version,
+        objects=plan.listing.chunks,
+        containers=plan.containers,
+        virtual=virtual,
+        decode=decode,
     )
-    parts, done = [], 0
-    for count, checked in manifests.check(tasks, sizes_of(plan.listing, tasks)):
-        parts.append(checked)
-        done += count
-        tell("manifests", done, len(tasks))
-    return report_of(plan, snapshots.problems, tasks, parts)
+    parts = executor.run(check, len(tasks), "manifests", spans=manifest_spans(sizes), sizes=sizes)
+    return _report(plan, snapshots.problems, tasks, list(parts))
 
 
-def sizes_of(listing: Listing, tasks: Sequence[ManifestTask]) -> list[int]:
+def _manifest_sizes(listing: Listing, tasks: Sequence[ManifestTask]) -> list[int]:
     """Bytes of each manifest; 0 of one that is missing."""
     keys = [MANIFESTS + format_base32(task.manifest) for task in tasks]
     return [listing.sizes.get(key, 0) for key in keys]
 
 
-def report_of(
+def _report(
     plan: VerifyPlan,
     snapshot_problems: Iterable[Problem],
     tasks: Sequence[ManifestTask],
@@ -167,7 +177,3 @@ def _named(names: Iterable[str]) -> IdSet:
 
 def _set(raw: Iterable[bytes]) -> IdSet:
     return IdSet.of(np.frombuffer(b"".join(raw), dtype=np.uint8).reshape(-1, 12))
-
-
-def _silent(doing: str, done: int, total: int) -> None:
-    del doing, done, total

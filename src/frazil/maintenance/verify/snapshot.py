@@ -1,4 +1,4 @@
-"""A snapshot file: what it must be by itself, and what it says of others."""
+"""Checks of a snapshot file by itself; facts about it that other files are checked against."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,16 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table
 from frazil.format.metadata import decode_metadata
 from frazil.ids import format_base32
-from frazil.maintenance.verify.nodes import NodeFacts, check_nodes
+from frazil.maintenance.verify.columns import check_texts, descents, first_descent, id_keys, repeats
+from frazil.maintenance.verify.nodes import (
+    ListedManifest,
+    ManifestUse,
+    NodeFacts,
+    Seen,
+    check_nodes,
+)
 from frazil.maintenance.verify.opening import OpenedFile, check_id
-from frazil.maintenance.verify.orders import descents, first_descent, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.maintenance.verify.texts import check_texts
-from frazil.maintenance.verify.uses import ListedManifest, ManifestUse, Seen
 
 # struct ManifestFileInfo of version 1
 _SIZE_AT, _COUNT_AT = 16, 24
@@ -23,7 +27,7 @@ _SIZE_AT, _COUNT_AT = 16, 24
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SnapshotFacts:
-    """What others are compared with."""
+    """Facts about a snapshot that other files are checked against."""
 
     key: str
     spec_version: int

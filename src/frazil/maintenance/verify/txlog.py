@@ -10,11 +10,10 @@ from frazil.flatbuf.table import Table
 from frazil.format.chunk_index import Box
 from frazil.format.transaction_log import NODE_LISTS
 from frazil.ids import INITIAL_SNAPSHOT, format_base32
+from frazil.maintenance.verify.columns import check_texts, descents, id_keys, repeats
 from frazil.maintenance.verify.nodes import NodeFacts
 from frazil.maintenance.verify.opening import OpenedFile, check_id
-from frazil.maintenance.verify.orders import descents, id_keys, repeats
 from frazil.maintenance.verify.problems import Problem, problem
-from frazil.maintenance.verify.texts import check_texts
 
 type Keys = npt.NDArray[np.uint64]  # node ids as numbers
 
@@ -117,7 +116,7 @@ def _check_chunks(opened: OpenedFile, arrays: Table, around: Around) -> list[Pro
 
 
 def _dimensions(around: Around) -> dict[int, set[int]]:
-    """By node id: of the array before and after."""
+    """Numbers of dimensions of each array before and after, by node id."""
     found: dict[int, set[int]] = {}
     for nodes in (around.after, around.before):
         if nodes is not None:
@@ -146,9 +145,9 @@ def _check_moves(key: str, moves: Table, around: Around) -> list[Problem]:
         if source == target:
             text = "moved from where it is"
         elif after is not None and after.get(target) != node:
-            text = f"{_node(node)} is said to have moved there, and is not there"
+            text = f"{_node(node)} is listed as moved there, and is not there"
         elif before is not None and before.get(source) != node:
-            text = f"{_node(node)} is said to come from {came}, and was not there"
+            text = f"{_node(node)} is listed as moved from {came}, and was not there"
         elif before is not None and target in before and target not in set(sources):
             if before[target] not in _deleted(around):
                 text = "moved onto a node that was there"
@@ -196,7 +195,7 @@ def _check_nodes(
 def _check_complete(
     key: str, lists: dict[str, Keys], moves: Table, after: NodeFacts, before: NodeFacts
 ) -> list[Problem]:
-    """Whether the log has all nodes that came, went or moved."""
+    """Checks that the log has all nodes that were added, deleted or moved."""
     here, there = id_keys(after.ids), id_keys(before.ids)
     new = np.concatenate([lists["new_groups"], lists["new_arrays"]])
     gone = np.concatenate([lists["deleted_groups"], lists["deleted_arrays"]])

@@ -1,4 +1,4 @@
-"""Snapshots expired from a Spark program: one write of the driver's, and DataFrames."""
+"""Expiration of snapshots from a Spark program: one write by the driver, and DataFrames."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.ids import SnapshotId
-from frazil.maintenance.collection import expire_snapshots as expire_locally
-from frazil.maintenance.expire import ExpireRequest
+from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
 from frazil.repo.repository import Repository
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
 from frazil.spark.table.opened import RepositoryLike
@@ -39,7 +38,7 @@ def expire_snapshots(
     dry_run: bool = False,
     storage: StorageOptions | None = None,
 ) -> ExpireResult:
-    """As `Repository.expire_snapshots`: it reads little, so that the driver does it."""
+    """Expires snapshots like `Repository.expire_snapshots`, on the driver: it reads little."""
     repository = open_shared(repo, storage)
     request = ExpireRequest(
         older_than_us=None if older_than is None else from_datetime(older_than),
@@ -50,12 +49,12 @@ def expire_snapshots(
         protected_branches=tuple(protect_branches),
         protected_tags=tuple(protect_tags),
     )
-    foreseen = expire_locally(repository, request, dry_run=True)
-    rows = _rows(repository, foreseen)
-    expired = foreseen if dry_run else expire_locally(repository, request)
+    plan = plan_expire(repository, request)
+    rows = _rows(repository, plan.snapshots)
+    expired = set((plan if dry_run else expire(repository, plan)).snapshots)
     return ExpireResult(
-        snapshots=set(expired),
-        expired=spark.createDataFrame([row for row in rows if row[0] in set(expired)], _SNAPSHOTS),
+        snapshots=expired,
+        expired=spark.createDataFrame([row for row in rows if row[0] in expired], _SNAPSHOTS),
     )
 
 

@@ -13,7 +13,7 @@ from frazil.repo.repository import Repository
 
 @dataclass(frozen=True, slots=True)
 class ExecutorFiles:
-    """What it takes to read and write them; picklable. Virtual chunks cannot be read with it."""
+    """Opens the files on an executor; picklable. Virtual chunks cannot be read with it."""
 
     store: ObjectStore
     settings: Settings

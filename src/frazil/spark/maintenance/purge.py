@@ -6,8 +6,7 @@ executors   overwrite snapshots and logs, blank and delete chunks
 driver      one commit on each branch that had the path, and its entry point
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,15 +20,11 @@ from frazil.maintenance.purge.message import (
 from frazil.maintenance.purge.message import purge_messages as execute_messages
 from frazil.maintenance.purge.path import PathPurgePlan, plan_purge_path
 from frazil.maintenance.purge.path import purge_path as execute_path
-from frazil.maintenance.purge.remaining import Remaining
+from frazil.maintenance.summaries import PurgeSummary
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.spark.maintenance.executor import SparkExecutor
-from frazil.spark.maintenance.files import ExecutorFiles
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import cancelled_on_interrupt
-from frazil.spark.runtime.progress import ProgressOption, progress_callback
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.opened import RepositoryLike
 
 _FILES = "kind string, name string, action string"
@@ -84,24 +79,10 @@ def purge_path(
         ConflictError: others go on committing it.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as executor:
+    with spark_executor(spark, repository, "purge", progress) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
-        done = None
-        if not dry_run:
-            done = execute_path(repository, plan, message, executor)
-    commits = {} if done is None else done.commits
-    return PurgeResult(
-        snapshots=len(plan.snapshots),
-        transaction_logs=len(plan.logs),
-        manifests=len(plan.manifests),
-        chunks=len(plan.chunks),
-        chunk_bytes=plan.chunk_bytes,
-        backups=0,
-        nodes=tuple(node.path.text for node in plan.nodes),
-        commits={branch: str(snapshot) for branch, snapshot in commits.items()},
-        files=spark.createDataFrame(_files_of_path(plan), _FILES),
-        remaining=_remaining(spark, plan.remaining),
-    )
+        done = plan.summary() if dry_run else execute_path(repository, plan, message, executor)
+    return _result(spark, done, _files_of_path(plan))
 
 
 def purge_messages(
@@ -115,7 +96,7 @@ def purge_messages(
     storage: StorageOptions | None = None,
     progress: ProgressOption = None,
 ) -> PurgeResult:
-    """Replaces the messages of commits wherever they are stored. It cannot be undone.
+    """Replaces the messages of commits in all files that have them. It cannot be undone.
 
     Args:
         spark: the session whose executors read snapshots, and write backups.
@@ -132,7 +113,7 @@ def purge_messages(
         SnapshotNotFoundError: there is no such commit.
     """
     repository = open_shared(repo, storage)
-    with _scattered(spark, repository, progress) as executor:
+    with spark_executor(spark, repository, "purge", progress) as executor:
         plan = plan_purge_messages(
             repository,
             [SnapshotId.parse(each) for each in snapshot_ids],
@@ -140,29 +121,26 @@ def purge_messages(
             with_metadata=with_metadata,
             executor=executor,
         )
-        if not dry_run:
-            execute_messages(repository, plan, executor)
+        done = plan.summary() if dry_run else execute_messages(repository, plan, executor)
+    return _result(spark, done, _files_of_messages(plan))
+
+
+def _result(
+    spark: SparkSession, done: PurgeSummary, files: list[tuple[str, str, str]]
+) -> PurgeResult:
+    remaining = [(each.kind, each.place, each.text) for each in done.remaining]
     return PurgeResult(
-        snapshots=len(plan.snapshots),
-        transaction_logs=0,
-        manifests=0,
-        chunks=0,
-        chunk_bytes=0,
-        backups=len(plan.backups),
-        nodes=(),
-        commits={},
-        files=spark.createDataFrame(_files_of_messages(plan), _FILES),
-        remaining=_remaining(spark, plan.remaining),
+        snapshots=len(done.snapshots),
+        transaction_logs=done.transaction_logs,
+        manifests=done.manifests,
+        chunks=done.chunks,
+        chunk_bytes=done.chunk_bytes,
+        backups=done.backups,
+        nodes=tuple(done.nodes),
+        commits=done.commits,
+        files=spark.createDataFrame(files, _FILES),
+        remaining=spark.createDataFrame(remaining, _REMAINING),
     )
-
-
-@contextmanager
-def _scattered(
-    spark: SparkSession, repository: Repository, progress: ProgressOption
-) -> Iterator[SparkExecutor]:
-    note = CommitNote(operation="purge", application="spark")
-    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
-        yield SparkExecutor(spark, ExecutorFiles.of(repository), tell)
 
 
 def _files_of_path(plan: PathPurgePlan) -> list[tuple[str, str, str]]:
@@ -179,8 +157,3 @@ def _files_of_path(plan: PathPurgePlan) -> list[tuple[str, str, str]]:
 def _files_of_messages(plan: MessagePurgePlan) -> list[tuple[str, str, str]]:
     rows = [("snapshots", str(each), "overwritten") for each in plan.snapshots]
     return rows + [("backups", key, "overwritten") for key in plan.backups[:_SHOWN]]
-
-
-def _remaining(spark: SparkSession, remaining: Iterable[Remaining]) -> DataFrame:
-    rows = [(each.kind, each.place, each.text) for each in remaining]
-    return spark.createDataFrame(rows, _REMAINING)

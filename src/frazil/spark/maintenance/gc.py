@@ -1,6 +1,6 @@
-"""Garbage collected by executors: the same files as locally.
+"""Garbage collection on Spark (frazil.maintenance.gc).
 
-driver      repo info, which snapshots stay; the repo info without those that go
+driver      repo info, which snapshots stay; the repo info without those that are dropped
 executors   read snapshots and manifests, list chunks, delete
 """
 
@@ -13,16 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
 from frazil.ids import format_ids
-from frazil.maintenance.collection import GivenInventory, collect_garbage, inventory_of
 from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.garbage import GarbageRequest
-from frazil.maintenance.gc_summary import GCSummary
-from frazil.maintenance.inventory import Listing
-from frazil.spark.maintenance.files import ExecutorFiles
-from frazil.spark.maintenance.scattered import ScatteredWork
+from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
+from frazil.maintenance.inventory import GivenInventory, Listing, inventory_of
+from frazil.maintenance.summaries import GCSummary
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import cancelled_on_interrupt
 from frazil.spark.table.opened import RepositoryLike
 
 _FILES = pa.schema([("kind", pa.string()), ("id", pa.string()), ("size_bytes", pa.int64())])
@@ -55,14 +51,14 @@ def garbage_collect(
     leftovers: bool = False,
     storage: StorageOptions | None = None,
 ) -> GarbageResult:
-    """Deletes files that no branch or tag leads to and that are older than a time.
+    """Deletes files that are reachable from no branch or tag and older than a time.
 
     Args:
         spark: the session whose executors read, list and delete.
         repo: the repository, or where it is.
-        delete_object_older_than: younger files stay, whatever leads to them.
-        dry_run: only tells what would be deleted.
-        incremental: looks only at what snapshots that go had, without listing chunks.
+        delete_object_older_than: younger files stay.
+        dry_run: only reports what would be deleted.
+        incremental: looks only at files of snapshots that are deleted, without listing chunks.
         inventory: a listing in files (CSV, Parquet) in place of asking the storage.
         safety_age: times that are less far back are refused: a session that has been open for so
             long may have written what would go. `timedelta(0)` for no such limit.
@@ -73,27 +69,24 @@ def garbage_collect(
         storage: how the location of a bucket is reached.
     """
     repository = open_shared(repo, storage)
-    work = ScatteredWork(spark, ExecutorFiles.of(repository), inventory_of(repository, inventory))
-    request = GarbageRequest(
+    request = GCRequest(
         cutoff_us=from_datetime(delete_object_older_than),
         incremental=incremental,
         safety_age_us=safety_age // timedelta(microseconds=1),
+        backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
+        leftovers=leftovers,
     )
-    seen: list[Listing] = []
-
-    note = CommitNote(operation="garbage_collect", application="spark")
-    with cancelled_on_interrupt(spark, note.job):
-        summary = collect_garbage(
-            repository,
-            work,
-            request,
-            DeleteLimits(concurrent=max_concurrent_deletes),
-            backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
-            leftovers=leftovers,
-            dry_run=dry_run,
-            show=seen.append,
-        )
-    return GarbageResult(summary=summary, deleted=spark.createDataFrame(_table(seen)))
+    listed, deleted = inventory_of(repository, inventory), list[Listing]()
+    with spark_executor(spark, repository, "garbage_collect", progress=False) as executor:
+        plan = plan_gc(repository, request, executor, inventory=listed)
+        if dry_run:
+            summary, deleted = plan.summary(), list(plan.garbage.values())
+        else:
+            limits = DeleteLimits(concurrent=max_concurrent_deletes)
+            summary = collect_garbage(
+                repository, plan, executor, limits=limits, show=deleted.append
+            )
+    return GarbageResult(summary=summary, deleted=spark.createDataFrame(_table(deleted)))
 
 
 def _table(listings: list[Listing]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Files overwritten without what is purged, and objects blanked. Each may be done twice."""
+"""Tasks that overwrite files without what is purged, and blank objects. Each may run twice."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -12,8 +12,8 @@ from frazil.format.snapshot import ManifestFile
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.chunk_parts import Parts, id_keys
-from frazil.maintenance.purge.history import Ids, snapshot_ids
-from frazil.maintenance.purge.scrub import Elsewhere, with_manifests, without_nodes, without_path
+from frazil.maintenance.purge.scrub import MovedNodes, with_manifests, without_nodes, without_path
+from frazil.maintenance.purge.traces import Ids, snapshot_ids
 from frazil.paths import NodePath
 from frazil.repo.comparison import refs_reader
 from frazil.repo.conflicts import rows_by_id
@@ -42,7 +42,7 @@ class WriteManifests:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteSnapshots:
-    """Under the ids they have: without the path, and with other manifests."""
+    """Task: rewrites snapshots under their ids, without the path and with other manifests."""
 
     ids: Ids
     path: NodePath
@@ -75,14 +75,14 @@ class FindLogs:
     ids: Ids
     path: NodePath
     gone: frozenset[NodeId]
-    elsewhere: Elsewhere
+    moved_nodes: MovedNodes
 
     def __call__(self, files: Files, rows: range) -> list[SnapshotId]:
         return [after.id for _, after in self.changed(files, rows)]
 
     def changed(self, files: Files, rows: range) -> Iterator[tuple[TransactionLog, TransactionLog]]:
         for log in files.fetch_logs(snapshot_ids(self.ids, rows)):
-            kept = self.elsewhere.around(log.id)
+            kept = self.moved_nodes.around(log.id)
             changed = without_nodes(log, set(self.gone), self.path, kept)
             if changed is not None:
                 yield log, changed

@@ -1,0 +1,468 @@
+"""Garbage collection: deletes files that are no longer reachable.
+
+    kept snapshots    reachable from branches and tags, and young ones: a commit may be about to
+                      refer to them, or a reader who has their ids may be reading
+    kept files        reachable from kept snapshots
+    garbage           files that are not kept and older than a time, by the clock of the storage
+
+Times protect what is being written: no file refers to a session's chunks until it is committed. So
+the time must lie further back than any session has been open (see `safety_age`).
+
+The plan is made first (`plan_gc`). Its execution writes the repo info without the snapshots that
+are dropped, so that no session can start from them. Then files are deleted, snapshots before the
+files that they refer to: a failure leaves unreachable files, for the next collection. If the repo
+info has changed since the plan in a way that matters (a ref or a new snapshot stands on one that is
+dropped), the plan is made again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.clock import to_datetime
+from frazil.errors import (
+    FormatError,
+    IcechunkError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    SessionStateError,
+)
+from frazil.format.nodes import id_column
+from frazil.format.projections import ManifestFiles
+from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import GCRan, UpdateKind
+from frazil.ids import SnapshotId
+from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_keys
+from frazil.maintenance.executor import Executor
+from frazil.maintenance.expire import require_writable
+from frazil.maintenance.gc_tasks import GCWork
+from frazil.maintenance.id_sets import Ids, IdSet, KeySet
+from frazil.maintenance.inventory import (
+    FileKind,
+    Inventory,
+    Listing,
+    StoredInventory,
+    list_files,
+)
+from frazil.maintenance.leftovers import (
+    OldBackups,
+    collect_temporary,
+    old_backups,
+    stale_branches,
+)
+from frazil.maintenance.migrate.journal import read_journal
+from frazil.maintenance.reachable import (
+    Budget,
+    ids_of_rows,
+    reachable_rows,
+    root_rows,
+    united,
+)
+from frazil.maintenance.retained import adoptions, nearest_of, retained
+from frazil.maintenance.summaries import GCSummary
+from frazil.repo.entry import exhausted, require_online, tries
+from frazil.repo.repository import Repository
+
+PHASES = {
+    FileKind.SNAPSHOT: "snapshots",
+    FileKind.TRANSACTION: "transaction_logs",
+    FileKind.MANIFEST: "manifests",
+    FileKind.CHUNK: "chunks",
+}
+"""Kinds of files in the order in which they are deleted, with their names in the summary."""
+
+type Show = Callable[[Listing], None]
+
+_DELETED_AT_ONCE = 50_000  # files, between two reads of the repo info
+_DOING = "collecting garbage"
+_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GCRequest:
+    cutoff_us: int  # files that are as young, or younger, stay
+    incremental: bool = False  # look only at files of snapshots that are dropped
+    safety_age_us: int = 0  # the least age that a cutoff must have
+    backups_us: int | None = None  # backups of the entry point that are older are deleted, too
+    leftovers: bool = False  # also staging branches and temporary files of killed jobs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """Ids of the files that stay."""
+
+    snapshots: IdSet
+    logs: IdSet
+    manifests: IdSet
+    chunks: KeySet
+
+    def of(self, kind: FileKind) -> IdSet | KeySet:
+        match kind:
+            case FileKind.SNAPSHOT:
+                return self.snapshots
+            case FileKind.TRANSACTION:
+                return self.logs
+            case FileKind.MANIFEST:
+                return self.manifests
+            case FileKind.CHUNK:
+                return self.chunks
+
+    def union(self, other: "Kept") -> "Kept":
+        return Kept(
+            IdSet.union([self.snapshots, other.snapshots]),
+            IdSet.union([self.logs, other.logs]),
+            IdSet.union([self.manifests, other.manifests]),
+            KeySet.union([self.chunks, other.chunks]),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.of(kind).nbytes for kind in PHASES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GCPlan:
+    request: GCRequest
+    inventory: Inventory
+    budget: Budget
+    info: RepoInfo  # without the stale branches
+    dropped: IdSet  # snapshots that the repo info will no longer list
+    kept: Kept
+    garbage: Mapping[FileKind, Listing]
+    stale_branches: tuple[str, ...] = ()
+    backups: OldBackups | None = None
+
+    def counts(self) -> dict[FileKind, int]:
+        return {kind: len(self.garbage[kind]) for kind in PHASES}
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(listing.total_bytes for listing in self.garbage.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the columns that the collection holds."""
+        rows = sum(len(listing) for listing in self.garbage.values())
+        return self.kept.nbytes + 28 * rows
+
+    def summary(self) -> GCSummary:
+        """The summary of a dry run: what the collection would delete."""
+        deleted = {
+            kind: Deleted(len(listing), listing.total_bytes)
+            for kind, listing in self.garbage.items()
+        }
+        return _with_backups(_summary(self, deleted), self.backups, failed=0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Snapshots:
+    """Snapshots that stay, by the reason, and those that are dropped."""
+
+    reachable: Ids
+    young: Ids  # listed in the repo info, or files only
+    dropped: Ids
+    logs: Ids = field(default_factory=lambda: np.zeros((0, 12), np.uint8))  # of dropped ancestors
+
+    @property
+    def kept(self) -> IdSet:
+        return IdSet.of(np.concatenate([self.reachable, self.young]))
+
+
+class _RestartError(Exception):
+    """The plan no longer fits the repository."""
+
+
+def require_safe(request: GCRequest, now_us: int) -> None:
+    """Raises InvalidInputError if an open session may have written what would be deleted."""
+    if request.safety_age_us <= 0 or request.cutoff_us <= now_us - request.safety_age_us:
+        return
+    raise InvalidInputError(
+        f"refusing to collect what is older than {to_datetime(request.cutoff_us).isoformat()}: a"
+        " session that is still open may have written it. Choose a time at least"
+        f" {request.safety_age_us / _US:g} s ago, or, if no session has been open for so long,"
+        " give a smaller safety age (0 for none)",
+        kind="invalid-key",
+    )
+
+
+# Planning
+
+
+def plan_gc(
+    repository: Repository,
+    request: GCRequest,
+    executor: Executor,
+    *,
+    inventory: Inventory | None = None,
+    budget: Budget | None = None,
+) -> GCPlan:
+    """Reads; changes nothing. `inventory` lists the files, by default the storage itself."""
+    listed = inventory or StoredInventory(repository.store)
+    # Before the collection makes an entry in the ops log: a dry run must find the same.
+    old = request.backups_us
+    backups = None if old is None else old_backups(repository, listed, old)
+    stale = stale_branches(repository, request.cutoff_us) if request.leftovers else ()
+    require_writable(repository, doing=_DOING)
+    require_online(repository.repo_info(), doing=_DOING)
+    _require_confirmed(repository)
+    require_safe(request, repository.clock())
+    info = repository.maintained_info()
+    for name in stale:
+        info = info.without_branch(name)
+    work = GCWork(executor, listed, budget or Budget())
+    files = list_files(listed, FileKind.SNAPSHOT)
+    chosen = _choose(repository, info, files, request.cutoff_us)
+    manifests = united([work.manifests(chosen.reachable), _existing(work, chosen.young)])
+    snapshots = chosen.kept
+    logs = IdSet.union([snapshots, IdSet.of(chosen.logs)])
+    found = _Found(files, manifests, snapshots, logs)
+    find = _find_incrementally if request.incremental else _find_all
+    kept, garbage = find(work, found, request.cutoff_us)
+    return GCPlan(
+        request=request,
+        inventory=listed,
+        budget=work.budget,
+        info=info,
+        dropped=IdSet.of(chosen.dropped),
+        kept=kept,
+        garbage=garbage,
+        stale_branches=stale,
+        backups=backups,
+    )
+
+
+def _require_confirmed(repository: Repository) -> None:
+    """A migration keeps the old files until it is confirmed: they would be garbage."""
+    if read_journal(repository.store) is not None:
+        raise SessionStateError(
+            "the repository was migrated, and its old files are kept until that is confirmed:"
+            " confirm the migration first (frazil migrate --confirm)"
+        )
+
+
+def _choose(repository: Repository, info: RepoInfo, files: Listing, cutoff_us: int) -> _Snapshots:
+    rows = reachable_rows(info, root_rows(info))
+    reachable = ids_of_rows(info, rows)
+    is_young = files.created_at_us >= cutoff_us
+    strangers = files.ids[is_young]
+    if repository.spec_version == 1:  # no list of snapshots: the rest are files only
+        return _Snapshots(reachable, strangers, np.zeros((0, 12), np.uint8))
+    ids = info.snapshots.ids
+    stays = ~IdSet.of(files.ids[~is_young]).contains(ids)  # young, or not listed yet
+    young = np.concatenate([ids[stays], strangers])
+    stays[rows] = True
+    adopted = adoptions(info, stays, nearest_of(info, stays))
+    named = info.snapshots.table.vector("pruned_ancestor_tx_logs").take(np.flatnonzero(stays))
+    logs = [named.values, *(adoption.logs for adoption in adopted.values())]
+    return _Snapshots(reachable, young, ids[~stays], np.concatenate(logs))
+
+
+def _existing(
+    work: GCWork, snapshots: Ids, *, damaged: type[IcechunkError] = ObjectNotFoundError
+) -> ManifestFiles:
+    """Manifests that these snapshots list; those that are missing, or `damaged`, list none."""
+    distinct = IdSet.of(snapshots).ids()
+    try:
+        return work.manifests(distinct)
+    except (ObjectNotFoundError, damaged):
+        pass
+    found = ManifestFiles.none()
+    for row in range(len(distinct)):
+        with suppress(ObjectNotFoundError, damaged):
+            found = united([found, work.manifests(distinct[row : row + 1])])
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    files: Listing  # of snapshots
+    manifests: ManifestFiles  # to be kept
+    snapshots: IdSet  # to be kept
+    logs: IdSet  # to be kept
+
+
+def _find_all(work: GCWork, found: _Found, cutoff_us: int) -> tuple[Kept, dict[FileKind, Listing]]:
+    chunks = work.chunks(found.manifests)
+    kept = Kept(found.snapshots, found.logs, IdSet.of(found.manifests.ids), chunks)
+    garbage = {FileKind.SNAPSHOT: _unkept(found.files, kept.snapshots, cutoff_us)}
+    for kind in list(PHASES)[1:]:
+        garbage[kind] = work.unkept(kind, kept.of(kind), cutoff_us)
+    return kept, garbage
+
+
+def _find_incrementally(
+    work: GCWork, found: _Found, cutoff_us: int
+) -> tuple[Kept, dict[FileKind, Listing]]:
+    """Only files of snapshots that are deleted, all of which are older than these."""
+    snapshots = _unkept(found.files, found.snapshots, cutoff_us)
+    listed, manifests = _existing(work, snapshots.ids, damaged=FormatError), found.manifests
+    gone = listed.take(~IdSet.of(manifests.ids).contains(listed.ids))
+    chunks = work.sized_chunks(gone)
+    kept = Kept(
+        found.snapshots,
+        found.logs,
+        IdSet.of(manifests.ids),
+        work.chunks(manifests, among=IdSet.of(chunks.ids)),
+    )
+    logs = snapshots.take(~kept.logs.contains(snapshots.ids))
+    return kept, {
+        FileKind.SNAPSHOT: snapshots,
+        FileKind.TRANSACTION: _like(FileKind.TRANSACTION, logs.ids),
+        FileKind.MANIFEST: _like(FileKind.MANIFEST, gone.ids, gone.size_bytes),
+        FileKind.CHUNK: chunks.take(~kept.chunks.contains(chunks.ids)),
+    }
+
+
+def _unkept(files: Listing, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
+    return files.take((files.created_at_us < cutoff_us) & ~keep.contains(files.ids))
+
+
+def _like(kind: FileKind, ids: Ids, size_bytes: npt.NDArray[np.uint64] | None = None) -> Listing:
+    count = len(ids)
+    sizes = np.zeros(count, np.uint64) if size_bytes is None else size_bytes
+    return Listing(kind, ids, sizes, np.zeros(count, np.int64))
+
+
+# Execution
+
+
+def collect_garbage(
+    repository: Repository,
+    plan: GCPlan,
+    executor: Executor,
+    *,
+    limits: DeleteLimits | None = None,
+    show: Show | None = None,
+) -> GCSummary:
+    """Executes a plan, and plans again if the repository has changed in a way that matters.
+
+    `show` is called with the files before they are deleted.
+    """
+    request = plan.request
+    require_safe(request, repository.clock())
+    limits = replace(limits or DeleteLimits(), older_than_us=request.cutoff_us)
+    for name in plan.stale_branches:
+        repository.delete_branch(name)
+    attempt = plan
+    for _ in tries(repository.files.settings):
+        try:
+            summary = _execute(repository, attempt, executor, limits, show or (lambda _: None))
+            break
+        except _RestartError:
+            attempt = plan_gc(
+                repository, request, executor, inventory=plan.inventory, budget=plan.budget
+            )
+    else:
+        raise exhausted(repository.files.settings)
+    summary = replace(summary, branches_deleted=len(plan.stale_branches))
+    if request.leftovers:
+        removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
+        summary = replace(summary, temporary_files_deleted=removed)
+    if plan.backups is None or summary.objects_failed_to_delete:
+        return summary
+    failed = delete_keys(repository.store, plan.backups.keys).failed
+    return _with_backups(summary, plan.backups, failed=failed)
+
+
+def _execute(
+    repository: Repository, plan: GCPlan, executor: Executor, limits: DeleteLimits, show: Show
+) -> GCSummary:
+    """Raises _RestartError."""
+    work = GCWork(executor, plan.inventory, plan.budget)
+    kept = _catch_up(plan.kept, work, _drop_snapshots(repository, plan))
+    deleted: dict[FileKind, Deleted] = {}
+    phases = list(PHASES)[::-1] if plan.request.incremental else list(PHASES)
+    # Incrementally, files are found by the snapshots that refer to them, which come last therefore.
+    while phases:
+        kind = phases.pop(0)
+        listing, total = plan.garbage[kind], Deleted()
+        deleted[kind] = total
+        for start in range(0, len(listing), _DELETED_AT_ONCE):
+            # Deleting takes long: files of new commits stay (docs/design/029).
+            kept = _catch_up(kept, work, repository.repo_info())
+            some = listing.take(slice(start, start + _DELETED_AT_ONCE))
+            some = some.take(~kept.of(kind).contains(some.ids))
+            show(some)
+            total.add(work.delete(some, limits))
+            if total.failed:
+                break
+        if total.failed:
+            break
+    return _summary(plan, deleted, skipped=phases)
+
+
+def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
+    """Writes the repo info without them, and returns it. Raises _RestartError."""
+    if repository.spec_version == 1:
+        return repository.repo_info()  # has no list of snapshots: those to drop are in no history
+    known = IdSet.of(plan.info.snapshots.ids)
+
+    def change(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
+        ids, parents = info.snapshots.ids, info.snapshots.parents
+        goes = plan.dropped.contains(ids)
+        refs = [*info.branches.values(), *info.tags.values()]
+        is_new = ~known.contains(ids)
+        on_one_that_goes = goes[parents] & (parents >= 0)
+        if goes[refs].any() or (is_new & on_one_that_goes).any():
+            raise _RestartError
+        adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
+        return retained(info, ~goes, adopted), GCRan()
+
+    return repository.entry.update(change, doing=_DOING)
+
+
+def _catch_up(kept: Kept, work: GCWork, info: RepoInfo) -> Kept:
+    """Adds the files of snapshots that were committed since; `info` is the current repo info."""
+    ids = info.snapshots.ids
+    if info.spec_version == 1:
+        ids = ids_of_rows(info, reachable_rows(info, root_rows(info)))
+    new = ~kept.snapshots.contains(ids)
+    if not new.any():
+        return kept
+    logs = [info.snapshots.pruned_logs(row) for row in np.flatnonzero(new).tolist()]
+    named = id_column([raw for some in logs for raw in some], SnapshotId.size)
+    snapshots = ids[new]
+    manifests, own = _existing(work, snapshots), IdSet.of(snapshots)
+    return kept.union(
+        Kept(
+            own,
+            IdSet.union([own, IdSet.of(named)]),
+            IdSet.of(manifests.ids),
+            work.chunks(manifests),
+        )
+    )
+
+
+def _summary(
+    plan: GCPlan, deleted: Mapping[FileKind, Deleted], skipped: Iterable[FileKind] = ()
+) -> GCSummary:
+    total = Deleted()
+    for each in deleted.values():
+        total.add(each)
+    counts = {
+        f"{name}_deleted": deleted[kind].objects for kind, name in PHASES.items() if kind in deleted
+    }
+    return GCSummary(
+        **counts,
+        bytes_deleted=total.size_bytes,
+        objects_failed_to_delete=total.failed,
+        throttled_batches=total.throttled,
+        delete_errors=list(total.errors),
+        skipped_phases=[PHASES[kind] for kind in skipped],
+        branches_deleted=len(plan.stale_branches),
+        peak_memory_bytes=plan.memory_bytes,
+    )
+
+
+def _with_backups(summary: GCSummary, backups: OldBackups | None, *, failed: int) -> GCSummary:
+    if backups is None:
+        return summary
+    return replace(
+        summary,
+        backups_deleted=len(backups.keys) - failed,
+        bytes_deleted=summary.bytes_deleted + (0 if failed else backups.size_bytes),
+        objects_failed_to_delete=failed,
+    )
