@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from frazil.maintenance.copying.bundle import export_bundle as export_bundle
     from frazil.maintenance.copying.bundle import plan_export as plan_export
     from frazil.maintenance.copying.bundle import plan_import as plan_import
-    from frazil.maintenance.copying.clone import ClonePlan as ClonePlan
     from frazil.maintenance.copying.clone import CloneResult as CloneResult
     from frazil.maintenance.copying.clone import clone as clone
     from frazil.maintenance.copying.clone import plan_clone as plan_clone
-    from frazil.maintenance.copying.derived import DerivedPlan as DerivedPlan
     from frazil.maintenance.copying.derived import derive as derive
-    from frazil.maintenance.copying.partial import plan_partial as plan_partial
+    from frazil.maintenance.copying.derived import plan_partial as plan_partial
     from frazil.maintenance.deleting import DeleteLimits as DeleteLimits
+    from frazil.maintenance.executor import ThreadExecutor as ThreadExecutor
     from frazil.maintenance.expire import ExpireRequest as ExpireRequest
     from frazil.maintenance.garbage import GarbageRequest as GarbageRequest
     from frazil.maintenance.inventory import CONCURRENT_LISTINGS as CONCURRENT_LISTINGS
-    from frazil.maintenance.migrate.heads import PREFETCHED as PREFETCHED
+    from frazil.maintenance.migrate.listing import PREFETCHED as PREFETCHED
+    from frazil.maintenance.migrate.migration import MigrateResult as MigrateResult
     from frazil.maintenance.migrate.migration import confirm as confirm
     from frazil.maintenance.migrate.migration import find_leftovers as find_leftovers
     from frazil.maintenance.migrate.migration import migrate as migrate
@@ -73,18 +73,18 @@ _MODULES = {
     "export_bundle": "frazil.maintenance.copying.bundle",
     "plan_export": "frazil.maintenance.copying.bundle",
     "plan_import": "frazil.maintenance.copying.bundle",
-    "ClonePlan": "frazil.maintenance.copying.clone",
     "CloneResult": "frazil.maintenance.copying.clone",
     "clone": "frazil.maintenance.copying.clone",
     "plan_clone": "frazil.maintenance.copying.clone",
-    "DerivedPlan": "frazil.maintenance.copying.derived",
     "derive": "frazil.maintenance.copying.derived",
-    "plan_partial": "frazil.maintenance.copying.partial",
+    "plan_partial": "frazil.maintenance.copying.derived",
     "DeleteLimits": "frazil.maintenance.deleting",
+    "ThreadExecutor": "frazil.maintenance.executor",
     "ExpireRequest": "frazil.maintenance.expire",
     "GarbageRequest": "frazil.maintenance.garbage",
     "CONCURRENT_LISTINGS": "frazil.maintenance.inventory",
-    "PREFETCHED": "frazil.maintenance.migrate.heads",
+    "PREFETCHED": "frazil.maintenance.migrate.listing",
+    "MigrateResult": "frazil.maintenance.migrate.migration",
     "confirm": "frazil.maintenance.migrate.migration",
     "find_leftovers": "frazil.maintenance.migrate.migration",
     "migrate": "frazil.maintenance.migrate.migration",

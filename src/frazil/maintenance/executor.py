@@ -1,24 +1,63 @@
-"""The executor protocol: tasks over the rows of a table, run by threads or by Spark.
+"""The executor protocol: tasks over numbered rows, run by threads of this process or by Spark.
 
-A task is a value that is called with the files of a repository and a range of rows. It can be
-pickled, its result does not depend on the machine that runs it, and it may run twice.
+A task is called with the files of a repository and a range of rows. The rules:
+
+- a task is a picklable value, and so is its result: many of a thing are columns (numpy arrays in a
+  small dataclass), not objects
+- its result does not depend on the worker that runs it, nor on how rows are divided into ranges
+- it may run twice
+- it may hold caches and pools of threads, which begin empty on each worker
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.maintenance.progress import Progress
 
-type Work[T] = Callable[[Files, range], T]
+type Task[T] = Callable[[Files, range], T]
+type Sizes = Sequence[int] | npt.NDArray[np.unsignedinteger[Any] | np.signedinteger[Any]]
 
-_AT_ONCE = 64  # rows
+_ROWS_PER_SPAN = 64
 
 
 class Executor(Protocol):
-    def run[T](self, work: Work[T], count: int, doing: str) -> Iterator[T]:
-        """Results of the task for consecutive ranges of the rows 0 to `count`, in order."""
+    @property
+    def is_remote(self) -> bool:
+        """True if tasks run in other processes, so that tasks and results are sent."""
+        ...
+
+    def run[T](
+        self,
+        task: Task[T],
+        count: int,
+        doing: str,
+        *,
+        spans: Sequence[range] | None = None,
+        prefetch: bool = False,
+        sizes: Sizes | None = None,
+    ) -> Iterator[T]:
+        """Results of the task for consecutive ranges of the rows 0 to `count`, in order.
+
+        Args:
+            task: called once for each range.
+            count: the number of rows.
+            doing: names the work in progress reports.
+            spans: the ranges for threads of this process; a cluster divides the rows itself.
+            prefetch: lets a thread run the task for the next range while the caller uses a result,
+                so that two are in memory.
+            sizes: bytes of each row, for progress reports in bytes where the executor makes them.
+        """
+        ...
+
+    def report(self, doing: str, done: int, total: int) -> None:
+        """Reports progress of work that the caller does itself; a total of 0 is unknown."""
         ...
 
 
@@ -29,9 +68,49 @@ class ThreadExecutor:
     files: Files
     progress: Progress | None = None
 
-    def run[T](self, work: Work[T], count: int, doing: str) -> Iterator[T]:
-        for start in range(0, count, _AT_ONCE):
-            rows = range(start, min(start + _AT_ONCE, count))
-            yield work(self.files, rows)
-            if self.progress is not None:
-                self.progress(doing, rows.stop, count)
+    @property
+    def is_remote(self) -> bool:
+        return False
+
+    def run[T](
+        self,
+        task: Task[T],
+        count: int,
+        doing: str,
+        *,
+        spans: Sequence[range] | None = None,
+        prefetch: bool = False,
+        sizes: Sizes | None = None,
+    ) -> Iterator[T]:
+        del sizes  # progress counts rows
+        ranges = split_rows(count, _ROWS_PER_SPAN) if spans is None else spans
+        work = partial(task, self.files)
+        results = prefetched(work, ranges) if prefetch and len(ranges) > 1 else map(work, ranges)
+        for rows, result in zip(ranges, results, strict=True):
+            yield result
+            self.report(doing, rows.stop, count)
+
+    def report(self, doing: str, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(doing, done, total)
+
+
+def split_rows(count: int, at_once: int) -> list[range]:
+    """The rows 0 to `count` in ranges of `at_once`."""
+    return [range(start, min(start + at_once, count)) for start in range(0, count, at_once)]
+
+
+def prefetched[T, R](work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Results of `work` for each item, in order; the next one is begun before one is yielded.
+
+    On a thread of its own, so that the work may use a pool: a thread of the pool must not wait for
+    another. Two results are in memory at a time.
+    """
+    coming: Future[R] | None = None
+    with ThreadPoolExecutor(1, thread_name_prefix="frazil-prefetch") as thread:
+        for item in items:
+            ready, coming = coming, thread.submit(work, item)
+            if ready is not None:
+                yield ready.result()
+        if coming is not None:
+            yield coming.result()

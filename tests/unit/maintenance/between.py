@@ -12,6 +12,7 @@ from frazil.errors import IcechunkError, RepositoryNotFoundError
 from frazil.maintenance.collect import collect, execute
 from frazil.maintenance.copying.files import needed_files, with_stored_logs
 from frazil.maintenance.deleting import DeleteLimits, delete_files
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.garbage import GarbageRequest, plan_garbage
 from frazil.maintenance.inventory import StoredInventory, keys_of
 from frazil.maintenance.reachable import reachable_rows, root_rows
@@ -238,7 +239,9 @@ def require_whole(store: ObjectStore) -> None:
     info = repository.repo_info()
     rows = reachable_rows(info, root_rows(info)).tolist()
     files: Files = repository.files
-    needed = with_stored_logs(needed_files(files, info, rows=rows), StoredInventory(store))
+    needed = with_stored_logs(
+        needed_files(ThreadExecutor(files), info, rows=rows), StoredInventory(store)
+    )
     there = {one.key for one in store.list()}
     for kind, ids in needed.ids.items():
         lost = [key for key in keys_of(kind, ids.ids()) if key not in there]

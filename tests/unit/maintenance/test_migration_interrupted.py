@@ -9,7 +9,7 @@ import pytest
 
 from frazil.api import Repository, Storage
 from frazil.errors import ConflictError
-from frazil.maintenance.migrate.displaced import KEPT
+from frazil.maintenance.migrate.older import KEPT
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.overlay import Overlay
 from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition

@@ -1,13 +1,14 @@
-"""What a copy or a migration did, for people and for programs."""
+"""Results of copies and migrations, as text and as JSON."""
 
 from dataclasses import asdict
 
-from frazil.api.migrating import ConfirmedMigration, MigrationSummary
-from frazil.api.moving import CopySummary
+from frazil.api.migrating import ConfirmedMigration
 from frazil.cli.output import print_json
+from frazil.maintenance.copying.clone import CloneResult
+from frazil.maintenance.migrate.migration import MigrateResult
 
 
-def print_copy(done: CopySummary, target: str, *, verb: str, as_json: bool) -> None:
+def print_copy(done: CloneResult, target: str, *, verb: str, as_json: bool) -> None:
     """`verb` in the past tense."""
     if as_json:
         print_json(asdict(done))
@@ -26,7 +27,7 @@ def print_copy(done: CopySummary, target: str, *, verb: str, as_json: bool) -> N
     )
 
 
-def print_migration(done: MigrationSummary, target: str, *, as_json: bool) -> None:
+def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
         return

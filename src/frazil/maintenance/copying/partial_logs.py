@@ -24,7 +24,7 @@ from frazil.format.nodes import Nodes, id_column
 from frazil.format.repo_info import RepoInfo
 from frazil.format.txlog import NODE_LISTS, TransactionLog
 from frazil.ids import NodeId, SnapshotId
-from frazil.maintenance.copying.rewriting import Wants
+from frazil.maintenance.copying.rewrite import Wants
 from frazil.paths import NodePath
 from frazil.repo.chunk_differences import chunks_between, refs_reader
 

@@ -39,8 +39,12 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.updates import RepoMigrated
 from frazil.ids import SnapshotId
-from frazil.maintenance.migrate.heads import PREFETCHED, prefetched
-from frazil.maintenance.migrate.listing import listed_info, with_history
+from frazil.maintenance.migrate.listing import (
+    PREFETCHED,
+    listed_info,
+    prefetched,
+    with_history,
+)
 from frazil.objectstore.protocol import Blob, ObjectStore
 from frazil.repo.repository import Repository
 
