@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from frazil.maintenance.migrate.upgrade import plan_finish as plan_finish
     from frazil.maintenance.migrate.upgrade import plan_upgrade as plan_upgrade
     from frazil.maintenance.migrate.upgrade import upgrade as upgrade
-    from frazil.maintenance.pack import PackPlan as PackPlan
+    from frazil.maintenance.pack import PackResult as PackResult
     from frazil.maintenance.pack import pack as pack
     from frazil.maintenance.pack import plan_pack as plan_pack
     from frazil.maintenance.purge.message import plan_purge_messages as plan_purge_messages
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from frazil.maintenance.stats import storage_stats as storage_stats
     from frazil.maintenance.summaries import ChunkStorageStats as ChunkStorageStats
     from frazil.maintenance.summaries import StorageStats as StorageStats
-    from frazil.maintenance.unpack import UnpackPlan as UnpackPlan
     from frazil.maintenance.unpack import plan_unpack as plan_unpack
     from frazil.maintenance.unpack import unpack as unpack
     from frazil.maintenance.verify.chunks import ChunkChecks as ChunkChecks
@@ -93,7 +92,7 @@ _MODULES = {
     "plan_finish": "frazil.maintenance.migrate.upgrade",
     "plan_upgrade": "frazil.maintenance.migrate.upgrade",
     "upgrade": "frazil.maintenance.migrate.upgrade",
-    "PackPlan": "frazil.maintenance.pack",
+    "PackResult": "frazil.maintenance.pack",
     "pack": "frazil.maintenance.pack",
     "plan_pack": "frazil.maintenance.pack",
     "plan_purge_messages": "frazil.maintenance.purge.message",
@@ -112,7 +111,6 @@ _MODULES = {
     "storage_stats": "frazil.maintenance.stats",
     "ChunkStorageStats": "frazil.maintenance.summaries",
     "StorageStats": "frazil.maintenance.summaries",
-    "UnpackPlan": "frazil.maintenance.unpack",
     "plan_unpack": "frazil.maintenance.unpack",
     "unpack": "frazil.maintenance.unpack",
     "ChunkChecks": "frazil.maintenance.verify.chunks",
