@@ -236,7 +236,7 @@ def _groups(run: Ints, length: Ints, small_bytes: int, pack_bytes: int) -> Ints:
 
 
 def _starts(length: npt.NDArray[Any], group: Ints) -> npt.NDArray[np.uint64]:
-    """Where each begins, counted from the beginning of its group; groups are runs of rows."""
+    """Offset of each row from the beginning of its group; groups are runs of rows."""
     ends = np.cumsum(length.astype(np.uint64), dtype=np.uint64)
     starts = ends - length.astype(np.uint64)
     first = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group

@@ -134,7 +134,7 @@ class WriteMoved:
 
 
 def _still_there(snapshot: Snapshot, paths: Sequence[NodePath]) -> Iterator[tuple[Node, ArrayData]]:
-    """As `chosen_arrays`, without paths that were deleted meanwhile."""
+    """Chosen arrays, without paths that were deleted since."""
     left = [path for path in paths if path == ROOT or snapshot.nodes.under(path)]
     return chosen_arrays(snapshot, left)
 

@@ -34,7 +34,7 @@ def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
     doing = "would be migrated" if done.dry_run else "migrated"
     print(
         f"{doing} from {done.generation} to version {done.spec_version}: {done.snapshots}"
-        f" snapshots, {done.manifests} manifests written anew, {done.copied} objects copied,"
+        f" snapshots, {done.manifests} manifests rewritten, {done.copied} objects copied,"
         f" {megabytes(done.bytes)}"
     )
     if done.snapshot_ids:

@@ -21,7 +21,7 @@ from frazil.objectstore.protocol import ObjectStore
 
 _AT_ONCE = 1024  # snapshots or manifests
 
-# Whatever a file refers to is copied before it.
+# Files are copied after those that they refer to.
 ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPSHOT)
 
 

@@ -126,7 +126,7 @@ def require_current(generation: Generation) -> None:
     if generation not in CURRENT:
         raise InvalidInputError(
             f"the repository is of generation {generation}, which is not copied as it is:"
-            " `frazil migrate` makes one of version 2, here or elsewhere"
+            " `frazil migrate` makes one of version 2, in place or in another store"
         )
 
 

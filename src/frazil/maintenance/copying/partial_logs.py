@@ -36,7 +36,7 @@ type AllChunks = Callable[[bytes], npt.NDArray[np.uint32] | None]
 
 
 def partial_logs(source: Files, info: RepoInfo, row: int, wants: Wants) -> list[TransactionLog]:
-    """Logs that lead to a snapshot from its parent, oldest first: its own is the last.
+    """Logs between a snapshot and its parent, oldest first: its own is the last.
 
     The others are those of ancestors that were expired. Their ids are still those of the source.
     """

@@ -1,6 +1,6 @@
 """The repo info of version 2 for the files of an older repository: snapshots, refs, ops log.
 
-Snapshots of version 1 are read many at a time: their parents lead from one to the next only. The
+Snapshots of version 1 are read many at a time: each names only its parent. The
 ops log is invented as far as the files tell. Commits have times; the time at which a branch or a
 tag was made is not stored, and is taken to be a millisecond after its commit, the earliest that
 can be. The reference does the same, in this order.
@@ -53,7 +53,7 @@ def listed_info(
     now_us: int,
     from_version: int = 1,
 ) -> RepoInfo:
-    """With an invented ops log. Lists what branches and tags lead to, nothing else."""
+    """Repo info with an invented ops log, and the snapshots reachable from branches and tags."""
     sorted_info = in_order(info)
     return replace(
         sorted_info,
@@ -61,7 +61,7 @@ def listed_info(
         deleted_tags=tuple(sorted(deleted, key=str.encode)),
         status=RepoStatus(Availability.ONLINE, initialized_us(info)),
         metadata={},
-        updates=invented_log(
+        updates=invent_log(
             sorted_info, deleted, now_us=now_us, from_version=from_version, to_version=2
         ),
         before_updates=None,
@@ -102,17 +102,17 @@ def in_order(info: RepoInfo) -> RepoInfo:
 def prefetched(files: Files, *, width: int = PREFETCHED) -> Callable[[SnapshotId], SnapshotHead]:
     """Returns a function that reads a head, from memory if it was listed."""
     names = (one.key.removeprefix(SNAPSHOTS) for one in files.store.list(SNAPSHOTS))
-    ids = [found for name in names if (found := _parsed(name)) is not None]
+    ids = [found for name in names if (found := _parse(name)) is not None]
 
     def fetch(some: Sequence[SnapshotId]) -> list[Data | None]:
-        return [_found(files, snapshot) for snapshot in some]
+        return [_find(files, snapshot) for snapshot in some]
 
     heads: dict[SnapshotId, SnapshotHead] = {}
     for some in batched(ids, _TOGETHER * max(1, width)):
         groups = list(batched(some, -(-len(some) // max(1, width))))
         data = [each for part in Pool(max(1, width)).map(fetch, groups) for each in part]
         for few in batched(zip(some, data, strict=True), _TOGETHER):
-            heads.update(_decoded([(key, each) for key, each in few if each is not None]))
+            heads.update(_decode([(key, each) for key, each in few if each is not None]))
 
     def load(snapshot: SnapshotId) -> SnapshotHead:
         return heads.get(snapshot) or files.fetch_head(snapshot)
@@ -120,15 +120,15 @@ def prefetched(files: Files, *, width: int = PREFETCHED) -> Callable[[SnapshotId
     return load
 
 
-def _found(files: Files, snapshot: SnapshotId) -> Data | None:
+def _find(files: Files, snapshot: SnapshotId) -> Data | None:
     try:
         return files.store.get(f"{SNAPSHOTS}{snapshot}").data
-    except ObjectNotFoundError:  # raised again if history leads to it
+    except ObjectNotFoundError:  # raised again if it is part of history
         return None
 
 
-def _decoded(files: Sequence[tuple[SnapshotId, Data]]) -> dict[SnapshotId, SnapshotHead]:
-    """Of what can be read; the rest is read again, alone, if history leads to it."""
+def _decode(files: Sequence[tuple[SnapshotId, Data]]) -> dict[SnapshotId, SnapshotHead]:
+    """Decodes what can be read; the rest is read again, alone, if it is part of history."""
     try:
         opened = [decode_envelope(data, FileType.SNAPSHOT) for _, data in files]
         if len({each.spec_version for each in opened}) != 1:
@@ -155,7 +155,7 @@ def _heads(table: Table, spec_version: int) -> Iterator[SnapshotHead]:
         )
 
 
-def _parsed(name: str) -> SnapshotId | None:
+def _parse(name: str) -> SnapshotId | None:
     try:
         return SnapshotId.parse(name)
     except InvalidInputError:
@@ -168,7 +168,7 @@ class _Event:
     kind: UpdateKind
 
 
-def invented_log(
+def invent_log(
     info: RepoInfo,
     deleted: Mapping[str, SnapshotId],
     *,
@@ -188,14 +188,14 @@ def invented_log(
 
 
 def initialized_us(info: RepoInfo) -> int:
-    """When the oldest snapshot without a parent was made."""
+    """Time of the oldest snapshot without a parent."""
     snapshots = info.snapshots
     roots = [row for row in range(len(snapshots)) if snapshots.parent(row) < 0]
     return min((snapshots.flushed_at(row) for row in roots), default=0)
 
 
 def _events(info: RepoInfo, deleted: Mapping[str, SnapshotId]) -> Iterator[_Event]:
-    """In the order that counts where times are equal."""
+    """Events in the order that counts where times are equal."""
     snapshots, start_us = info.snapshots, initialized_us(info)
     yield _Event(start_us, RepoInitialized())
     yield from _commits(info)
@@ -214,7 +214,7 @@ def _events(info: RepoInfo, deleted: Mapping[str, SnapshotId]) -> Iterator[_Even
 
 
 def _commits(info: RepoInfo) -> Iterator[_Event]:
-    """Of each snapshot that a branch leads to: main's are its own, others of the first by name."""
+    """Commits of branches: those of main are its own, others belong to the first by name."""
     seen = set[int]()
     for name in sorted(info.branches, key=lambda name: (name != MAIN, name.encode())):
         own: list[int] = []

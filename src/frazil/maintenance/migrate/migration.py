@@ -1,6 +1,6 @@
 """Migration of a repository to a newer version of the format: planned, made, and confirmed.
 
-    from        to   in place                                      elsewhere
+    from        to   in place                                      to another store
     V1          2    one new file beside the old ones              all files copied, and the new one
     A1 .. V1pre 2    metadata rewritten beside the old; no chunks  metadata rewritten, chunks copied
     A1 .. V1pre 1    the same; tags take the places of old ones    the same

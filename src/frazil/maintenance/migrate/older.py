@@ -1,8 +1,8 @@
 """Migration from the generations before version 1: metadata is rewritten, chunks stay if they can.
 
 In place, new files stand beside the old ones, under names of their own (copying/rewrite.py), and
-the old ones are there until `confirm`. Elsewhere they keep their names. Chunks whose names were
-longer, up to A2a, are copied to the names they have now.
+the old ones are there until `confirm`. In another store they keep their names. Chunks whose names
+were longer, up to A2a, are copied to the names they have now.
 
 Old files whose names the new repository needs are kept under other names until it is confirmed:
 

@@ -48,7 +48,7 @@ def rewrite_manifests(
             a bar when standard error is a terminal.
 
     Raises:
-        ConflictError: the branch got another commit meanwhile.
+        ConflictError: the branch got another commit in between.
     """
     repository = open_shared(repo, storage)
     with spark_executor(spark, repository, "rewrite_manifests", progress) as executor:
