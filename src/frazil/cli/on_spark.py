@@ -1,4 +1,4 @@
-"""Commands whose work Spark's executors can do: the option, and what does the work."""
+"""Commands whose work Spark's executors can do: the option, and the executor."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ OnSpark = Annotated[
 
 
 def spark_session(command: str) -> Any:
-    """A quiet SparkSession of this command, or the one that is there."""
+    """A quiet SparkSession of this command, or the active one."""
     from frazil.cli.output import silence_logs
     from frazil.spark.session import session
 
@@ -25,16 +25,13 @@ def spark_session(command: str) -> Any:
 
 
 @contextmanager
-def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
-    """What does work on many files: threads, or executors. A bar shows it on a terminal."""
+def executor_for(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
+    """Threads or Spark, for work on many files. A bar shows progress on a terminal."""
     if on_spark:
-        from frazil.spark.maintenance.executor import SparkExecutor
-        from frazil.spark.maintenance.files import ExecutorFiles
-        from frazil.spark.runtime.progress import progress_callback
+        from frazil.spark.maintenance.executor import spark_executor
 
-        with progress_callback(None) as tell_spark:
-            files = ExecutorFiles.of(repository)
-            yield SparkExecutor(spark_session(command), files, tell_spark)
+        with spark_executor(spark_session(command), repository, command) as remote:
+            yield remote
         return
     from frazil.cli.output import progress_bar
     from frazil.maintenance.executor import ThreadExecutor

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.on_spark import OnSpark, scattered
+from frazil.cli.on_spark import OnSpark, executor_for
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
     from frazil.maintenance.purge.path import plan_purge_path, purge_path
     from frazil.paths import NodePath
 
-    with scattered(repository, "purge", on_spark=how.on_spark) as executor:
+    with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
     done = None
     if not how.dry_run and not plan.is_empty:
@@ -75,7 +75,7 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
             f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, for ever?",
             given=how.yes,
         )
-        with scattered(repository, "purge", on_spark=how.on_spark) as executor:
+        with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             done = purge_path(repository, plan, message, executor)
     commits = {} if done is None else done.commits
     print_path_purge(plan, commits, dry_run=how.dry_run, as_json=how.as_json)
@@ -92,7 +92,7 @@ def _purge_messages(
     from frazil.cli.views.maintenance_view import print_message_purge
     from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
 
-    with scattered(repository, "purge", on_spark=how.on_spark) as executor:
+    with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_messages(
             repository,
             [resolve(repository, each) for each in commits],
@@ -104,6 +104,6 @@ def _purge_messages(
         require_consent(
             f"Replace the messages of {len(plan.snapshots)} commits, for ever?", given=how.yes
         )
-        with scattered(repository, "purge", on_spark=how.on_spark) as executor:
+        with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             purge_messages(repository, plan, executor)
     print_message_purge(plan, dry_run=how.dry_run, as_json=how.as_json)

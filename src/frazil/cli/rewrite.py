@@ -35,7 +35,7 @@ def rewrite_manifests(
     as_json: AsJson = False,
 ) -> None:
     """Write the manifests of a branch's tip anew, cut as the configuration says now."""
-    from frazil.cli.on_spark import scattered
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.options import format_size
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
@@ -58,7 +58,7 @@ def rewrite_manifests(
         else:
             print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be written anew")
         return
-    with scattered(repository, "rewrite-manifests", on_spark=spark) as executor:
+    with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
         done = engine.rewrite_manifests(repository, plan, message, executor)
     if as_json:
         after = {"manifests": done.manifests, "bytes": done.bytes}
@@ -122,7 +122,7 @@ def pack(
 
     The old objects stay until older snapshots are expired and garbage is collected.
     """
-    from frazil.cli.on_spark import scattered
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.options import parse_size
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.maintenance_view import print_packing
@@ -132,7 +132,7 @@ def pack(
     small_bytes, pack_bytes = parse_size(small), parse_size(size)
     repository = open_repository(repo)
     chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
-    with scattered(repository, "pack", on_spark=spark and not dry_run) as executor:
+    with executor_for(repository, "pack", on_spark=spark and not dry_run) as executor:
         plan = engine.plan_pack(
             repository, branch, chosen, executor, small_bytes=small_bytes, pack_bytes=pack_bytes
         )
@@ -154,7 +154,7 @@ def unpack(
     as_json: AsJson = False,
 ) -> None:
     """Give every chunk of a branch's tip that is in a pack an object of its own again."""
-    from frazil.cli.on_spark import scattered
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.maintenance_view import print_packing
     from frazil.maintenance import unpack as engine
@@ -162,7 +162,7 @@ def unpack(
 
     repository = open_repository(repo)
     chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
-    with scattered(repository, "unpack", on_spark=spark and not dry_run) as executor:
+    with executor_for(repository, "unpack", on_spark=spark and not dry_run) as executor:
         plan = engine.plan_unpack(repository, branch, chosen, executor)
         found = plan.result() if dry_run else engine.unpack(repository, plan, message, executor)
     print_packing(
