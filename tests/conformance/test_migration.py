@@ -13,7 +13,7 @@ from zarr.core.sync import sync
 
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, IcechunkError, InvalidInputError
-from frazil.maintenance.migrate.displaced import KEPT
+from frazil.maintenance.migrate.older import KEPT
 from frazil.maintenance.verify.run import verify
 from frazil.objectstore.local import LocalStore
 from tests.compat.driver import keys_of

@@ -12,13 +12,11 @@ if TYPE_CHECKING:
     from frazil.maintenance.copying.bundle import export_bundle as export_bundle
     from frazil.maintenance.copying.bundle import plan_export as plan_export
     from frazil.maintenance.copying.bundle import plan_import as plan_import
-    from frazil.maintenance.copying.clone import ClonePlan as ClonePlan
     from frazil.maintenance.copying.clone import CloneResult as CloneResult
     from frazil.maintenance.copying.clone import clone as clone
     from frazil.maintenance.copying.clone import plan_clone as plan_clone
-    from frazil.maintenance.copying.derived import DerivedPlan as DerivedPlan
     from frazil.maintenance.copying.derived import derive as derive
-    from frazil.maintenance.copying.partial import plan_partial as plan_partial
+    from frazil.maintenance.copying.derived import plan_partial as plan_partial
     from frazil.maintenance.deleting import DeleteLimits as DeleteLimits
     from frazil.maintenance.executor import ThreadExecutor as ThreadExecutor
     from frazil.maintenance.expire import ExpireRequest as ExpireRequest
@@ -30,7 +28,8 @@ if TYPE_CHECKING:
     from frazil.maintenance.inventory import CONCURRENT_LISTINGS as CONCURRENT_LISTINGS
     from frazil.maintenance.inventory import GivenInventory as GivenInventory
     from frazil.maintenance.inventory import inventory_of as inventory_of
-    from frazil.maintenance.migrate.heads import PREFETCHED as PREFETCHED
+    from frazil.maintenance.migrate.listing import PREFETCHED as PREFETCHED
+    from frazil.maintenance.migrate.migration import MigrateResult as MigrateResult
     from frazil.maintenance.migrate.migration import confirm as confirm
     from frazil.maintenance.migrate.migration import find_leftovers as find_leftovers
     from frazil.maintenance.migrate.migration import migrate as migrate
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from frazil.maintenance.migrate.upgrade import plan_finish as plan_finish
     from frazil.maintenance.migrate.upgrade import plan_upgrade as plan_upgrade
     from frazil.maintenance.migrate.upgrade import upgrade as upgrade
-    from frazil.maintenance.pack import PackPlan as PackPlan
+    from frazil.maintenance.pack import PackResult as PackResult
     from frazil.maintenance.pack import pack as pack
     from frazil.maintenance.pack import plan_pack as plan_pack
     from frazil.maintenance.purge.message import plan_purge_messages as plan_purge_messages
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from frazil.maintenance.stats import storage_stats as storage_stats
     from frazil.maintenance.summaries import ChunkStorageStats as ChunkStorageStats
     from frazil.maintenance.summaries import StorageStats as StorageStats
-    from frazil.maintenance.unpack import UnpackPlan as UnpackPlan
     from frazil.maintenance.unpack import plan_unpack as plan_unpack
     from frazil.maintenance.unpack import unpack as unpack
     from frazil.maintenance.verify.report import VerifyReport as VerifyReport
@@ -72,13 +70,11 @@ _MODULES = {
     "export_bundle": "frazil.maintenance.copying.bundle",
     "plan_export": "frazil.maintenance.copying.bundle",
     "plan_import": "frazil.maintenance.copying.bundle",
-    "ClonePlan": "frazil.maintenance.copying.clone",
     "CloneResult": "frazil.maintenance.copying.clone",
     "clone": "frazil.maintenance.copying.clone",
     "plan_clone": "frazil.maintenance.copying.clone",
-    "DerivedPlan": "frazil.maintenance.copying.derived",
     "derive": "frazil.maintenance.copying.derived",
-    "plan_partial": "frazil.maintenance.copying.partial",
+    "plan_partial": "frazil.maintenance.copying.derived",
     "DeleteLimits": "frazil.maintenance.deleting",
     "ThreadExecutor": "frazil.maintenance.executor",
     "ExpireRequest": "frazil.maintenance.expire",
@@ -90,7 +86,8 @@ _MODULES = {
     "CONCURRENT_LISTINGS": "frazil.maintenance.inventory",
     "GivenInventory": "frazil.maintenance.inventory",
     "inventory_of": "frazil.maintenance.inventory",
-    "PREFETCHED": "frazil.maintenance.migrate.heads",
+    "PREFETCHED": "frazil.maintenance.migrate.listing",
+    "MigrateResult": "frazil.maintenance.migrate.migration",
     "confirm": "frazil.maintenance.migrate.migration",
     "find_leftovers": "frazil.maintenance.migrate.migration",
     "migrate": "frazil.maintenance.migrate.migration",
@@ -99,7 +96,7 @@ _MODULES = {
     "plan_finish": "frazil.maintenance.migrate.upgrade",
     "plan_upgrade": "frazil.maintenance.migrate.upgrade",
     "upgrade": "frazil.maintenance.migrate.upgrade",
-    "PackPlan": "frazil.maintenance.pack",
+    "PackResult": "frazil.maintenance.pack",
     "pack": "frazil.maintenance.pack",
     "plan_pack": "frazil.maintenance.pack",
     "plan_purge_messages": "frazil.maintenance.purge.message",
@@ -119,7 +116,6 @@ _MODULES = {
     "storage_stats": "frazil.maintenance.stats",
     "ChunkStorageStats": "frazil.maintenance.summaries",
     "StorageStats": "frazil.maintenance.summaries",
-    "UnpackPlan": "frazil.maintenance.unpack",
     "plan_unpack": "frazil.maintenance.unpack",
     "unpack": "frazil.maintenance.unpack",
     "VerifyReport": "frazil.maintenance.verify.report",

@@ -1,7 +1,7 @@
 """Repositories brought to a newer version of the format."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 from frazil.api import actions
@@ -9,26 +9,6 @@ from frazil.api.administration import AdministeredRepository
 from frazil.api.storage import Storage
 from frazil.api.values import SpecVersion
 from frazil.maintenance.progress import Progress
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationSummary:
-    """What a migration wrote, or in a dry run would write.
-
-    `snapshot_ids` has the new ids of snapshots by the old ones, where they had to change. `copied`
-    objects, with `bytes` in them, are copied as they are; `manifests` are written anew.
-    """
-
-    dry_run: bool
-    generation: str
-    spec_version: int
-    in_place: bool
-    snapshots: int
-    manifests: int
-    copied: int
-    bytes: int
-    snapshot_ids: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +31,7 @@ class MigratedRepository(AdministeredRepository):
         storage: Storage | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> MigrationSummary:
+    ) -> "actions.MigrateResult":
         """Makes a repository of version 2 of this one, which is older; or of version 1.
 
         History, branches, tags, metadata, messages, times and data come along, and are compared
@@ -70,20 +50,9 @@ class MigratedRepository(AdministeredRepository):
             ConflictError: the target has another repository.
         """
         target = None if storage is None else storage.store
-        plan = actions.plan_migration(self._engine, to=int(to), target=target, progress=progress)
-        done = None if dry_run else actions.migrate(plan, progress=progress)
-        return MigrationSummary(
-            dry_run=dry_run,
-            generation=str(plan.generation),
-            spec_version=plan.to,
-            in_place=plan.in_place,
-            snapshots=plan.snapshots,
-            manifests=plan.manifests,
-            copied=plan.copied,
-            bytes=plan.bytes,
-            snapshot_ids=plan.snapshot_ids(),
-            seconds=0.0 if done is None else done.seconds,
-        )
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
+        plan = actions.plan_migration(self._engine, executor, to=int(to), target=target)
+        return plan.result(dry_run=True) if dry_run else actions.migrate(plan, executor)
 
     async def migrate_async(
         self,
@@ -92,7 +61,7 @@ class MigratedRepository(AdministeredRepository):
         storage: Storage | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> MigrationSummary:
+    ) -> "actions.MigrateResult":
         return await asyncio.to_thread(
             self.migrate, to, storage=storage, dry_run=dry_run, progress=progress
         )

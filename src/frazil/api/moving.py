@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from frazil.api import actions
@@ -21,26 +20,6 @@ from frazil.repo.repository import Repository as Engine
 type FilePath = str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopySummary:
-    """What a copy has, and what was, or in a dry run would be, copied for it.
-
-    `objects` are those of the copy and `copied` those that were not there, with `bytes` in them.
-    `updated` tells whether refs were new; False after a dry run.
-    """
-
-    dry_run: bool
-    exists: bool  # whether there was a copy before
-    branches: tuple[str, ...]
-    tags: tuple[str, ...]
-    snapshots: int
-    objects: int
-    copied: int
-    bytes: int
-    updated: bool = False
-    seconds: float = 0.0
-
-
 class MovedRepository(AdministeredRepository):
     """The part of Repository that takes it elsewhere. frazil's own, not in Icechunk."""
 
@@ -55,7 +34,7 @@ class MovedRepository(AdministeredRepository):
         check_contents: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         """Copies the repository, or what is new of it since it was last copied there.
 
         Args:
@@ -79,23 +58,22 @@ class MovedRepository(AdministeredRepository):
             StorageError: an object is missing, or did not arrive in full.
         """
         nodes = [NodePath.from_key_prefix(path) for path in paths]
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
         if nodes or shallow:
             plan = actions.plan_partial(
                 self._engine,
                 storage.store,
+                executor,
                 paths=nodes,
                 shallow=shallow,
                 container=container,
                 refs=refs,
-                progress=progress,
             )
-            return _derived(plan, None if dry_run else actions.derive(plan, progress=progress))
-        whole = actions.plan_clone(self._engine, storage.store, refs=refs, progress=progress)
+            return plan.result(dry_run=True) if dry_run else actions.derive(plan, executor)
+        whole = actions.plan_clone(self._engine, storage.store, executor, refs=refs)
         if dry_run:
-            return _summary(whole, None)
-        return _summary(
-            whole, actions.clone(whole, check_contents=check_contents, progress=progress)
-        )
+            return whole.result(dry_run=True)
+        return actions.clone(whole, executor, check_contents=check_contents)
 
     async def clone_to_async(
         self,
@@ -108,7 +86,7 @@ class MovedRepository(AdministeredRepository):
         check_contents: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         return await asyncio.to_thread(
             self.clone_to,
             storage,
@@ -131,17 +109,17 @@ class MovedRepository(AdministeredRepository):
         since: Iterable[str] = (),
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         """Writes the repository to one file, which replaces one that is there.
 
         With `since`, ids of snapshots, only what these and their ancestors do not have.
         """
         basis = [SnapshotId.parse(one) for one in since]
-        plan = actions.plan_export(self._engine, refs=refs, basis=basis, progress=progress)
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
+        plan = actions.plan_export(self._engine, executor, refs=refs, basis=basis)
         if dry_run:
-            return _summary(plan, None)
-        done = actions.export_bundle(plan, path, basis=basis, progress=progress)
-        return _summary(plan, done)
+            return plan.result(dry_run=True)
+        return actions.export_bundle(plan, path, executor, basis=basis)
 
     async def export_bundle_async(
         self,
@@ -151,7 +129,7 @@ class MovedRepository(AdministeredRepository):
         since: Iterable[str] = (),
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         return await asyncio.to_thread(
             self.export_bundle, path, refs=refs, since=since, dry_run=dry_run, progress=progress
         )
@@ -163,14 +141,17 @@ class MovedRepository(AdministeredRepository):
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         """Makes a repository of a file, or brings one up to date.
 
         Branches move forward, new branches and tags are added, others stay as they are. Raises
         ConflictError if a branch has commits of its own, and then changes nothing.
         """
         plan = actions.plan_import(path, storage.store, progress=progress)
-        return _summary(plan, None if dry_run else actions.clone(plan, progress=progress))
+        if dry_run:
+            return plan.result(dry_run=True)
+        executor = actions.ThreadExecutor(actions.quiet_files(plan.repository), progress)
+        return actions.clone(plan, executor)
 
     @staticmethod
     async def import_bundle_async(
@@ -179,7 +160,7 @@ class MovedRepository(AdministeredRepository):
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> CopySummary:
+    ) -> "actions.CloneResult":
         return await asyncio.to_thread(
             MovedRepository.import_bundle, path, storage, dry_run=dry_run, progress=progress
         )
@@ -206,33 +187,3 @@ class MovedRepository(AdministeredRepository):
         return await asyncio.to_thread(
             cls.open_bundle, path, config, authorize_virtual_chunk_access
         )
-
-
-def _summary(plan: "actions.ClonePlan", done: "actions.CloneResult | None") -> CopySummary:
-    return CopySummary(
-        dry_run=done is None,
-        exists=plan.exists,
-        branches=plan.branches,
-        tags=plan.tags,
-        snapshots=plan.snapshots,
-        objects=len(plan.needed) + len(plan.origin.kept),
-        copied=plan.objects,
-        bytes=plan.bytes,
-        updated=done is not None and done.updated,
-        seconds=0.0 if done is None else done.seconds,
-    )
-
-
-def _derived(plan: "actions.DerivedPlan", done: "actions.CloneResult | None") -> CopySummary:
-    return CopySummary(
-        dry_run=done is None,
-        exists=bool(plan.found),
-        branches=tuple(sorted(plan.made.branches)),
-        tags=tuple(sorted(plan.made.tags)),
-        snapshots=len(plan.made.snapshots),
-        objects=plan.objects,
-        copied=len(plan.chunks),
-        bytes=plan.bytes,
-        updated=done is not None and done.updated,
-        seconds=0.0 if done is None else done.seconds,
-    )

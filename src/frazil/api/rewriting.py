@@ -20,20 +20,6 @@ type CommitMethod = Literal["new_commit", "amend"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PackSummary:
-    """What was packed or unpacked, or would be.
-
-    `snapshot_id` is the new tip of the branch, None after a dry run and where there was nothing
-    to do. `bytes` are those of the chunks.
-    """
-
-    snapshot_id: str | None
-    chunks: int
-    packs: int
-    references: int
-    bytes: int
-
-
 class RewritingRepository:
     """The part of Repository that stores what there is in another way."""
 
@@ -53,7 +39,8 @@ class RewritingRepository:
         its metadata tells of the splitting. Returns its id.
         """
         plan = actions.plan_rewrite_manifests(self._engine, branch, commit_method)
-        return str(actions.rewrite_manifests(self._engine, plan, message, metadata).snapshot)
+        done = actions.rewrite_manifests(self._engine, plan, message, metadata=metadata)
+        return done.snapshot
 
     async def rewrite_manifests_async(
         self,
@@ -82,7 +69,7 @@ class RewritingRepository:
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> PackSummary:
+    ) -> "actions.PackResult":
         """Puts small chunk objects of the branch's tip together, by one commit.
 
         Of arrays at or below `paths`, by default of all, chunks of at most `small_bytes` go into
@@ -90,15 +77,18 @@ class RewritingRepository:
         until snapshots that use them are expired and garbage is collected. `progress` is called
         with what is being done, how much of it is done, and how much there is.
         """
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
         plan = actions.plan_pack(
-            self._engine, branch, _paths(paths), small_bytes=small_bytes, pack_bytes=pack_bytes
+            self._engine,
+            branch,
+            _paths(paths),
+            executor,
+            small_bytes=small_bytes,
+            pack_bytes=pack_bytes,
         )
-        done = (
-            None
-            if dry_run
-            else actions.pack(self._engine, plan, message, metadata, progress=progress)
-        )
-        return _pack_summary(plan, None if done is None else done.snapshot)
+        if dry_run:
+            return plan.result()
+        return actions.pack(self._engine, plan, message, executor, metadata=metadata)
 
     async def pack_async(
         self,
@@ -111,7 +101,7 @@ class RewritingRepository:
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> PackSummary:
+    ) -> "actions.PackResult":
         return await asyncio.to_thread(
             self.pack,
             message,
@@ -133,15 +123,13 @@ class RewritingRepository:
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> PackSummary:
+    ) -> "actions.PackResult":
         """Gives every chunk that is in a pack an object of its own again, by one commit."""
-        plan = actions.plan_unpack(self._engine, branch, _paths(paths))
-        done = (
-            None
-            if dry_run
-            else actions.unpack(self._engine, plan, message, metadata, progress=progress)
-        )
-        return _pack_summary(plan, None if done is None else done.snapshot)
+        executor = actions.ThreadExecutor(actions.quiet_files(self._engine), progress)
+        plan = actions.plan_unpack(self._engine, branch, _paths(paths), executor)
+        if dry_run:
+            return plan.result()
+        return actions.unpack(self._engine, plan, message, executor, metadata=metadata)
 
     async def unpack_async(
         self,
@@ -152,7 +140,7 @@ class RewritingRepository:
         metadata: dict[str, Any] | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
-    ) -> PackSummary:
+    ) -> "actions.PackResult":
         return await asyncio.to_thread(
             self.unpack,
             message,
@@ -220,15 +208,3 @@ def _paths(given: Sequence[str]) -> tuple[NodePath, ...]:
     if isinstance(given, str):
         raise TypeError("`paths` is a list of paths, not a string")
     return tuple(map(NodePath, given)) or (ROOT,)
-
-
-def _pack_summary(
-    plan: "actions.PackPlan | actions.UnpackPlan", snapshot: SnapshotId | None
-) -> PackSummary:
-    return PackSummary(
-        snapshot_id=None if snapshot is None else str(snapshot),
-        chunks=len(plan.chunks),
-        packs=plan.packs,
-        references=plan.references,
-        bytes=plan.bytes,
-    )

@@ -82,7 +82,8 @@ def _clone_on_spark(
         refs=refs,
     )
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        names = ("target", "snapshots", "objects", "copied", "bytes", "seconds")
+        print_json({name: getattr(result, name) for name in names})
     else:
         print(
             f"cloned {result.snapshots} snapshots to {target}: {result.copied} of"
@@ -299,15 +300,15 @@ def migrate(
 
 
 def _migrate_on_spark(repo: str, target: str | None, to: int, *, as_json: bool) -> None:
-    from frazil.api.migrating import MigrationSummary
     from frazil.cli.output import silence_logs
     from frazil.cli.views.copy_view import print_migration
+    from frazil.maintenance.migrate.migration import MigrateResult
     from frazil.spark.maintenance.migrate import migrate as run
     from frazil.spark.session import session
 
     silence_logs()
     done = run(session(app_name="frazil migrate"), repo, target, to=to)
-    summary = MigrationSummary(
+    summary = MigrateResult(
         dry_run=False,
         generation=done.generation,
         spec_version=done.spec_version,

@@ -1,4 +1,4 @@
-"""`frazil rewrite-manifests`: all manifests of a branch's tip, cut anew."""
+"""`frazil rewrite-manifests`: rewrites all manifests of a branch's tip."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +8,7 @@ from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo
 
 if TYPE_CHECKING:
-    from frazil.cli.views.maintenance_view import Packing
-    from frazil.maintenance.rewrite_manifests import CommitMethod, RewritePlan, RewriteResult
+    from frazil.maintenance.rewrite_manifests import CommitMethod
     from frazil.repo.repository import Repository
 
 
@@ -36,8 +35,9 @@ def rewrite_manifests(
     as_json: AsJson = False,
 ) -> None:
     """Write the manifests of a branch's tip anew, cut as the configuration says now."""
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.options import format_size
-    from frazil.cli.output import print_json, progress_bar
+    from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.maintenance import rewrite_manifests as engine
 
@@ -58,41 +58,16 @@ def rewrite_manifests(
         else:
             print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be written anew")
         return
-    if spark:
-        done = _rewrite_on_spark(repository, plan, message)
-    else:
-        with progress_bar() as tell:
-            done = engine.rewrite_manifests(repository, plan, message, progress=tell)
+    with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
+        done = engine.rewrite_manifests(repository, plan, message, executor)
     if as_json:
         after = {"manifests": done.manifests, "bytes": done.bytes}
-        print_json({"dry_run": False, "snapshot": str(done.snapshot), **before, **after})
+        print_json({"dry_run": False, "snapshot": done.snapshot, **before, **after})
         return
     print(f"branch {branch} is now at new snapshot {done.snapshot}")
     print(
         f"{done.references} references of {done.arrays} arrays: {plan.manifests} manifests"
         f" ({format_size(plan.bytes)}) are now {done.manifests} ({format_size(done.bytes)})"
-    )
-
-
-def _rewrite_on_spark(
-    repository: "Repository", plan: "RewritePlan", message: str
-) -> "RewriteResult":
-    from frazil.cli.on_spark import spark_session
-    from frazil.ids import SnapshotId
-    from frazil.maintenance.rewrite_manifests import RewriteResult
-    from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests as run
-
-    done = run(
-        spark_session("rewrite-manifests"), repository, message,
-        branch=plan.branch, commit_method=plan.commit_method,
-    )  # fmt: skip
-    return RewriteResult(
-        snapshot=SnapshotId.parse(done.snapshot),
-        arrays=done.arrays,
-        manifests_before=done.manifests_before,
-        manifests=done.manifests,
-        references=done.references,
-        bytes=done.bytes,
     )
 
 
@@ -121,7 +96,7 @@ def _split(repository: "Repository", rules: list[str]) -> "Repository":
     return repository.reopened(RepositoryConfig(manifest=ManifestConfig(splitting=splitting)))
 
 
-# `frazil pack`: small chunk objects put together.
+# `frazil pack`: packs small chunk objects.
 
 Paths = Annotated[
     list[str] | None,
@@ -147,51 +122,25 @@ def pack(
 
     The old objects stay until older snapshots are expired and garbage is collected.
     """
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.options import parse_size
-    from frazil.cli.output import progress_bar
     from frazil.cli.repositories import open_repository
-    from frazil.cli.views.maintenance_view import Packing, print_packing
+    from frazil.cli.views.maintenance_view import print_packing
     from frazil.maintenance import pack as engine
     from frazil.paths import ROOT, NodePath
 
-    sizes = parse_size(small), parse_size(size)
+    small_bytes, pack_bytes = parse_size(small), parse_size(size)
     repository = open_repository(repo)
-    if spark and not dry_run:
-        found = _pack_on_spark(repository, paths or [], message, branch, sizes)
-    else:
-        chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
+    chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
+    with executor_for(repository, "pack", on_spark=spark and not dry_run) as executor:
         plan = engine.plan_pack(
-            repository, branch, chosen, small_bytes=sizes[0], pack_bytes=sizes[1]
+            repository, branch, chosen, executor, small_bytes=small_bytes, pack_bytes=pack_bytes
         )
-        with progress_bar() as tell:
-            found = (
-                Packing.planned(plan)
-                if dry_run
-                else Packing.of(engine.pack(repository, plan, message, progress=tell))
-            )
+        found = plan.result() if dry_run else engine.pack(repository, plan, message, executor)
     print_packing(found, branch=branch, dry_run=dry_run, as_json=as_json, doing=("pack", "packed"))
 
 
-def _pack_on_spark(
-    repository: "Repository",
-    paths: list[str],
-    message: str | None,
-    branch: str,
-    sizes: tuple[int, int],
-) -> "Packing":
-    from frazil.cli.on_spark import spark_session
-    from frazil.cli.views.maintenance_view import Packing
-    from frazil.spark.maintenance.pack import pack as run
-
-    session = spark_session("pack")
-    done = run(
-        session, repository, message,
-        branch=branch, paths=paths, small_bytes=sizes[0], pack_bytes=sizes[1],
-    )  # fmt: skip
-    return Packing.of(done)
-
-
-# `frazil unpack`: chunks out of packs again.
+# `frazil unpack`: gives chunks in packs objects of their own again.
 
 
 def unpack(
@@ -205,35 +154,17 @@ def unpack(
     as_json: AsJson = False,
 ) -> None:
     """Give every chunk of a branch's tip that is in a pack an object of its own again."""
-    from frazil.cli.output import progress_bar
+    from frazil.cli.on_spark import executor_for
     from frazil.cli.repositories import open_repository
-    from frazil.cli.views.maintenance_view import Packing, print_packing
+    from frazil.cli.views.maintenance_view import print_packing
     from frazil.maintenance import unpack as engine
     from frazil.paths import ROOT, NodePath
 
     repository = open_repository(repo)
-    if spark and not dry_run:
-        found = _unpack_on_spark(repository, paths or [], message, branch)
-    else:
-        chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
-        plan = engine.plan_unpack(repository, branch, chosen)
-        with progress_bar() as tell:
-            found = (
-                Packing.planned(plan)
-                if dry_run
-                else Packing.of(engine.unpack(repository, plan, message, progress=tell))
-            )
+    chosen = tuple(map(NodePath, paths or ())) or (ROOT,)
+    with executor_for(repository, "unpack", on_spark=spark and not dry_run) as executor:
+        plan = engine.plan_unpack(repository, branch, chosen, executor)
+        found = plan.result() if dry_run else engine.unpack(repository, plan, message, executor)
     print_packing(
         found, branch=branch, dry_run=dry_run, as_json=as_json, doing=("unpack", "unpacked")
     )
-
-
-def _unpack_on_spark(
-    repository: "Repository", paths: list[str], message: str | None, branch: str
-) -> "Packing":
-    from frazil.cli.on_spark import spark_session
-    from frazil.cli.views.maintenance_view import Packing
-    from frazil.spark.maintenance.unpack import unpack as run
-
-    session = spark_session("unpack")
-    return Packing.of(run(session, repository, message, branch=branch, paths=paths))

@@ -1,7 +1,7 @@
 """Parts of chunk objects as columns: an object, where the part begins in it, how long it is.
 
 Two references to one part are to the same bytes for ever: objects never change. So a part can be
-stored elsewhere, and every reference to it be told where.
+stored in another object, and every reference to it be changed.
 """
 
 import secrets
@@ -101,14 +101,14 @@ class Parts:
 
     @classmethod
     def native(cls, refs: ChunkRefs) -> "Parts":
-        """Those that references into the repository's own objects name, in their order."""
+        """Parts that native references name, in their order."""
         rows = np.flatnonzero(refs.kind == RefKind.NATIVE)
         return cls(refs.chunk_id[rows], refs.offset[rows], refs.length[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relocation:
-    """Where parts are from now on; their lengths stay."""
+    """New places of parts; their lengths stay."""
 
     numbers: Numbers  # of the parts, ascending
     old: Parts

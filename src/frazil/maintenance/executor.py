@@ -13,12 +13,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.maintenance.progress import Progress
 
 type Task[T] = Callable[[Files, range], T]
+type Sizes = Sequence[int] | npt.NDArray[np.unsignedinteger[Any] | np.signedinteger[Any]]
 
 _ROWS_PER_SPAN = 64
 
@@ -37,7 +41,7 @@ class Executor(Protocol):
         *,
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
-        sizes: Sequence[int] | None = None,
+        sizes: Sizes | None = None,
     ) -> Iterator[T]:
         """Results of the task for consecutive ranges of the rows 0 to `count`, in order.
 
@@ -76,7 +80,7 @@ class ThreadExecutor:
         *,
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
-        sizes: Sequence[int] | None = None,
+        sizes: Sizes | None = None,
     ) -> Iterator[T]:
         del sizes  # progress counts rows
         ranges = split_rows(count, _ROWS_PER_SPAN) if spans is None else spans

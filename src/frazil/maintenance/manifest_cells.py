@@ -1,4 +1,4 @@
-"""Which manifests are read together to be written anew, by the cells of another splitting. Pure.
+"""Jobs that rewrite manifests by the cells of another splitting. Pure.
 
 The cells of an array's grid are numbered in row-major order. A job writes the manifests of a range
 of cells, and reads every old manifest that may hold references of it. Where old manifests and new
@@ -60,7 +60,7 @@ def plan_jobs(
     num_refs: Mapping[ManifestId, int],
     most: int,
 ) -> list[RewriteJob]:
-    """In order of cells; none if no manifest reaches into the grid."""
+    """Jobs in the order of cells; none if no manifest reaches into the grid."""
     counts = _counts(array.num_chunks, cell)
     whole = prod(counts)
     inside = list(_inside(array.manifests, counts, cell)) if whole else []

@@ -1,8 +1,8 @@
-"""Small chunk objects put together into packs, each one object that holds many chunks.
+"""Packs small chunk objects: a pack is one object that holds many chunks.
 
-    plan      which chunks of the branch's tip are small, and which of them go together
-    write     packs, in waves of bounded size; here, or elsewhere
-    commit    one snapshot that refers to the packs; what it holds is what its parent holds
+    plan      chunks of the branch's tip that are small, and the packs they go to
+    write     packs, and manifests that refer to them
+    commit    one snapshot that refers to the packs; its content is that of its parent
 
 The objects that were packed stay until no snapshot needs them any more and garbage is collected:
 until then the bytes are stored twice. Virtual and inline chunks are not touched.
@@ -14,6 +14,7 @@ be in one again, stays; and every other pack is larger than what is small: so pa
 nothing.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,16 +28,36 @@ from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Ids, Parts, Relocation, grouped, random_ids
 from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.part_scan import Ints, PartScan, scan_parts
-from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.relocate import NewManifests, RelocationRequest, relocate
-from frazil.maintenance.waves import waves
+from frazil.maintenance.relocate import Relocated, RelocationRequest, relocate
+from frazil.maintenance.waves import wave_spans, waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.commit_metadata import require_json, with_notes
 from frazil.repo.repository import Repository
 
-BYTES_AT_ONCE = 128 << 20  # of chunks, in memory
+BYTES_AT_ONCE = 64 << 20  # of chunks, in the memory of a task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackResult:
+    """Chunks that were packed or unpacked, or in a dry run would be; `bytes` are theirs.
+
+    `snapshot` is the new tip of the branch, None after a dry run and if there was nothing to do.
+    `manifests` were rewritten.
+    """
+
+    snapshot: str | None
+    chunks: int
+    packs: int
+    bytes: int
+    references: int
+    manifests: int
+
+    @property
+    def snapshot_id(self) -> str | None:
+        return self.snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,9 +69,9 @@ class PackPlan:
     paths: tuple[NodePath, ...]
     chunks: Parts  # each once
     pack: Ints  # ascending from 0
+    names: Ids  # of the packs; drawn here, so that tasks may run twice
     references: int  # to these chunks
     untouched: frozenset[ManifestId]  # manifests that refer to none of them
-    manifests: tuple[ManifestId, ...]  # those that do
 
     @property
     def packs(self) -> int:
@@ -62,30 +83,31 @@ class PackPlan:
 
     @property
     def pack_bytes(self) -> Ints:
-        """Of each pack."""
+        """Bytes of each pack."""
         held = np.bincount(self.pack, weights=self.chunks.length, minlength=self.packs)
         return held.astype(np.int64)
 
-    def rows(self, pack: int) -> slice:
-        return slice(*np.searchsorted(self.pack, [pack, pack + 1]).tolist())
+    def relocation(self) -> Relocation:
+        """Places of the chunks in their packs."""
+        starts = _starts(self.chunks.length, self.pack)
+        return Relocation.of(self.chunks, self.names[self.pack], starts)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PackResult:
-    """`snapshot` is None if there was nothing to do."""
-
-    snapshot: SnapshotId | None
-    chunks: int
-    packs: int
-    bytes: int
-    references: int
-    manifests: int
+    def result(self, done: Relocated | None = None) -> PackResult:
+        return PackResult(
+            snapshot=None if done is None else str(done.snapshot),
+            chunks=len(self.chunks),
+            packs=self.packs,
+            bytes=self.bytes,
+            references=self.references,
+            manifests=0 if done is None else done.manifests,
+        )
 
 
 def plan_pack(
     repository: Repository,
     branch: str,
     paths: Sequence[NodePath] = (ROOT,),
+    executor: Executor | None = None,
     *,
     small_bytes: int = SMALL_BYTES,
     pack_bytes: int = PACK_BYTES,
@@ -102,10 +124,11 @@ def plan_pack(
         )
     require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
-    scan = scan_parts(quiet_files(repository), session.base, paths, longest=small_bytes)
+    executor = executor or ThreadExecutor(quiet_files(repository))
+    scan = scan_parts(executor, session.base, paths, longest=small_bytes)
     first, part = grouped(scan.parts.columns)
     in_order = np.sort(first)
-    rows, pack = _arranged(scan.take(in_order), small_bytes, pack_bytes)
+    rows, pack = _arrange(scan.take(in_order), small_bytes, pack_bytes)
     chunks = scan.parts.take(in_order[rows])
     is_chosen = np.zeros(len(first), dtype=np.bool_)
     is_chosen[part[in_order[rows]]] = True
@@ -117,9 +140,9 @@ def plan_pack(
         paths=tuple(paths),
         chunks=chunks,
         pack=pack,
+        names=random_ids(int(pack[-1]) + 1 if len(pack) else 0),
         references=int(chosen.sum()),
         untouched=frozenset(scan.manifests) - touched,
-        manifests=tuple(each for each in scan.manifests if each in touched),
     )
 
 
@@ -127,77 +150,59 @@ def pack(
     repository: Repository,
     plan: PackPlan,
     message: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
     *,
-    progress: Progress | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> PackResult:
-    """Commits on top of whatever the branch's tip is by then."""
-    files = quiet_files(repository)
-    names = [random_ids(0)]
-    for wave in waves(plan.pack_bytes, BYTES_AT_ONCE):
-        names.append(write_packs(files, plan, range(wave.start, wave.stop)))
-        if progress is not None:
-            progress("packing chunks", wave.stop, plan.packs)
-    repository.store.sync()
-    return commit_packs(repository, plan, np.concatenate(names), message, metadata)
+    """Commits on top of the branch's tip at that time; nothing if there are no packs."""
+    if not plan.packs:
+        return plan.result()
+    executor = executor or ThreadExecutor(quiet_files(repository))
+    write, sizes = WritePacks(plan.chunks, plan.pack, plan.names), plan.pack_bytes
+    spans = wave_spans(sizes, BYTES_AT_ONCE)
+    deque(executor.run(write, plan.packs, "packing chunks", spans=spans, sizes=sizes), maxlen=0)
+    request = RelocationRequest(
+        branch=plan.branch,
+        paths=plan.paths,
+        message=message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects",
+        metadata=with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)}),
+    )
+    return plan.result(relocate(repository, request, plan.relocation(), plan.untouched, executor))
 
 
-def write_packs(files: Files, plan: PackPlan, packs: range) -> Ids:
-    """The names of these packs, which are stored; on an executor call the store's `sync` then."""
-    names = random_ids(len(packs))
-    edges = [plan.rows(number) for number in packs]
-    chunks = plan.chunks.take(slice(edges[0].start, edges[-1].stop))
-    data = files.chunks.fetch_many(chunks.chunk_id, chunks.offset, chunks.length)
-    start = edges[0].start
+@dataclass(frozen=True, slots=True, eq=False)
+class WritePacks:
+    """Reads chunks and writes packs, as many at a time as fit into memory."""
+
+    chunks: Parts
+    pack: Ints
+    names: Ids
+
+    def __call__(self, files: Files, rows: range) -> None:
+        edges = np.searchsorted(self.pack, np.arange(rows.start, rows.stop + 1))
+        chunks = self.chunks.take(slice(int(edges[0]), int(edges[-1])))
+        edges -= edges[0]
+        ends = np.append(np.uint64(0), np.cumsum(chunks.length, dtype=np.uint64))
+        for wave in waves(np.diff(ends[edges]), BYTES_AT_ONCE):
+            names = self.names[rows.start + wave.start : rows.start + wave.stop]
+            _write_packs(files, chunks, edges[wave.start : wave.stop + 1], names)
+        files.store.sync()
+
+
+def _write_packs(files: Files, chunks: Parts, edges: Ints, names: Ids) -> None:
+    """Writes packs at once; row i of `names` has the chunks from `edges[i]` to `edges[i + 1]`."""
+    some = chunks.take(slice(int(edges[0]), int(edges[-1])))
+    data = files.chunks.fetch_many(some.chunk_id, some.offset, some.length)
+    rows = (edges - edges[0]).tolist()
 
     def put(number: int) -> None:
-        rows = edges[number]
-        body = b"".join(data[rows.start - start : rows.stop - start])
+        body = b"".join(data[rows[number] : rows[number + 1]])
         files.store.put(chunk_key(ChunkId(names[number].tobytes())), body)
 
-    files.pool.map(put, range(len(packs)))
-    return names
+    files.pool.map(put, range(len(names)))
 
 
-def commit_packs(
-    repository: Repository,
-    plan: PackPlan,
-    names: Ids,
-    message: str | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    *,
-    written: NewManifests | None = None,
-) -> PackResult:
-    """One snapshot with references into these packs, one name each; nothing if there are none.
-
-    `written` are manifests of the plan that others have written with `placed`.
-    """
-    done = None
-    if plan.packs:
-        request = RelocationRequest(
-            branch=plan.branch,
-            paths=plan.paths,
-            message=message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects",
-            metadata=with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)}),
-        )
-        known = dict.fromkeys(plan.untouched) | dict(written or {})
-        done = relocate(repository, request, placed(plan, names), known)
-    return PackResult(
-        snapshot=None if done is None else done.snapshot,
-        chunks=len(plan.chunks),
-        packs=plan.packs,
-        bytes=plan.bytes,
-        references=plan.references,
-        manifests=0 if done is None else done.manifests,
-    )
-
-
-def placed(plan: PackPlan, names: Ids) -> Relocation:
-    """Where the chunks are in packs of these names."""
-    return Relocation.of(plan.chunks, names[plan.pack], _starts(plan.chunks.length, plan.pack))
-
-
-def _arranged(scan: PartScan, small_bytes: int, pack_bytes: int) -> tuple[Ints, Ints]:
+def _arrange(scan: PartScan, small_bytes: int, pack_bytes: int) -> tuple[Ints, Ints]:
     """Rows in the order of packs, and the pack of each; every part is there once."""
     length = scan.parts.length.astype(np.int64)
     is_small = (length > 0) & (length <= small_bytes)
@@ -230,7 +235,7 @@ def _groups(run: Ints, length: Ints, small_bytes: int, pack_bytes: int) -> Ints:
 
 
 def _starts(length: npt.NDArray[Any], group: Ints) -> npt.NDArray[np.uint64]:
-    """Where each begins, counted from the beginning of its group; groups are runs of rows."""
+    """Offset of each row from the beginning of its group; groups are runs of rows."""
     ends = np.cumsum(length.astype(np.uint64), dtype=np.uint64)
     starts = ends - length.astype(np.uint64)
     first = np.flatnonzero(np.append(True, group[1:] != group[:-1])) if len(group) else group

@@ -1,15 +1,16 @@
-"""A commit after which chunks are somewhere else, and nothing else has changed.
+"""A commit after which chunks are in other objects, and nothing else has changed.
 
-Manifests are written anew one by one: they keep their extents, and those that nothing moved in are
+Manifests are rewritten one by one: they keep their extents, and those in which nothing moved are
 kept. The transaction log is empty, so that others rebase over the commit without a conflict. If
-somebody else commits first, the new places are applied to what they left: a chunk that they wrote
-is in another object, which did not move, and stays as they wrote it.
+another writer commits first, the new places are applied to what it left: a chunk that it wrote is
+in another object, which did not move, and stays as it is.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from frazil.assets.files import Files
 from frazil.errors import NodeNotFoundError
@@ -19,8 +20,8 @@ from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.chunk_parts import Relocation
-from frazil.maintenance.quiet_files import quietened
-from frazil.maintenance.waves import waves
+from frazil.maintenance.executor import Executor
+from frazil.maintenance.waves import wave_spans, waves
 from frazil.paths import ROOT, NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.changes import ChangeSet
@@ -32,7 +33,7 @@ from frazil.repo.solver import Policy
 REFS_AT_ONCE = 300_000  # in memory
 
 type NewManifests = Mapping[ManifestId, ManifestFile | None]
-"""By old manifest the one in its place; None if nothing moved in it."""
+"""New manifests by old ones; None if nothing moved in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class RelocationRequest:
 @dataclass(frozen=True, slots=True)
 class Relocated:
     snapshot: SnapshotId
-    manifests: int  # written anew
+    manifests: int  # rewritten
 
 
 def chosen_arrays(
@@ -72,14 +73,14 @@ def relocate(
     repository: Repository,
     request: RelocationRequest,
     moved: Relocation,
-    known: NewManifests,
+    untouched: Iterable[ManifestId],
+    executor: Executor,
 ) -> Relocated | None:
     """Commits, as often as it takes; None if nothing that moved is there any more.
 
-    `known` are manifests that were looked at before, or written by others.
+    `untouched` are manifests that refer to nothing that moved.
     """
-    done = dict(known)
-    files = quietened(repository.files)
+    done: dict[ManifestId, ManifestFile | None] = dict.fromkeys(untouched)
     found: list[Relocated] = []
 
     def attempt(number: int) -> SnapshotId:
@@ -87,11 +88,8 @@ def relocate(
         session = repository.writable_session(request.branch)
         arrays = list(_still_there(session.base, request.paths))
         wanted = dict.fromkeys(ref.id for _, array in arrays for ref in array.manifests)
-        done.update(
-            write_manifests(
-                files, moved, session.base, [each for each in wanted if each not in done]
-            )
-        )
+        new = [each for each in wanted if each not in done]
+        done.update(_write_manifests(executor, moved, session.base, new))
         used = {each for each in wanted if done[each] is not None}
         if not used:
             return session.snapshot_id
@@ -105,25 +103,39 @@ def relocate(
     return found[0] if found else None
 
 
-def write_manifests(
-    files: Files, moved: Relocation, snapshot: Snapshot, wanted: Sequence[ManifestId]
-) -> dict[ManifestId, ManifestFile | None]:
-    """Those in which something moved, with references to the new places."""
+def _write_manifests(
+    executor: Executor, moved: Relocation, snapshot: Snapshot, wanted: Sequence[ManifestId]
+) -> NewManifests:
+    """Rewrites manifests in which something moved, with references to the new places."""
     num_refs = {file.id: file.num_refs for file in snapshot.manifest_files}
+    counts = np.array([num_refs.get(each, 0) for each in wanted], dtype=np.int64)
+    write, spans = WriteMoved(tuple(wanted), counts, moved), wave_spans(counts, REFS_AT_ONCE)
+    results = executor.run(write, len(wanted), "writing manifests", spans=spans)
+    return dict(zip(wanted, (file for some in results for file in some), strict=True))
 
-    def store(old: ManifestId) -> ManifestFile | None:
-        new = moved.apply_to(files.fetch_manifest(old))
-        return None if new is None else files.put_manifest(new)
 
-    done: dict[ManifestId, ManifestFile | None] = {}
-    for rows in waves([num_refs.get(each, 0) for each in wanted], REFS_AT_ONCE):
-        wave = wanted[rows]
-        done.update(zip(wave, files.pool.map(store, wave), strict=True))
-    return done
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteMoved:
+    """Writes manifests with references to the new places; None where nothing moved."""
+
+    manifests: tuple[ManifestId, ...]
+    num_refs: npt.NDArray[np.int64]
+    moved: Relocation
+
+    def __call__(self, files: Files, rows: range) -> list[ManifestFile | None]:
+        def store(old: ManifestId) -> ManifestFile | None:
+            new = self.moved.apply_to(files.fetch_manifest(old))
+            return None if new is None else files.put_manifest(new)
+
+        some, written = self.manifests[rows.start : rows.stop], list[ManifestFile | None]()
+        for wave in waves(self.num_refs[rows.start : rows.stop], REFS_AT_ONCE):
+            written += files.pool.map(store, some[wave])
+        files.store.sync()
+        return written
 
 
 def _still_there(snapshot: Snapshot, paths: Sequence[NodePath]) -> Iterator[tuple[Node, ArrayData]]:
-    """As `chosen_arrays`; what somebody deleted meanwhile is not missed."""
+    """Chosen arrays, without paths that were deleted since."""
     left = [path for path in paths if path == ROOT or snapshot.nodes.under(path)]
     return chosen_arrays(snapshot, left)
 

@@ -1,8 +1,8 @@
-"""All manifests of a branch's tip, written anew: cut as the configuration says now.
+"""Rewrites all manifests of a branch's tip, split as configured now.
 
     plan      what the tip has, and jobs that read some old manifests and write some new ones
-    write     the jobs, in waves of bounded size; here, or elsewhere
-    commit    one snapshot with the new manifests; what it holds is what its parent holds
+    write     the jobs, as many at a time as fit into memory
+    commit    one snapshot with the new manifests; its content is that of its parent
 
 Nothing is compared: settings of compression take effect as well as those of splitting.
 """
@@ -24,10 +24,10 @@ from frazil.format.config import ManifestConfig, ManifestSplittingConfig, Reposi
 from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest
 from frazil.ids import ManifestId, SnapshotId
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.manifest_cells import RewriteJob, plan_jobs
-from frazil.maintenance.progress import Progress
 from frazil.maintenance.quiet_files import quiet_files, require_current
-from frazil.maintenance.waves import waves
+from frazil.maintenance.waves import wave_spans, waves
 from frazil.paths import NodePath
 from frazil.repo.attached_manifests import AttachedManifest
 from frazil.repo.repository import Repository
@@ -57,7 +57,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What a job wrote; `first` is that of the job, and orders what jobs of one array wrote."""
+    """Manifests that a job wrote; `first` is that of the job, and orders the jobs of an array."""
 
     path: NodePath
     first: int
@@ -65,8 +65,8 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteResult:
-    snapshot: SnapshotId
+class RewriteManifestsResult:
+    snapshot: str
     arrays: int
     manifests_before: int
     manifests: int
@@ -109,22 +109,39 @@ def rewrite_manifests(
     repository: Repository,
     plan: RewritePlan,
     message: str,
-    metadata: Mapping[str, Any] | None = None,
+    executor: Executor | None = None,
     *,
-    progress: Progress | None = None,
-) -> RewriteResult:
+    metadata: Mapping[str, Any] | None = None,
+) -> RewriteManifestsResult:
     """Raises ConflictError if the branch is no longer where it was when this was planned."""
-    files = quiet_files(repository)
-    written: list[Rewritten] = []
-    for rows in waves([job.refs for job in plan.jobs], REFS_AT_ONCE):
-        written += write_jobs(files, plan.jobs[rows])
-        if progress is not None:
-            progress("rewriting manifests", len(written), len(plan.jobs))
+    written = write_manifests(plan, executor or ThreadExecutor(quiet_files(repository)))
     return commit_rewritten(repository, plan, written, message, metadata)
 
 
-def write_jobs(files: Files, jobs: Sequence[RewriteJob]) -> list[Rewritten]:
-    """All of them at once: what they read is in memory together."""
+def write_manifests(plan: RewritePlan, executor: Executor) -> list[Rewritten]:
+    """Runs the jobs of the plan; the results are in their order."""
+    refs = np.array([job.refs for job in plan.jobs], dtype=np.int64)
+    write, spans = WriteJobs(plan.jobs), wave_spans(refs, REFS_AT_ONCE)
+    results = executor.run(write, len(plan.jobs), "rewriting manifests", spans=spans)
+    return [written for some in results for written in some]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJobs:
+    """Runs jobs, as many at a time as fit into memory."""
+
+    jobs: tuple[RewriteJob, ...]
+
+    def __call__(self, files: Files, rows: range) -> list[Rewritten]:
+        jobs, written = self.jobs[rows.start : rows.stop], list[Rewritten]()
+        for wave in waves([job.refs for job in jobs], REFS_AT_ONCE):
+            written += _write_jobs(files, jobs[wave])
+        files.store.sync()
+        return written
+
+
+def _write_jobs(files: Files, jobs: Sequence[RewriteJob]) -> list[Rewritten]:
+    """Runs all of them at once: what they read is in memory together."""
     wanted = list(dict.fromkeys(each for job in jobs for each in job.manifests))
     loaded = dict(zip(wanted, files.pool.map(files.fetch_manifest, wanted), strict=True))
     parts: list[tuple[int, ChunkRefs]] = []
@@ -158,8 +175,8 @@ def commit_rewritten(
     written: Iterable[Rewritten],
     message: str,
     metadata: Mapping[str, Any] | None = None,
-) -> RewriteResult:
-    """One snapshot with what all jobs of the plan wrote, which may be in any order."""
+) -> RewriteManifestsResult:
+    """Commits one snapshot with the manifests of all jobs, which may be in any order."""
     session = _session_at(repository, plan)
     by_path: dict[NodePath, list[AttachedManifest]] = {path: [] for path in plan.arrays}
     for done in sorted(written, key=attrgetter("first")):
@@ -171,8 +188,8 @@ def commit_rewritten(
     conclude = session.amend if plan.commit_method == "amend" else session.commit
     snapshot = conclude(message, _with_splitting(repository, metadata), allow_empty=True)
     new = [each.file for manifests in by_path.values() for each in manifests]
-    return RewriteResult(
-        snapshot=snapshot,
+    return RewriteManifestsResult(
+        snapshot=str(snapshot),
         arrays=len(plan.arrays),
         manifests_before=plan.manifests,
         manifests=len(new),

@@ -1,4 +1,4 @@
-"""Neighbours that are worked on together, because they fit into memory together. Pure."""
+"""Divides rows into ranges that fit into memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 
 def waves(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> Iterator[slice]:
-    """Rows of each wave, in order: as many as come to `most` together, and at least one."""
+    """Consecutive slices of rows: as many as have `most` together, and at least one."""
     ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
     start = 0
     while start < len(ends):
@@ -16,3 +16,8 @@ def waves(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> Iterator[slice]
         stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
         yield slice(start, stop)
         start = stop
+
+
+def wave_spans(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> list[range]:
+    """The same as ranges, for `Executor.run`."""
+    return [range(rows.start, rows.stop) for rows in waves(sizes, most)]

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 import frazil
 from frazil.cli.main import app
-from frazil.maintenance.copying.clone import plan_clone
+from frazil.maintenance.copying.clone import clone, plan_clone
 from frazil.objectstore.local import LocalStore
-from frazil.spark.maintenance.copy import clone_on_spark
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.maintenance.migrate import migrate
-from frazil.spark.runtime.progress import create_counter
 from tests.conformance.generations import ARCHIVES, put, repository_files
 from tests.conformance.test_migration import seen, theirs
 from tests.unit.maintenance.moved import made
@@ -69,12 +68,13 @@ def test_version_1_is_copied_and_migrated_by_executors(spark: SparkSession, tmp_
 
 def test_a_planned_copy_is_made_by_executors(spark: SparkSession, tmp_path: Path) -> None:
     source = made(LocalStore(tmp_path / "source"))
-    plan = plan_clone(source.engine, LocalStore(tmp_path / "copy"))
-    done = clone_on_spark(spark, plan, create_counter(spark))
-    assert (done.copied, done.bytes) == (plan.objects, plan.bytes)
-    assert seen(theirs(tmp_path / "copy")) == seen(source)
-    again = plan_clone(source.engine, LocalStore(tmp_path / "copy"))
-    assert clone_on_spark(spark, again, create_counter(spark)).copied == 0
+    with spark_executor(spark, source.engine, "clone", progress=False) as executor:
+        plan = plan_clone(source.engine, LocalStore(tmp_path / "copy"), executor)
+        done = clone(plan, executor, check_contents=True)
+        assert (done.copied, done.bytes) == (plan.objects, plan.bytes)
+        assert seen(theirs(tmp_path / "copy")) == seen(source)
+        again = plan_clone(source.engine, LocalStore(tmp_path / "copy"), executor)
+        assert clone(again, executor).copied == 0
 
 
 @pytest.mark.usefixtures("spark")

@@ -75,14 +75,14 @@ def test_manifests_are_rewritten_as_they_are_locally(
     here, there = twins
     before = contents_of(opened(there).engine)
     engine = opened(here).engine
-    local = rewrite_here(engine, plan_rewrite_manifests(engine, "main"), "m", {"a": 1})
+    local = rewrite_here(engine, plan_rewrite_manifests(engine, "main"), "m", metadata={"a": 1})
     told = list[str]()
     done = rewrite_manifests(
         spark, opened(there), "m", metadata={"a": 1}, progress=lambda each: told.append(each.doing)
     )
     numbers = (done.arrays, done.manifests_before, done.manifests, done.references)
     assert numbers == (local.arrays, local.manifests_before, local.manifests, local.references)
-    assert manifests(there, done.snapshot) == manifests(here, str(local.snapshot))
+    assert manifests(there, done.snapshot) == manifests(here, local.snapshot)
     assert contents_of(opened(there).engine) == before
     assert set(told) == {"Rewriting manifests"}
     rows = done.written.collect()

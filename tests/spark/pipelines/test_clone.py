@@ -14,16 +14,13 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, ObjectNotFoundError, RefNotFoundError
+from frazil.maintenance.copying import shallow
 from frazil.maintenance.copying.clone import plan_clone
-from frazil.maintenance.copying.containers import container_of
 from frazil.maintenance.copying.transfer import transfer
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.objectstore.local import LocalStore
-from frazil.spark.pipelines import clone_shallow
 from frazil.spark.pipelines.clone import clone
-from frazil.spark.pipelines.clone_origin import read_origin
-from frazil.spark.pipelines.clone_shallow import ShallowClone
-from frazil.spark.runtime.commits import CommitNote
 from tests.spark.repositories import fill_weather, make_weather
 
 pytestmark = pytest.mark.spark
@@ -218,7 +215,7 @@ def test_a_shallow_clone_cuts_manifests_as_its_source_and_is_taken_up_when_inter
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(clone_shallow, "_publish", interrupted)
+        patch.setattr(shallow, "_publish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             clone(spark, source, tmp_path / "target", deep=False)
     result = clone(spark, source, tmp_path / "target", deep=False)
@@ -289,11 +286,7 @@ def test_branches_and_tags_of_one_name_are_two_refs_in_a_shallow_clone(tmp_path:
             for tag in ("main", "dev"):
                 source.create_tag(tag, source.lookup_branch("main"))
     source.create_branch("dev", source.lookup_branch("main"))
-    origin = read_origin(source.engine, None)
-    target, note = LocalStore(tmp_path / "view"), CommitNote(operation="clone", application="here")
-    no_spark: Any = None
-    place = container_of(source.engine.store)
-    ShallowClone(no_spark, source.engine, target, place, note).make(origin.branches, origin.tags)
+    shallow.clone_shallow(shallow.plan_shallow(source.engine, LocalStore(tmp_path / "view")))
     view = opened(tmp_path / "view")
     assert (view.list_branches(), view.list_tags()) == ({"main", "dev"}, {"main", "dev"})
     versions: list[dict[str, Any]] = [
@@ -317,7 +310,7 @@ def test_files_of_an_interrupted_clone_are_refreshed_and_refs_of_the_target_stay
     old = {path: path.stat().st_mtime_ns for path in (tmp_path / "target").rglob("*")}
     change(source, 2.0)
     plan = plan_clone(source.engine, made.engine.store)
-    transfer(source.engine.store, made.engine.store, plan.missing, pool=source.engine.files.pool)
+    transfer(ThreadExecutor(source.engine.files), made.engine.store, plan.missing)
     left = [one for one in (tmp_path / "target").rglob("*") if one.is_file() and one not in old]
     left = [one for one in left if one.parent.name != "overwritten"]
     for one in left:

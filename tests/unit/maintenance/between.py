@@ -206,7 +206,9 @@ def require_whole(store: ObjectStore) -> None:
     info = repository.repo_info()
     rows = reachable_rows(info, root_rows(info)).tolist()
     files: Files = repository.files
-    needed = with_stored_logs(needed_files(files, info, rows=rows), StoredInventory(store))
+    needed = with_stored_logs(
+        needed_files(ThreadExecutor(files), info, rows=rows), StoredInventory(store)
+    )
     there = {one.key for one in store.list()}
     for kind, ids in needed.ids.items():
         lost = [key for key in keys_of(kind, ids.ids()) if key not in there]

@@ -351,7 +351,11 @@ def test_progress_is_told(tmp_path: Path) -> None:
     source = made(MemoryStore())
     source.clone_to(Storage(LocalStore(tmp_path)), progress=lambda *each: told.append(each))
     source.clone_to(Storage(MemoryStore()), paths=["g0"], progress=lambda *each: told.append(each))
-    assert {doing for doing, _, _ in told} >= {"reading snapshots", "copying", "writing manifests"}
+    assert {doing for doing, _, _ in told} >= {
+        "reading snapshots",
+        "copying chunks",
+        "writing manifests",
+    }
     assert all(0 <= done <= total for _, done, total in told)
 
 

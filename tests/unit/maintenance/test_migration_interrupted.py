@@ -8,7 +8,7 @@ import pytest
 
 from frazil.api import Repository, Storage
 from frazil.errors import ConflictError
-from frazil.maintenance.migrate.displaced import KEPT
+from frazil.maintenance.migrate.older import KEPT
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import ReadOnly, Verb

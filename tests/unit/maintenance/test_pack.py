@@ -16,7 +16,8 @@ from frazil.errors import (
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native
 from frazil.format.generation import Generation
 from frazil.format.update_log import Availability, RepoStatus
-from frazil.ids import ChunkId
+from frazil.ids import ChunkId, SnapshotId
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
 from frazil.maintenance.purge.message import plan_purge_messages
 from frazil.maintenance.purge.path import plan_purge_path
@@ -171,9 +172,9 @@ def test_the_commit_says_that_nothing_changed(repository: Repository) -> None:
     before = repository.lookup_branch("main")
     done = packed(repository)
     assert done.snapshot is not None
-    found = repository.diff(before, done.snapshot)
+    found = repository.diff(before, SnapshotId.parse(done.snapshot))
     assert (found.updated_chunks, len(found.updated_arrays)) == ({}, 0)
-    assert repository.lookup_snapshot(done.snapshot).metadata == {
+    assert repository.lookup_snapshot(SnapshotId.parse(done.snapshot)).metadata == {
         "frazil": {"packed": 43, "upon": str(before)}
     }
 
@@ -212,7 +213,7 @@ def test_what_others_committed_meanwhile_is_kept(repository: Repository) -> None
     session.commit("meanwhile")
     before = contents_of(repository)
     done = pack(repository, plan)
-    assert done.snapshot == repository.lookup_branch("main")
+    assert done.snapshot == str(repository.lookup_branch("main"))
     assert contents_of(repository) == before
     assert payload(repository, LARGE, 0, 2).offset > 0
 
@@ -303,13 +304,17 @@ def test_chunks_are_packed_piece_by_piece(
     monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 1500)
     monkeypatch.setattr("frazil.maintenance.unpack.BYTES_AT_ONCE", 150)
     told = list[tuple[str, int, int]]()
-    pack(repository, plan, progress=lambda *each: told.append(each))
+    executor = ThreadExecutor(repository.files, lambda *each: told.append(each))
+    pack(repository, plan, executor=executor)
     assert contents_of(repository) == before
-    assert told == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
+    packing = [each for each in told if each[0] == "packing chunks"]
+    assert packing == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
     again = plan_unpack(repository, "main")
-    unpack(repository, again, progress=lambda *each: told.append(each))
+    unpack(repository, again, executor=executor)
     assert contents_of(repository) == before
-    assert told[-1] == ("unpacking chunks", 43, 43)
+    unpacking = [each for each in told if each[0] == "unpacking chunks"]
+    assert unpacking[-1] == ("unpacking chunks", 43, 43)
+    assert len(unpacking) > 1
 
 
 def test_a_chunk_that_is_missing_is_an_error_and_nothing_is_committed(

@@ -32,9 +32,9 @@ from frazil.maintenance.copying import clone as clone_module
 from frazil.maintenance.copying import derived as derived_module
 from frazil.maintenance.copying.bundle import plan_import
 from frazil.maintenance.copying.clone import clone, plan_clone
-from frazil.maintenance.copying.derived import derive
-from frazil.maintenance.copying.partial import plan_partial
+from frazil.maintenance.copying.derived import derive, plan_partial
 from frazil.maintenance.copying.transfer import transfer
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.maintenance.repair.run import repair
 from frazil.objectstore.memory import MemoryStore
@@ -108,7 +108,7 @@ def import_case(tmp_path: Path, *, resumed: bool, spec_version: int = 2) -> Case
     source.export_bundle(tmp_path / "bundle")
     if resumed:
         first = plan_import(tmp_path / "bundle", target)
-        transfer(first.repository.store, target, first.missing, pool=first.repository.files.pool)
+        transfer(ThreadExecutor(first.repository.files), target, first.missing)
     clock.pass_days(2)
 
     def run(store: ObjectStore) -> None:
@@ -122,7 +122,7 @@ def update_case(*, resumed: bool, spec_version: int = 2) -> Case:
     target, source = copied(clock, spec_version=spec_version)
     if resumed:
         first = plan_clone(source.engine, target)
-        transfer(source.engine.store, target, first.missing, pool=source.engine.files.pool)
+        transfer(ThreadExecutor(source.engine.files), target, first.missing)
     clock.pass_days(2)
     run: Callable[[ObjectStore], object] = lambda store: clone(plan_clone(source.engine, store))  # noqa: E731 -- short
     return Case(target, run, require_arrays("a", "b"))
@@ -145,7 +145,7 @@ def partial_case(*, resumed: bool) -> Case:
     write(source, "b", 1)
     if resumed:
         first = plan_partial(source.engine, target, paths=paths)
-        transfer(source.engine.store, target, [first.chunks], pool=source.engine.files.pool)
+        transfer(ThreadExecutor(source.engine.files), target, [first.chunks])
     clock.pass_days(2)
 
     def run(store: ObjectStore) -> None:
@@ -175,7 +175,7 @@ def migrate_case(*, in_place: bool) -> Case:
     target = AgingStore(clock)
     first = plan_migration(source.engine, target=target)
     listings = first.steps.missing  # type: ignore[union-attr]  # a copy
-    transfer(source.engine.store, target, listings[:2], pool=source.engine.files.pool)
+    transfer(ThreadExecutor(source.engine.files), target, listings[:2])
     clock.pass_days(2)
 
     def run(place: ObjectStore) -> None:

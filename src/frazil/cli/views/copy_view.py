@@ -2,12 +2,13 @@
 
 from dataclasses import asdict
 
-from frazil.api.migrating import ConfirmedMigration, MigrationSummary
-from frazil.api.moving import CopySummary
+from frazil.api.migrating import ConfirmedMigration
 from frazil.cli.output import print_json
+from frazil.maintenance.copying.clone import CloneResult
+from frazil.maintenance.migrate.migration import MigrateResult
 
 
-def print_copy(done: CopySummary, target: str, *, verb: str, as_json: bool) -> None:
+def print_copy(done: CloneResult, target: str, *, verb: str, as_json: bool) -> None:
     """`verb` in the past tense."""
     if as_json:
         print_json(asdict(done))
@@ -26,14 +27,14 @@ def print_copy(done: CopySummary, target: str, *, verb: str, as_json: bool) -> N
     )
 
 
-def print_migration(done: MigrationSummary, target: str, *, as_json: bool) -> None:
+def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
         return
     doing = "would be migrated" if done.dry_run else "migrated"
     print(
         f"{doing} from {done.generation} to version {done.spec_version}: {done.snapshots}"
-        f" snapshots, {done.manifests} manifests written anew, {done.copied} objects copied,"
+        f" snapshots, {done.manifests} manifests rewritten, {done.copied} objects copied,"
         f" {megabytes(done.bytes)}"
     )
     if done.snapshot_ids:

@@ -1,19 +1,17 @@
 """Results of garbage collection, packing and statistics, as text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from frazil.cli.options import format_size
 from frazil.cli.output import format_time, print_json, print_table
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.pack import PackPlan
+from frazil.maintenance.pack import PackResult
 from frazil.maintenance.purge.message import MessagePurgePlan
 from frazil.maintenance.purge.path import PathPurgePlan
 from frazil.maintenance.purge.remaining import Remaining
 from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
-from frazil.maintenance.unpack import UnpackPlan
 from frazil.spark.pipelines.rechunk import RechunkPlan
 
 
@@ -75,46 +73,13 @@ def _sizes(sizes: ChunkStorageStats) -> tuple[str, str, str]:
     )
 
 
-# What was packed or unpacked, in words and as JSON.
+# Results of packing and unpacking, as text and as JSON.
 
-
-class Done(Protocol):
-    """Results of the actions, here and on Spark."""
-
-    @property
-    def snapshot(self) -> object | None: ...
-    @property
-    def chunks(self) -> int: ...
-    @property
-    def packs(self) -> int: ...
-    @property
-    def references(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """`snapshot` is None after a dry run, and where there was nothing to do."""
-
-    snapshot: str | None
-    chunks: int
-    packs: int
-    references: int
-    bytes: int
-
-    @classmethod
-    def planned(cls, plan: PackPlan | UnpackPlan) -> "Packing":
-        return cls(None, len(plan.chunks), plan.packs, plan.references, plan.bytes)
-
-    @classmethod
-    def of(cls, done: Done) -> "Packing":
-        snapshot = None if done.snapshot is None else str(done.snapshot)
-        return cls(snapshot, done.chunks, done.packs, done.references, done.bytes)
+_FIELDS = ("snapshot", "chunks", "packs", "references", "bytes")
 
 
 def print_packing(
-    found: Packing,
+    found: PackResult,
     *,
     branch: str,
     dry_run: bool,
@@ -122,7 +87,7 @@ def print_packing(
     doing: tuple[str, str],  # pack, packed
 ) -> None:
     if as_json:
-        print_json({"dry_run": dry_run, **asdict(found)})
+        print_json({"dry_run": dry_run, **{name: getattr(found, name) for name in _FIELDS}})
         return
     if not found.chunks:
         print(f"nothing to {doing[0]}")

@@ -1,7 +1,7 @@
-"""A repository in one file, for transport: an archive of its objects. See objectstore/archive.py.
+"""Bundles: a repository in one file, for transport. See objectstore/archive.py.
 
-An archive is a repository like any other, which can be opened and copied from. One that was made
-with a `basis` has only what is new since, and is of use to those who have the rest.
+A bundle is a repository like any other, which can be opened and copied from. One that was made
+with a `basis` has only what is new since then, for a receiver that has the rest.
 """
 
 import os
@@ -13,7 +13,9 @@ from frazil.clock import to_datetime
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.progress import Progress
+from frazil.maintenance.quiet_files import quiet_files
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
@@ -25,13 +27,13 @@ type FilePath = str | os.PathLike[str]
 
 def plan_export(
     repository: Repository,
+    executor: Executor | None = None,
     *,
     refs: Sequence[str] | None = None,
     basis: Sequence[SnapshotId] = (),
-    progress: Progress | None = None,
 ) -> ClonePlan:
     """Raises RefNotFoundError, ObjectNotFoundError, InvalidInputError for an unknown basis."""
-    plan = plan_clone(repository, MemoryStore(), refs=refs, basis=basis, progress=progress)
+    plan = plan_clone(repository, MemoryStore(), executor, refs=refs, basis=basis)
     for one in basis:
         if plan.origin.info.snapshots.find(one) < 0:
             raise InvalidInputError(f"snapshot {one} is not part of what is exported")
@@ -41,9 +43,9 @@ def plan_export(
 def export_bundle(
     plan: ClonePlan,
     path: FilePath,
+    executor: Executor | None = None,
     *,
     basis: Sequence[SnapshotId] = (),
-    progress: Progress | None = None,
 ) -> CloneResult:
     """Writes the file, in place of one that is there; until it is complete there is none."""
     about = {
@@ -57,13 +59,13 @@ def export_bundle(
         "basis": [str(one) for one in basis],
     }
     with ArchiveWriter(path, about) as archive:
-        return clone(replace(plan, target=archive), progress=progress)
+        return clone(replace(plan, target=archive), executor)
 
 
 def plan_import(
     path: FilePath, target: ObjectStore, *, progress: Progress | None = None
 ) -> ClonePlan:
-    """Of a bundle, to a new repository or into one that is there.
+    """Plans a copy of a bundle, to a new repository or into one that is there.
 
     Branches that are there move forward, new ones and tags are added, others stay.
     Raises InvalidInputError if it builds on snapshots that the target does not have.
@@ -73,9 +75,8 @@ def plan_import(
     branches = archive.about().get("branches")
     invents_main = isinstance(branches, dict) and MAIN not in branches
     try:
-        return plan_clone(
-            repository, target, joining=True, invents_main=invents_main, progress=progress
-        )
+        executor = ThreadExecutor(quiet_files(repository), progress)
+        return plan_clone(repository, target, executor, joining=True, invents_main=invents_main)
     except ObjectNotFoundError as error:
         basis = archive.about().get("basis") or []
         if not basis:

@@ -1,11 +1,11 @@
-"""A repository, or some branches and tags of it, copied to another store, or brought up to date.
+"""Copies a repository, or some branches and tags of it, to another store, or updates a copy.
 
     plan      refs -> snapshots -> manifests -> chunks, less what the target has in full size
     execute   chunks, manifests, logs, snapshots; sizes compared; the entry point last
 
 Names of objects are never used twice, so what is there under a name is not copied again. Before
 the entry point is written there is no repository at the target, or the earlier one: an interrupted
-copy is taken up by the next. Files that it left at a repository are garbage until then: they are
+copy is resumed by the next. Files that it left at a repository are garbage until then: they are
 refreshed, and looked at again before and after the entry point changes (frazil.assets.reuse).
 """
 
@@ -27,7 +27,6 @@ from frazil.maintenance.copying.files import (
     needed_files,
     with_stored_logs,
 )
-from frazil.maintenance.copying.joining import settled_snapshots
 from frazil.maintenance.copying.origin import (
     Entry,
     JoinedRefs,
@@ -35,18 +34,20 @@ from frazil.maintenance.copying.origin import (
     Versions,
     publish_entry,
     read_origin,
+    settled_snapshots,
 )
 from frazil.maintenance.copying.refs import with_rows
-from frazil.maintenance.copying.target import require_elsewhere, require_no_strangers
 from frazil.maintenance.copying.transfer import (
-    Transferred,
     compare_contents,
     refresh_listed,
+    require_elsewhere,
+    require_no_strangers,
     transfer,
 )
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, keys_of
-from frazil.maintenance.progress import Progress
+from frazil.maintenance.quiet_files import quiet_files
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 from frazil.objectstore.wrappers import Overlay
@@ -55,12 +56,32 @@ from frazil.repo.repository import Repository
 _TRIES = 3  # to have an object at the target
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneResult:
+    """Contents of a copy, and what was, or in a dry run would be, copied for it.
+
+    `objects` are those of the copy and `copied` those that were not there, with `bytes` in them.
+    `updated` tells whether refs were new; False after a dry run.
+    """
+
+    dry_run: bool
+    exists: bool  # whether there was a copy before
+    branches: tuple[str, ...]
+    tags: tuple[str, ...]
+    snapshots: int
+    objects: int
+    copied: int
+    bytes: int
+    updated: bool = False
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClonePlan:
     """Files to be copied: `missing`, by kind, and `others`. `needed` is all that a copy has.
 
-    `reused` are files at the target that nothing there refers to yet. `settled` are snapshots that
-    its refs lead to, with all that they consist of.
+    `reused` are files at the target that nothing there refers to yet. `settled` are snapshots
+    reachable from its refs, with all that they consist of.
     """
 
     repository: Repository
@@ -74,71 +95,62 @@ class ClonePlan:
     found: Versions
 
     @property
-    def branches(self) -> tuple[str, ...]:
-        return tuple(sorted(self.origin.info.branches))
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        return tuple(sorted(self.origin.info.tags))
-
-    @property
     def snapshots(self) -> int:
         return len(self.origin.info.snapshots)
 
     @property
-    def exists(self) -> bool:
-        """True if there is a repository at the target."""
-        return bool(self.found)
-
-    @property
     def objects(self) -> int:
-        """To be copied."""
+        """Number of objects to be copied."""
         return sum(map(len, self.missing)) + len(self.others)
 
     @property
     def bytes(self) -> int:
-        """To be copied."""
+        """Bytes to be copied."""
         return sum(part.total_bytes for part in self.missing) + sum(
             one.size_bytes for one in self.others
         )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloneResult:
-    """`objects` are those of the copy, `copied` those that were not there, `bytes` of these."""
-
-    snapshots: int
-    objects: int
-    copied: int
-    bytes: int
-    updated: bool  # whether the entry point had to be written
-    seconds: float = 0.0
+    def result(
+        self, *, dry_run: bool = False, updated: bool = False, seconds: float = 0.0
+    ) -> CloneResult:
+        info = self.origin.info
+        return CloneResult(
+            dry_run=dry_run,
+            exists=bool(self.found),
+            branches=tuple(sorted(info.branches)),
+            tags=tuple(sorted(info.tags)),
+            snapshots=self.snapshots,
+            objects=len(self.needed) + len(self.origin.kept),
+            copied=self.objects,
+            bytes=self.bytes,
+            updated=updated,
+            seconds=seconds,
+        )
 
 
 def plan_clone(
     repository: Repository,
     target: ObjectStore,
+    executor: Executor | None = None,
     *,
     refs: Sequence[str] | None = None,
     basis: Sequence[SnapshotId] = (),
     joining: bool = False,
     invents_main: bool = False,
     entry: Entry | None = None,
-    progress: Progress | None = None,
 ) -> ClonePlan:
     """Reads both sides, and writes nothing.
 
     Files of the snapshots `basis` are left out: the receiver has them. With `joining` the target
     may be of a later version, and keeps its settings; its branch main stays if the one of the
     source was only invented (see choose_refs). `entry` is another entry point for the same
-    snapshots.
-    Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError, ConflictError.
+    snapshots. Raises RefNotFoundError, ObjectNotFoundError, ReadOnlyError, ConflictError.
     """
     if not target.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     require_elsewhere(repository.store, target)
-    files = _files_of(repository, Overlay(repository.store, target))
-    origin = read_origin(repository, refs, files)
+    executor = executor or ThreadExecutor(quiet_files(repository))
+    origin = read_origin(repository, refs, _files_of(repository, target))
     if entry is not None:
         origin = replace(origin, entry=entry)
     if joining and Repository.exists(target):
@@ -149,9 +161,9 @@ def plan_clone(
     else:
         require_no_strangers(target)
     settled = settled_snapshots(target) if found else IdSet.empty()
-    needed, unsettled = _needed(files, origin.info, settled, progress)
+    needed, unsettled = _needed(executor, target, origin.info, settled)
     if basis:
-        needed = needed.without(_basis(files, origin, basis, progress))
+        needed = needed.without(_basis(executor, target, origin, basis))
         origin = replace(origin, kept=())  # the receiver has an ops log of its own
     source_files, target_files = StoredInventory(repository.store), StoredInventory(target)
     needed = with_stored_logs(needed, source_files, target_files)
@@ -171,7 +183,7 @@ def plan_clone(
 
 
 def _needed(
-    files: Files, info: RepoInfo, settled: IdSet, progress: Progress | None
+    executor: Executor, target: ObjectStore, info: RepoInfo, settled: IdSet
 ) -> tuple[NeededFiles, NeededFiles]:
     """Files of all snapshots, and those of snapshots that are not settled, less what others have.
 
@@ -180,44 +192,37 @@ def _needed(
     rows = np.arange(len(info.snapshots))
     old = settled.contains(ids_of_rows(info, rows))
     if not old.any():
-        needed = needed_files(files, info, progress=progress)
+        needed = needed_files(executor, info, target=target)
         return needed, needed
-    kept = needed_files(files, info, rows=rows[old].tolist(), progress=progress)
+    kept = needed_files(executor, info, rows=rows[old].tolist(), target=target)
     new = needed_files(
-        files,
+        executor,
         info,
         rows=rows[~old].tolist(),
         known=kept.ids[FileKind.MANIFEST],
-        progress=progress,
+        target=target,
     )
     return kept.union(new), new.without(kept)
 
 
 def clone(
-    plan: ClonePlan, *, check_contents: bool = False, progress: Progress | None = None
+    plan: ClonePlan, executor: Executor | None = None, *, check_contents: bool = False
 ) -> CloneResult:
     """Raises StorageError if what arrived is not what was sent, ConflictError."""
     started = perf_counter()
-    pool, target = plan.repository.files.pool, plan.target
-    done = transfer(
-        plan.repository.store, target, plan.missing, plan.others, pool=pool, progress=progress
-    )
-    take_up(plan, progress=progress)
-    require_arrived(plan)
+    executor = executor or ThreadExecutor(quiet_files(plan.repository))
+    transfer(executor, plan.target, plan.missing, plan.others)
+    lost = refresh_listed(executor, plan.target, plan.reused)  # an earlier try left them
+    transfer(executor, plan.target, lost)
+    _require_arrived(plan, executor)
     if check_contents:
         every = [_listing_of(plan, place) for place in range(len(plan.missing))]
-        compare_contents(plan.repository.store, target, every, pool=pool, progress=progress)
-    return replace(result_of(plan, done, updated=publish(plan)), seconds=perf_counter() - started)
+        compare_contents(executor, plan.target, every)
+    updated = _publish(plan, executor)
+    return plan.result(updated=updated, seconds=perf_counter() - started)
 
 
-def take_up(plan: ClonePlan, *, progress: Progress | None = None) -> None:
-    """Refreshes what an earlier try left, and copies again what is gone."""
-    pool, source = plan.repository.files.pool, plan.repository.store
-    lost = refresh_listed(plan.target, plan.reused, pool=pool, progress=progress)
-    transfer(source, plan.target, lost, pool=pool)
-
-
-def publish(plan: ClonePlan) -> bool:
+def _publish(plan: ClonePlan, executor: Executor) -> bool:
     """Makes all that was copied visible; True if there was anything new to see."""
     reused = any(map(len, plan.reused))
     clock = plan.repository.clock
@@ -228,40 +233,26 @@ def publish(plan: ClonePlan) -> bool:
         except ObjectNotFoundError:
             if not reused or attempt == _TRIES - 1:
                 raise
-            require_arrived(plan)  # a collection that was under way had it on its list
+            _require_arrived(plan, executor)  # a garbage collection had it on its list
     plan.target.sync()
     if reused:
-        require_arrived(plan)
+        _require_arrived(plan, executor)
     return updated
 
 
-def result_of(plan: ClonePlan, done: Transferred, *, updated: bool) -> CloneResult:
-    return CloneResult(
-        snapshots=plan.snapshots,
-        objects=len(plan.needed) + len(plan.origin.kept),
-        copied=done.objects,
-        bytes=done.bytes,
-        updated=updated,
-    )
-
-
-def _files_of(repository: Repository, store: ObjectStore) -> Files:
+def _files_of(repository: Repository, target: ObjectStore) -> Files:
+    """Files of the source, and those that only the target has."""
     settings = Settings.of(repository.config, spec_version=repository.spec_version)
-    return Files(store, settings)
+    return Files(Overlay(repository.store, target), settings)
 
 
 def _basis(
-    files: Files, origin: Origin, basis: Sequence[SnapshotId], progress: Progress | None
+    executor: Executor, target: ObjectStore, origin: Origin, basis: Sequence[SnapshotId]
 ) -> NeededFiles:
     info = origin.info
     known = [row for one in basis if (row := info.snapshots.find(one)) >= 0]
-    rows = reachable_rows(info, known)
-    only = with_rows(_without_refs(origin), rows)
-    return needed_files(files, only, progress=progress)
-
-
-def _without_refs(origin: Origin) -> RepoInfo:
-    return replace(origin.info, branches={}, tags={})
+    only = with_rows(replace(info, branches={}, tags={}), reachable_rows(info, known))
+    return needed_files(executor, only, target=target)
 
 
 def _missing_others(
@@ -280,8 +271,8 @@ def _missing_others(
     )
 
 
-def require_arrived(plan: ClonePlan) -> None:
-    """By one more listing: less work for the store than a question for each object.
+def _require_arrived(plan: ClonePlan, executor: Executor) -> None:
+    """Lists the target once more: less work for the store than a request for each object.
 
     Copies once more what is not there. Raises StorageError if that does not help.
     """
@@ -293,13 +284,13 @@ def require_arrived(plan: ClonePlan) -> None:
         if not lost:
             return
         if attempt < _TRIES - 1:
-            pool = plan.repository.files.pool
-            transfer(plan.repository.store, plan.target, lost, pool=pool)
+            transfer(executor, plan.target, lost)
     key = keys_of(lost[0].kind, lost[0].ids[:1])[0]
     raise StorageError(f"{key!r} did not arrive at the target in full")
 
 
 def _listing_of(plan: ClonePlan, place: int) -> Listing:
+    """All files of a kind that the copy has."""
     kind = plan.missing[place].kind
     ids = plan.needed.ids[kind].ids()
     nothing = np.zeros(len(ids), np.uint64)

@@ -1,4 +1,4 @@
-"""Which files a copy needs, and which of them are not at the target yet. Columns."""
+"""The files that a copy needs, and those that are not at the target yet. Columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,14 +9,19 @@ import numpy.typing as npt
 from frazil.assets.files import Files
 from frazil.errors import ObjectNotFoundError
 from frazil.format.nodes import id_column
+from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.copying.refs import log_ids
-from frazil.maintenance.id_sets import IdSet
+from frazil.maintenance.executor import Executor, split_rows
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
-from frazil.maintenance.progress import Progress
-from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of
+from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of, united
+from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.wrappers import Overlay
 
-# Whatever a file refers to is copied before it.
+_AT_ONCE = 1024  # snapshots or manifests
+
+# Files are copied after those that they refer to.
 ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPSHOT)
 
 
@@ -48,24 +53,28 @@ class NeededFiles:
 
 
 def needed_files(
-    files: Files,
+    executor: Executor,
     info: RepoInfo,
     *,
     rows: Sequence[int] | None = None,
     known: IdSet | None = None,
-    progress: Progress | None = None,
+    target: ObjectStore | None = None,
 ) -> NeededFiles:
     """Everything that snapshots of `info` are made of: of all, or of those in `rows`.
 
-    The chunks of manifests that are `known` are left out.
+    The chunks of manifests that are `known` are left out. What the executor's files do not have is
+    read at the target.
     """
     chosen = range(len(info.snapshots)) if rows is None else rows
     snapshots = ids_of_rows(info, chosen)
-    manifests = manifests_of(files, snapshots, progress=progress)
+    read = ReadSnapshots(snapshots, target)
+    spans = split_rows(len(snapshots), _AT_ONCE)
+    found = executor.run(read, len(snapshots), "reading snapshots", spans=spans)
+    manifests = united([ManifestFiles.none(), *found])
     new = manifests if known is None else manifests.take(~known.contains(manifests.ids))
     return NeededFiles(
         {
-            FileKind.CHUNK: chunks_of(files, new, progress=progress),
+            FileKind.CHUNK: _chunks_of(executor, new, target),
             FileKind.MANIFEST: IdSet.of(manifests.ids),
             FileKind.TRANSACTION: IdSet.of(id_column(log_ids(info, chosen), 12)),
             FileKind.SNAPSHOT: IdSet.of(snapshots),
@@ -73,8 +82,44 @@ def needed_files(
     )
 
 
+def _chunks_of(executor: Executor, manifests: ManifestFiles, target: ObjectStore | None) -> IdSet:
+    read, spans = ReadManifests(manifests, target), split_rows(len(manifests), _AT_ONCE)
+    chunks = GrowingIdSet()
+    for some in executor.run(read, len(manifests), "reading manifests", spans=spans):
+        chunks.add_set(some)
+    return chunks.done()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadSnapshots:
+    """Manifests that snapshots list."""
+
+    snapshots: npt.NDArray[np.uint8]
+    target: ObjectStore | None
+
+    def __call__(self, files: Files, rows: range) -> ManifestFiles:
+        return manifests_of(_over(files, self.target), self.snapshots[rows.start : rows.stop])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadManifests:
+    """Chunk objects that manifests refer to."""
+
+    manifests: ManifestFiles
+    target: ObjectStore | None
+
+    def __call__(self, files: Files, rows: range) -> IdSet:
+        some = self.manifests.take(slice(rows.start, rows.stop))
+        return chunks_of(_over(files, self.target), some)
+
+
+def _over(files: Files, target: ObjectStore | None) -> Files:
+    """Files that are looked for at the target if the source does not have them."""
+    return files if target is None else Files(Overlay(files.store, target), files.settings)
+
+
 def with_stored_logs(needed: NeededFiles, *inventories: Inventory) -> NeededFiles:
-    """Without logs that there are not: the first snapshot of version 1 never had one."""
+    """Leaves out logs that do not exist: the first snapshot of version 1 never had one."""
     kind = FileKind.TRANSACTION
     found = [_among(needed.ids[kind], each, kind).ids for each in inventories]
     return NeededFiles({**needed.ids, kind: IdSet.of(np.concatenate(found))})
@@ -105,12 +150,6 @@ def compare_files(
         yield Compared(missing, there.take(left))
 
 
-def missing_files(needed: NeededFiles, source: Inventory, target: Inventory) -> Iterator[Listing]:
-    """Files to be copied, kind by kind in ORDER. Raises ObjectNotFoundError."""
-    for each in compare_files(needed, NeededFiles.none(), source, target):
-        yield each.missing
-
-
 def lost_files(expected: Sequence[Listing], target: Inventory) -> list[Listing]:
     """Files that are not at the target in the size that they are expected to have."""
     lost = []
@@ -127,7 +166,7 @@ def _among(ids: IdSet, inventory: Inventory, kind: FileKind) -> Listing:
 
 
 def _are_there(wanted: Listing, there: Listing) -> npt.NDArray[np.bool_]:
-    """Of each wanted file, whether there is one of the same name and size."""
+    """True for each wanted file of which there is one of the same name and size."""
     if not len(there) or not len(wanted):
         return np.zeros(len(wanted), np.bool_)
     names, sought = _names(there), _names(wanted)

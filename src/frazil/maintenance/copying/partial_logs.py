@@ -24,7 +24,7 @@ from frazil.format.nodes import Nodes, id_column
 from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import NodeId, SnapshotId
-from frazil.maintenance.copying.rewriting import Wants
+from frazil.maintenance.copying.rewrite import Wants
 from frazil.paths import NodePath
 from frazil.repo.comparison import chunks_between, refs_reader
 
@@ -36,7 +36,7 @@ type AllChunks = Callable[[bytes], npt.NDArray[np.uint32] | None]
 
 
 def partial_logs(source: Files, info: RepoInfo, row: int, wants: Wants) -> list[TransactionLog]:
-    """Logs that lead to a snapshot from its parent, oldest first: its own is the last.
+    """Logs between a snapshot and its parent, oldest first: its own is the last.
 
     The others are those of ancestors that were expired. Their ids are still those of the source.
     """

@@ -1,4 +1,4 @@
-"""A repository with some of its branches and tags, and the snapshots that they lead to."""
+"""Restricts a repository to some branches and tags, and the snapshots reachable from them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +18,9 @@ from frazil.repo.refs import MAIN
 
 
 def choose_refs(info: RepoInfo, refs: Sequence[str] | None, *, clock: Clock) -> RepoInfo:
-    """The repository with these branches and tags alone, and the snapshots they lead to.
+    """The repository with these branches and tags alone, and the snapshots reachable from them.
 
-    All, if nothing is said. A name means the branch and the tag of that name; `branch:NAME` and
+    By default all of it. A name means the branch and the tag of that name; `branch:NAME` and
     `tag:NAME` mean one of them. Every repository has a branch main: if it is not among them, it is
     where the first of them is. The ops log starts again, without earlier versions of it.
     Raises RefNotFoundError.

@@ -1,1 +1,1 @@
-"""From an older format to a newer one."""
+"""Migration from an older format to a newer one."""

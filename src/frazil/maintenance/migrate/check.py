@@ -1,31 +1,38 @@
-"""Whether a repository that was written anew says what the old one says: everything, compared."""
+"""Compares a repository whose metadata was rewritten with the old one, in everything."""
 
 from frazil.assets.files import Files
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.snapshot import Snapshot
-from frazil.maintenance.copying.derived import DerivedPlan, chunks_to_copy, target_files
+from frazil.maintenance.copying.derived import (
+    DerivedPlan,
+    chunks_to_copy,
+    target_files,
+)
+from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, StoredInventory, keys_of
-from frazil.maintenance.progress import Progress
 
 
-def require_same(plan: DerivedPlan, *, progress: Progress | None = None) -> None:
-    """History, nodes, references, and that there are chunks. Raises FormatError."""
-    new, old, names = target_files(plan), plan.repository.files, plan.rules.names
+def require_same(plan: DerivedPlan, executor: Executor) -> None:
+    """Compares history, nodes and references, and that chunks exist. Raises FormatError."""
+    old, new, count = plan.repository.files, target_files(plan), len(plan.info.snapshots)
+    for row in range(count):
+        _compare_snapshots(plan, old, new, row)
+        executor.report("comparing snapshots", row + 1, count)
+    _require_chunks(plan, executor)
+
+
+def _compare_snapshots(plan: DerivedPlan, old: Files, new: Files, row: int) -> None:
     before, after = plan.info.snapshots, plan.made.snapshots
-    for row in range(len(before)):
-        listed = after.find(names.snapshot(before.id(row)))
-        _require(listed >= 0, f"snapshot {before.id(row)}")
-        _compare_history(plan, row, listed, new.fetch_snapshot(after.id(listed)))
-        nodes = old.fetch_snapshot(before.id(row)).nodes, new.fetch_snapshot(after.id(listed)).nodes
-        _require(nodes[0].paths == nodes[1].paths, f"the nodes of snapshot {before.id(row)}")
-        for one, other in zip(*nodes, strict=True):
-            _compare_nodes(old, new, one, other)
-        if progress is not None:
-            progress("comparing snapshots", row + 1, len(before))
-    _require_chunks(plan)
+    listed = after.find(plan.rules.names.snapshot(before.id(row)))
+    _require(listed >= 0, f"snapshot {before.id(row)}")
+    _compare_history(plan, row, listed, new.fetch_snapshot(after.id(listed)))
+    nodes = old.fetch_snapshot(before.id(row)).nodes, new.fetch_snapshot(after.id(listed)).nodes
+    _require(nodes[0].paths == nodes[1].paths, f"the nodes of snapshot {before.id(row)}")
+    for one, other in zip(*nodes, strict=True):
+        _compare_nodes(old, new, one, other)
 
 
 def _compare_history(plan: DerivedPlan, row: int, listed: int, made: Snapshot) -> None:
@@ -61,7 +68,7 @@ def _shape(array: ArrayData) -> tuple[object, ...]:
 
 
 def _refs(files: Files, node: Node) -> ChunkRefs:
-    """All references of an array, inside of its grid."""
+    """All references of an array inside its grid."""
     array = node.array
     if array is None:
         return ChunkRefs.empty(0)
@@ -74,8 +81,8 @@ def _refs(files: Files, node: Node) -> ChunkRefs:
     return ChunkRefs.concat(found).within(array.num_chunks)
 
 
-def _require_chunks(plan: DerivedPlan) -> None:
-    needed = chunks_to_copy(plan.repository.files, plan.survey, plan.rules)
+def _require_chunks(plan: DerivedPlan, executor: Executor) -> None:
+    needed = chunks_to_copy(executor, plan.survey, plan.rules)
     there = StoredInventory(plan.target).pieces(FileKind.CHUNK)
     found = IdSet.union(IdSet.of(piece.ids) for piece in there)
     missing = needed.ids()[~found.contains(needed.ids())]

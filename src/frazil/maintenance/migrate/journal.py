@@ -1,7 +1,7 @@
-"""Which files of an older generation a migration in place leaves behind, until it is confirmed.
+"""Journal of the old files that a migration in place keeps until it is confirmed.
 
-Written before anything else, so that whoever takes up an interrupted migration knows what was there
-when it began, and what it has made itself.
+It is written before anything else, so that a migration that resumes an interrupted one can tell
+old files from new ones.
 """
 
 import json
@@ -35,7 +35,7 @@ def read_journal(store: ObjectStore) -> Journal | None:
 
 
 def write_journal(store: ObjectStore, generation: str, keys: Iterable[str]) -> Journal:
-    """With the keys of an earlier try. Refs come first: without them nobody reads the rest."""
+    """Adds keys to those of an earlier try. Refs come first: without them the rest is not read."""
     known = read_journal(store)
     every = {*(() if known is None else known.keys), *keys}
     journal = Journal(generation, tuple(sorted(every, key=lambda key: (not _is_ref(key), key))))

@@ -1,18 +1,17 @@
-"""A repository in a newer version of the format: planned, made, and confirmed.
+"""Migration of a repository to a newer version of the format: planned, made, and confirmed.
 
-    from        to   in place                                      elsewhere
+    from        to   in place                                      to another store
     V1          2    one new file beside the old ones              all files copied, and the new one
-    A1 .. V1pre 2    metadata anew, beside the old; chunks stay    metadata anew, chunks copied
+    A1 .. V1pre 2    metadata rewritten beside the old; no chunks  metadata rewritten, chunks copied
     A1 .. V1pre 1    the same; tags take the places of old ones    the same
     V2pre       2    the same; `repo` takes the place of the old   the same
 
 In place nothing is removed before `confirm`: what has the name of a new file is kept aside. Each
-step can be taken again: a migration that was interrupted is taken up by the next, and so is a
+step can be repeated: a migration that was interrupted is resumed by the next, and so is a
 confirmation.
 """
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from frazil.assets.layout import CONFIG_YAML, REFS
@@ -23,9 +22,10 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.copying.clone import ClonePlan, clone, plan_clone
 from frazil.maintenance.copying.derived import DerivedPlan, derive
 from frazil.maintenance.copying.origin import RepoFile
+from frazil.maintenance.executor import Executor, ThreadExecutor
 from frazil.maintenance.migrate.check import require_same
 from frazil.maintenance.migrate.journal import JOURNAL, read_journal, write_journal
-from frazil.maintenance.migrate.older import old_files, plan_rewriting
+from frazil.maintenance.migrate.older import old_files, plan_rewrite
 from frazil.maintenance.migrate.upgrade import (
     UpgradePlan,
     plan_finish,
@@ -33,7 +33,7 @@ from frazil.maintenance.migrate.upgrade import (
     upgrade,
     version_1_files,
 )
-from frazil.maintenance.progress import Progress
+from frazil.maintenance.quiet_files import quiet_files
 from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 
@@ -58,7 +58,7 @@ class MigrationPlan:
 
     @property
     def manifests(self) -> int:
-        """To be written anew."""
+        """Number of manifests to be rewritten."""
         return len(self.steps.survey.manifests) if isinstance(self.steps, DerivedPlan) else 0
 
     @property
@@ -83,21 +83,49 @@ class MigrationPlan:
         new = map(self.steps.rules.names.snapshot, ids)
         return {str(a): str(b) for a, b in zip(ids, new, strict=True) if a != b}
 
+    def result(self, *, dry_run: bool = False, seconds: float = 0.0) -> "MigrateResult":
+        return MigrateResult(
+            dry_run=dry_run,
+            generation=str(self.generation),
+            spec_version=self.to,
+            in_place=self.in_place,
+            snapshots=self.snapshots,
+            manifests=self.manifests,
+            copied=self.copied,
+            bytes=self.bytes,
+            snapshot_ids=self.snapshot_ids(),
+            seconds=seconds,
+        )
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Migrated:
-    repository: Repository
-    seconds: float
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigrateResult:
+    """Files that a migration wrote, or in a dry run would write.
+
+    `snapshot_ids` has the new ids of snapshots by the old ones, where they had to change. `copied`
+    objects, with `bytes` in them, are copied as they are; `manifests` are rewritten.
+    """
+
+    dry_run: bool
+    generation: str
+    spec_version: int
+    in_place: bool
+    snapshots: int
+    manifests: int
+    copied: int
+    bytes: int
+    snapshot_ids: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 def plan_migration(
     repository: Repository,
+    executor: Executor | None = None,
     *,
     to: int = 2,
     target: ObjectStore | None = None,
-    progress: Progress | None = None,
 ) -> MigrationPlan:
-    """In place, or to `target`, which must be empty or hold what an earlier try left.
+    """Plans it in place, or to `target`, which must be empty or hold what an earlier try left.
 
     Raises InvalidInputError if the repository is of that version or a later one, ConflictError.
     """
@@ -116,41 +144,36 @@ def plan_migration(
     store = repository.raw_store if target is None else target
     if not store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
+    executor = executor or ThreadExecutor(quiet_files(repository))
     steps: UpgradePlan | ClonePlan | DerivedPlan
     if generation is not Generation.V1:
-        steps = plan_rewriting(repository, target, to=to, progress=progress)
+        steps = plan_rewrite(repository, target, executor, to=to)
     elif target is None:
         steps = plan_upgrade(repository)
     else:
-        steps = _plan_copy(repository, target, progress)
+        steps = _plan_copy(repository, target, executor)
     return MigrationPlan(
         generation=generation, to=to, target=store, in_place=target is None, steps=steps
     )
 
 
-def migrate(plan: MigrationPlan, *, progress: Progress | None = None) -> Migrated:
-    """The new repository, which is compared with the old one before anybody sees it.
+def migrate(plan: MigrationPlan, executor: Executor | None = None) -> MigrateResult:
+    """Writes the new repository, and compares it with the old one before it becomes visible.
 
     Raises FormatError, StorageError, ConflictError.
     """
     started = perf_counter()
     match plan.steps:
         case UpgradePlan() as steps:
-            made = upgrade(steps)
+            upgrade(steps)
         case ClonePlan() as steps:
-            clone(steps, progress=progress)
-            made = Repository.open(plan.target, clock=steps.repository.clock)
+            clone(steps, executor)
         case DerivedPlan() as steps:
-            keep_journal(plan)
-            derive(steps, check=partial(require_same, progress=progress), progress=progress)
-            made = Repository.open(plan.target, clock=steps.repository.clock)
-    return Migrated(repository=made, seconds=perf_counter() - started)
-
-
-def keep_journal(plan: MigrationPlan) -> None:
-    """Notes down what is there, before anything is added to it."""
-    if plan.in_place and isinstance(plan.steps, DerivedPlan):
-        write_journal(plan.target, plan.generation, old_files(plan.steps))
+            threads = executor or ThreadExecutor(quiet_files(steps.repository))
+            if plan.in_place:  # notes down what is there, before anything is added to it
+                write_journal(plan.target, plan.generation, old_files(steps))
+            derive(steps, threads, check=lambda made: require_same(made, threads))
+    return plan.result(seconds=perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,9 +186,9 @@ class Leftovers:
 
 
 def find_leftovers(store: ObjectStore) -> Leftovers:
-    """Of a repository that was migrated; none if it is confirmed, or never was migrated.
+    """Leftovers of a migration; none if it is confirmed, or never took place.
 
-    Raises ConflictError if somebody has written to the old repository since: that would be lost.
+    Raises ConflictError if the old repository was written to since: that would be lost.
     """
     journal = read_journal(store)
     sizes = {one.key: one.size_bytes for one in store.list()}
@@ -180,7 +203,7 @@ def find_leftovers(store: ObjectStore) -> Leftovers:
 
 
 def confirm(store: ObjectStore, leftovers: Leftovers) -> int:
-    """Removes the old files, refs first, so that no old client finds a half of a repository."""
+    """Removes the old files, refs first, so that no old client finds half of a repository."""
     refs = [key for key in leftovers.keys if key.startswith(("r/", REFS))]
     for key in refs:
         store.delete([key])
@@ -194,11 +217,11 @@ def confirm(store: ObjectStore, leftovers: Leftovers) -> int:
 _AT_ONCE = 1000
 
 
-def _plan_copy(repository: Repository, target: ObjectStore, progress: Progress | None) -> ClonePlan:
+def _plan_copy(repository: Repository, target: ObjectStore, executor: Executor) -> ClonePlan:
     """All files of version 1 as they are, with an entry point of version 2."""
     info = plan_upgrade(repository).info
     entry = RepoFile(info, encode_repo_info(info))
-    return plan_clone(repository, target, entry=entry, progress=progress)
+    return plan_clone(repository, target, executor, entry=entry)
 
 
 def _require_no_later_refs(store: ObjectStore, sizes: dict[str, int], listed: set[str]) -> None:

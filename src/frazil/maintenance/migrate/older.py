@@ -1,13 +1,24 @@
-"""Migration of older generations: metadata is rewritten, chunks stay where they can.
+"""Migration from the generations before version 1: metadata is rewritten, chunks stay if they can.
 
-In place, new files have names of their own beside the old ones (copying/names.py), and the old ones
-are kept until `confirm`, some under other names (displaced.py). In another store files keep their
-names. Chunks whose names were longer, up to A2a, are copied to the names they have now.
+In place, new files stand beside the old ones, under names of their own (copying/rewrite.py), and
+the old ones are there until `confirm`. In another store they keep their names. Chunks whose names
+were longer, up to A2a, are copied to the names they have now.
+
+Old files whose names the new repository needs are kept under other names until it is confirmed:
+
+    V2pre       to 2    `repo`, which is the entry point of both
+    A2 .. V1pre to 1    tags and `config.yaml`, which have the same names in both; and folders such
+                        as `branch:main`, over which clients of version 1 stumble
+
+They are copied aside before anything takes their places, and that is the last thing a migration
+does. If it is stopped right there, the next one puts them back before it looks at anything.
 """
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import override
 
+from frazil.assets.entry_file import create_entry, replace_entry
 from frazil.assets.layout import (
     CHUNKS,
     CONFIG_YAML,
@@ -17,6 +28,7 @@ from frazil.assets.layout import (
     REPO_INFO,
     SNAPSHOTS,
     TRANSACTIONS,
+    V1_MAIN_BRANCH,
     manifest_key,
     ref_of_key,
     snapshot_key,
@@ -27,41 +39,38 @@ from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config, encode_config_yaml
 from frazil.format.generation import Generation
-from frazil.format.ref_file import decode_ref
+from frazil.format.ref_file import decode_ref, encode_ref
 from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.update_log import RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
-from frazil.maintenance.copying.names import DerivedNames, Names, SameNames
-from frazil.maintenance.copying.origin import Entry, RefFiles, RepoFile, exists
-from frazil.maintenance.copying.refs import log_ids
-from frazil.maintenance.copying.rewriting import Rules
-from frazil.maintenance.copying.target import require_elsewhere
-from frazil.maintenance.inventory import kind_of
-from frazil.maintenance.migrate.displaced import (
-    KEPT,
-    ReplacedRefFiles,
-    ReplacedRepoFile,
-    in_the_way_of_version_1,
-    put_back,
+from frazil.maintenance.copying.origin import (
+    Entry,
+    RefFiles,
+    RepoFile,
+    Versions,
+    exists,
+    moved_is_conflict,
+    require_absent,
 )
+from frazil.maintenance.copying.refs import log_ids
+from frazil.maintenance.copying.rewrite import DerivedNames, Names, Rules, SameNames
+from frazil.maintenance.copying.transfer import require_elsewhere
+from frazil.maintenance.executor import Executor
+from frazil.maintenance.inventory import kind_of
 from frazil.maintenance.migrate.journal import read_journal
 from frazil.maintenance.migrate.listing import in_order, listed_info
-from frazil.maintenance.progress import Progress
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import Blob, ObjectStore
 from frazil.repo.repository import Repository
 
+KEPT = "migration/kept/"
 _OLD_FOLDERS = ("r/", "s/", "m/", "c/", "t/", "a/", "attributes/")
 _BACKUPS = f"{OVERWRITTEN}{REPO_INFO}."  # of early entry points of version 2
 _SHARED_FOLDERS = (REFS, SNAPSHOTS, MANIFESTS, TRANSACTIONS, CHUNKS)
 
 
-def plan_rewriting(
-    repository: Repository,
-    target: ObjectStore | None,
-    *,
-    to: int,
-    progress: Progress | None = None,
+def plan_rewrite(
+    repository: Repository, target: ObjectStore | None, executor: Executor, *, to: int
 ) -> DerivedPlan:
     """Plans a migration to another store, or in place; cleans up an interrupted one first."""
     place = repository.raw_store if target is None else target
@@ -105,9 +114,9 @@ def plan_rewriting(
         place,
         info,
         Rules(names=names),
+        executor,
         finished=finished,
         entry_of=entry,
-        progress=progress,
     )
 
 
@@ -185,3 +194,96 @@ def _deleted_tags(store: ObjectStore, info: RepoInfo, names: Names) -> dict[str,
             old = info.snapshots.id(info.branches["main"])
         found[name] = names.snapshot(old)
     return found
+
+
+def keep_aside(store: ObjectStore, keys: Iterable[str]) -> None:
+    """Copies files aside, unless an earlier try has kept them."""
+    kept = {info.key for info in store.list(KEPT)}
+    for key in keys:
+        if KEPT + key not in kept:
+            store.copy(key, KEPT + key)
+    store.sync()
+
+
+def put_back(store: ObjectStore) -> None:
+    """Restores files that an unfinished migration to version 1 has kept aside."""
+    kept = [info.key for info in store.list(KEPT)]
+    if not kept or exists(store, V1_MAIN_BRANCH) or exists(store, REPO_INFO):
+        return
+    for key in kept:
+        store.copy(key, key.removeprefix(KEPT))
+    store.sync()
+
+
+def in_the_way_of_version_1(store: ObjectStore) -> tuple[str, ...]:
+    """Old files of names that version 1 needs, or cannot have beside its own."""
+    journal = read_journal(store)
+    listed = [info.key for info in (*store.list(REFS), *store.list(CONFIG_YAML))]
+    return tuple(
+        key
+        for key in listed
+        if key == CONFIG_YAML
+        or _is_strange(key)
+        or (ref_of_key(key) is not None and (journal is None or KEPT + key in journal.keys))
+    )
+
+
+def _is_strange(key: str) -> bool:
+    return key.startswith(REFS) and ":" in key.removeprefix(REFS)[:7]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplacedRepoFile(RepoFile):
+    """The entry point of version 2 in the place of `old`, an early one."""
+
+    old: Blob
+
+    @property
+    @override
+    def joined(self) -> None:
+        return None
+
+    @override
+    def find(self, target: ObjectStore) -> Versions:
+        del target
+        return {REPO_INFO: self.old.version}
+
+    @override
+    def publish(self, target: ObjectStore, found: Versions) -> bool:
+        del found
+        with moved_is_conflict():
+            replace_entry(target, REPO_INFO, self.old, self.data, backup=KEPT + REPO_INFO)
+        return True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReplacedRefFiles(RefFiles):
+    """Refs of version 1, in the place of older ones. With the branch main it is a repository."""
+
+    displaced: tuple[str, ...]
+    deleted: Mapping[str, SnapshotId]  # by name of a tag, where it was
+
+    @override
+    def find(self, target: ObjectStore) -> Versions:
+        require_absent(target, REPO_INFO, version=2)
+        require_absent(target, V1_MAIN_BRANCH, version=1)
+        return {}
+
+    @override
+    def publish(self, target: ObjectStore, found: Versions) -> bool:
+        del found
+        made = self._files(target)
+        made |= {tag_key(name): encode_ref(tip) for name, tip in self.deleted.items()}
+        main = made.pop(V1_MAIN_BRANCH)
+        keep_aside(target, self.displaced)
+        # First what is beside the old refs, then what takes their places.
+        for key in sorted(made, key=lambda key: key in self.displaced):
+            target.put(key, made[key])
+        if self.config is not None:
+            target.put(CONFIG_YAML, self.config)
+        target.sync()
+        with moved_is_conflict():
+            create_entry(target, V1_MAIN_BRANCH, main)
+        target.sync()
+        target.delete(key for key in self.displaced if _is_strange(key))
+        return True

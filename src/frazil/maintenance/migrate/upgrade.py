@@ -3,7 +3,7 @@
 Snapshots, manifests, logs and chunks stay as they are: files of both versions may be mixed. Until
 `finish` removes the refs and the configuration of version 1, clients of version 1 can read on.
 
-What they write meanwhile is not in version 2. The refs are compared with what the new file was
+What they write after that is not in version 2. The refs are compared with what the new file was
 computed from before it is written and after, and it is computed again if they differ. A commit of
 frazil looks in turn for the new file after it has moved its branch: one of the two notices the
 other. Clients that do not look may write later; `finish` looks for that.
@@ -39,8 +39,12 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.update_log import RepoMigrated
 from frazil.ids import SnapshotId
-from frazil.maintenance.migrate.heads import PREFETCHED, prefetched
-from frazil.maintenance.migrate.listing import listed_info, with_history
+from frazil.maintenance.migrate.listing import (
+    PREFETCHED,
+    listed_info,
+    prefetched,
+    with_history,
+)
 from frazil.objectstore.protocol import Blob, ObjectStore
 from frazil.repo.repository import Repository
 
@@ -92,20 +96,20 @@ def upgrade(plan: UpgradePlan) -> Repository:
     Raises ConflictError if version 1 is written to all the time.
     """
     store = plan.repository.store
-    plan = _renewed(plan)
-    data = _encoded(plan)
+    plan = _renew(plan)
+    data = _encode(plan)
     try:
         written = Blob(data, create_entry(store, REPO_INFO, data))
     except PreconditionFailedError as error:
         raise ConflictError(
-            message="the repository was migrated to version 2 meanwhile: open it again",
+            message="the repository was migrated to version 2 by another client: open it again",
             kind="repo-info-updated",
         ) from error
     for _ in range(_TRIES):
         if fetch_ref_state(store) == plan.refs:
             break
-        plan = _renewed(plan)
-        written = _replaced(plan, written)
+        plan = _renew(plan)
+        written = _replace(plan, written)
     else:
         raise _written_meanwhile()
     upgraded = Repository.open(store, clock=plan.repository.clock, access=plan.repository.access)
@@ -113,7 +117,7 @@ def upgrade(plan: UpgradePlan) -> Repository:
     return upgraded
 
 
-def _renewed(plan: UpgradePlan) -> UpgradePlan:
+def _renew(plan: UpgradePlan) -> UpgradePlan:
     """The plan, computed again if refs were written since."""
     for _ in range(_TRIES):
         if fetch_ref_state(plan.repository.store) == plan.refs:
@@ -122,16 +126,16 @@ def _renewed(plan: UpgradePlan) -> UpgradePlan:
     raise _written_meanwhile()
 
 
-def _encoded(plan: UpgradePlan) -> bytes:
+def _encode(plan: UpgradePlan) -> bytes:
     config = plan.repository.config
     data = encode_repo_info(plan.info, level=(config.compression and config.compression.level) or 3)
     _require_alike(decode_repo_info(data), plan.info)
     return data
 
 
-def _replaced(plan: UpgradePlan, written: Blob) -> Blob:
+def _replace(plan: UpgradePlan, written: Blob) -> Blob:
     """The entry point with what was written to version 1 since, unless version 2 is in use."""
-    store, data = plan.repository.store, _encoded(plan)
+    store, data = plan.repository.store, _encode(plan)
     backup = OVERWRITTEN + backup_name(plan.repository.clock())
     try:
         return Blob(data, replace_entry(store, REPO_INFO, written, data, backup=backup))
@@ -244,7 +248,7 @@ def version_1_files(store: ObjectStore) -> tuple[str, ...]:
 
 
 def _deleted_tags(store: ObjectStore, info: RepoInfo) -> dict[str, SnapshotId]:
-    """Where each was: its file is still there."""
+    """Snapshots of deleted tags: their files are still there."""
     found: dict[str, SnapshotId] = {}
     for name in info.deleted_tags:
         try:

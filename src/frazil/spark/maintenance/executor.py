@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from frazil.assets.files import Files
-from frazil.maintenance.executor import Task
+from frazil.maintenance.executor import Sizes, Task
 from frazil.repo.repository import Repository
 from frazil.spark.maintenance.files import ExecutorFiles
 from frazil.spark.runtime.commits import CommitNote
@@ -64,7 +65,7 @@ class SparkExecutor:
         *,
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
-        sizes: Sequence[int] | None = None,
+        sizes: Sizes | None = None,
     ) -> Iterator[T]:
         del spans, prefetch  # Spark divides the rows, and runs all of them before the first result
         if not count:
@@ -72,7 +73,7 @@ class SparkExecutor:
         counter = create_counter(self.spark)
         partitions = parallelism(self.spark) * TASKS_PER_CORE
         run = _RunTask(self.files, task, counter, sizes)
-        total = count if sizes is None else sum(sizes)
+        total = count if sizes is None else int(np.sum(sizes))
         with watch_progress(counter, doing.capitalize(), total, self.tell):
             table = collect(map_tasks(self.spark, count, partitions, run, RESULTS))
         yield from _results(table)
@@ -100,11 +101,13 @@ class _RunTask:
     files: FilesOpener
     task: Task[Any]
     counter: Counter
-    sizes: Sequence[int] | None
+    sizes: Sizes | None
 
     def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
         result = self.task(self.files.open(), rows)
-        amount = len(rows) if self.sizes is None else sum(self.sizes[rows.start : rows.stop])
+        amount = (
+            len(rows) if self.sizes is None else int(np.sum(self.sizes[rows.start : rows.stop]))
+        )
         self.counter.add(amount)
         row = {"first": rows.start, "result": pickle.dumps(result)}
         yield pa.RecordBatch.from_pylist([row], schema=RESULTS)

@@ -1,7 +1,7 @@
-"""A repository in a newer version of the format, with executors for what is much.
+"""Migration of a repository to a newer version of the format, by Spark's executors.
 
-driver      plan, as `Repository.migrate` makes it; snapshots, logs and the entry point
-executors   manifests written anew, chunks and other objects copied
+See frazil.maintenance.migrate. Snapshots, logs and the entry point are written on the driver,
+manifests are rewritten and objects copied by executors.
 """
 
 from dataclasses import dataclass, field
@@ -10,26 +10,10 @@ from time import perf_counter
 
 from pyspark.sql import DataFrame, SparkSession
 
-from frazil.maintenance.copying.clone import ClonePlan
-from frazil.maintenance.copying.derived import DerivedPlan, publish_derived
-from frazil.maintenance.migrate.check import require_same
-from frazil.maintenance.migrate.migration import (
-    MigrationPlan,
-    keep_journal,
-    plan_migration,
-)
-from frazil.maintenance.migrate.upgrade import UpgradePlan, upgrade
-from frazil.spark.maintenance.copy import clone_on_spark, rewrite_on_spark
+from frazil.maintenance.migrate import migration as engine
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared, open_target
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import cancelled_on_interrupt
-from frazil.spark.runtime.progress import (
-    Counter,
-    ProgressOption,
-    create_counter,
-    progress_callback,
-    watch_progress,
-)
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.opened import RepositoryLike
 
 
@@ -78,37 +62,18 @@ def migrate(
     started = perf_counter()
     repository = open_shared(repo, storage)
     store = None if target is None else open_target(target, target_storage)
-    plan = plan_migration(repository, to=to, target=store)
-    note = CommitNote(operation="migrate", application="spark")
-    counter = create_counter(spark)
-    with (
-        progress_callback(progress) as tell,
-        cancelled_on_interrupt(spark, note.job),
-        watch_progress(counter, "Migrating", plan.bytes, tell),
-    ):
-        _execute(spark, plan, counter)
-    ids = list(plan.snapshot_ids().items())
+    with spark_executor(spark, repository, "migrate", progress) as executor:
+        plan = engine.plan_migration(repository, executor, to=to, target=store)
+        done = engine.migrate(plan, executor)
+    ids = list(done.snapshot_ids.items())
     return MigrateResult(
-        generation=str(plan.generation),
-        spec_version=plan.to,
-        in_place=plan.in_place,
-        snapshots=plan.snapshots,
-        manifests=plan.manifests,
-        copied=plan.copied,
-        bytes=plan.bytes,
+        generation=done.generation,
+        spec_version=done.spec_version,
+        in_place=done.in_place,
+        snapshots=done.snapshots,
+        manifests=done.manifests,
+        copied=done.copied,
+        bytes=done.bytes,
         seconds=perf_counter() - started,
         snapshot_ids=spark.createDataFrame(ids, "old string, new string"),
     )
-
-
-def _execute(spark: SparkSession, plan: MigrationPlan, counter: Counter) -> None:
-    match plan.steps:
-        case UpgradePlan() as steps:
-            upgrade(steps)
-        case ClonePlan() as steps:
-            clone_on_spark(spark, steps, counter)
-        case DerivedPlan() as steps:
-            keep_journal(plan)
-            rewrite_on_spark(spark, steps, counter)
-            require_same(steps)
-            publish_derived(steps)

@@ -1,26 +1,21 @@
-"""A repository in another place: deep, with all it refers to, or shallow, with references."""
+"""Clones of repositories: deep, with all that is reachable, or shallow, with virtual chunks.
+
+What is done is `frazil.maintenance.copying`: tasks of it run on Spark's executors.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from time import perf_counter
 
 from pyspark.sql import SparkSession
 
-from frazil.clock import system_clock
 from frazil.format.storage_config import VirtualChunkContainer
-from frazil.maintenance.copying.containers import container_of
-from frazil.maintenance.copying.joining import settled_snapshots
-from frazil.maintenance.copying.origin import publish_entry
-from frazil.maintenance.copying.target import require_no_strangers
-from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.pipelines.clone_deep import (
-    CopyObjects,
-    copied,
-    object_keys,
-)
-from frazil.spark.pipelines.clone_origin import Origin, read_origin
-from frazil.spark.pipelines.clone_shallow import ShallowClone
+from frazil.maintenance.copying import clone as engine
+from frazil.maintenance.copying.origin import read_origin
+from frazil.maintenance.copying.refs import tips_of
+from frazil.maintenance.copying.shallow import clone_shallow, plan_shallow
+from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import (
     StorageOptions,
     open_shared,
@@ -28,32 +23,19 @@ from frazil.spark.pipelines.opening import (
     require_elsewhere,
     require_folder,
 )
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.jobs import cancelled_on_interrupt, collect
-from frazil.spark.runtime.progress import (
-    JobProgress,
-    ProgressCallback,
-    ProgressOption,
-    create_counter,
-    progress_callback,
-    watch_progress,
-)
+from frazil.spark.runtime.commits import METADATA_KEY, CommitNote
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.opened import RepositoryLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloneResult:
+class CloneResult(engine.CloneResult):
     """`objects` are those that the clone needs, `copied` those that were not there.
 
     Of a shallow clone `objects` are the manifests, all of them written.
     """
 
     target: str
-    snapshots: int
-    objects: int
-    copied: int
-    bytes: int  # copied
-    seconds: float
 
 
 def clone(
@@ -75,9 +57,9 @@ def clone(
         source: the repository, or where it is.
         target: where the clone goes. A deep clone that is there already is brought up to date,
             which copies only what is new.
-        deep: copies every object that the refs lead to, history included, and checks sizes.
-            Else the clone has the newest version of each ref, as one commit, and its chunks are
-            virtual references to the chunks of the source, where they must stay.
+        deep: copies every object that is reachable from the refs, history included, and checks
+            sizes. Otherwise the clone has the newest version of each ref, as one commit, and its
+            chunks are virtual references to the chunks of the source, where they must stay.
         refs: branches and tags; by default all of them. A name means the branch and the tag of
             that name, `branch:NAME` and `tag:NAME` one of them.
         container: for a shallow clone: how the `chunks/` of the source are reached, if not by a
@@ -94,71 +76,29 @@ def clone(
     """
     started = perf_counter()
     repository = open_shared(source, storage)
-    origin = read_origin(repository, refs)
     store = open_target(target, target_storage)
     require_elsewhere(repository.store, store)
     require_folder(store, target)
-    note = CommitNote(
-        operation="clone", application=spark.conf.get("spark.app.name", "spark") or "spark"
-    )
-    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
+    with spark_executor(spark, repository, "clone", progress) as executor:
         if deep:
-            counts = _deep(spark, repository.store, store, origin, tell)
-            snapshots = len(origin.snapshots)
+            plan = engine.plan_clone(repository, store, executor, refs=refs)
+            done = engine.clone(plan, executor)
         else:
-            place = container or container_of(repository.store)
-            tell(JobProgress("Writing manifests", 0, 0))
-            made = ShallowClone(spark, repository, store, place, note).make(
-                origin.branches, origin.tags
-            )
-            snapshots, counts = made.snapshots, (made.manifests, made.manifests, made.size_bytes)
-    return CloneResult(
-        target=str(target),
-        snapshots=snapshots,
-        objects=counts[0],
-        copied=counts[1],
-        bytes=counts[2],
-        seconds=perf_counter() - started,
-    )
-
-
-def _deep(
-    spark: SparkSession,
-    source: ObjectStore,
-    target: ObjectStore,
-    origin: Origin,
-    tell: ProgressCallback,
-) -> tuple[int, int, int]:
-    """Objects there are, those copied, and their bytes."""
-    found = origin.find_clone(target)
-    if not found:
-        require_no_strangers(target)
-    settled = settled_snapshots(target)
-    counter = create_counter(spark)
-    with watch_progress(counter, "Cloning", 0, tell):
-        keys = object_keys(spark, source, origin, settled if found else None)
-        rows = collect(copied(keys, CopyObjects(source, target, counter))).to_pylist()
-        reused = sum(row["reused"] for row in rows)
-
-        def look_again() -> None:
-            """Copies what a collection of garbage has deleted since it was refreshed."""
-            if reused:
-                left = keys.filter(~keys["settled"])
-                collect(copied(left, CopyObjects(source, target, counter, refresh=False)))
-
-        look_again()
-        publish_entry(origin.entry, target, found, settled, system_clock)
-        look_again()
-    return (
-        sum(row["objects"] for row in rows) + 1,
-        sum(row["copied"] for row in rows),
-        sum(row["bytes"] for row in rows),
-    )
+            tips = plan_shallow(repository, store, refs=refs, container=container)
+            application = spark.conf.get("spark.app.name", "spark") or "spark"
+            note = CommitNote(operation="clone", application=application)
+            done = clone_shallow(tips, executor, metadata={METADATA_KEY: note.to_json()})
+    result = {field.name: getattr(done, field.name) for field in fields(done)}
+    result |= {
+        "objects": done.objects + deep,  # the entry point of a deep clone is counted
+        "seconds": perf_counter() - started,
+    }
+    return CloneResult(target=str(target), **result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClonePlan:
-    """What a clone would have, and whether there is one already."""
+    """Refs and snapshots that a clone would have; `exists` if there is one already."""
 
     target: str
     exists: bool
@@ -176,16 +116,16 @@ def explain_clone(
     storage: StorageOptions | None = None,
     target_storage: StorageOptions | None = None,
 ) -> ClonePlan:
-    """What `clone` would do. Raises RefNotFoundError, ConflictError."""
+    """Describes what `clone` would do. Raises RefNotFoundError, ConflictError."""
     repository, store = open_shared(source, storage), open_target(target, target_storage)
     require_elsewhere(repository.store, store)
-    origin = read_origin(repository, refs)
-    found = origin.find_clone(store)
-    tips = {*origin.branches.values(), *origin.tags.values()}
+    origin = read_origin(repository, refs, repository.files)
+    info, exists = origin.info, bool(origin.entry.find(store))
+    tips = {*tips_of(info, info.branches).values(), *tips_of(info, info.tags).values()}
     return ClonePlan(
         target=str(target),
-        exists=bool(found),
-        branches=tuple(sorted(origin.branches)),
-        tags=tuple(sorted(origin.tags)),
-        snapshots=len(origin.snapshots if deep else tips),
+        exists=exists,
+        branches=tuple(sorted(info.branches)),
+        tags=tuple(sorted(info.tags)),
+        snapshots=len(info.snapshots) if deep else len(tips),
     )

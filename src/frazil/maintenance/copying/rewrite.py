@@ -1,15 +1,18 @@
-"""Snapshots, manifests and logs rewritten, with other nodes, references or bytes.
+"""Rewrites snapshots, manifests and logs, with other nodes, references or bytes.
 
-    survey      snapshots -> which arrays there are, how large, and in which manifests
-    manifests   each once; says where its references are in the grid of each array
+    survey      snapshots -> arrays, their grids, and their manifests
+    manifests   each once; with the extents of its references in the grid of each array
     snapshots   with the nodes that are wanted, and the new manifests
     logs        of these nodes; of some paths only: partial_logs.py
 
-History, messages, times and metadata stay; chunk objects are not touched.
+History, messages, times and metadata stay; chunk objects are not touched. The same file made in
+the same way gets the same name, so that a second try replaces the files of the first.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +24,6 @@ from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.maintenance.copying.names import Names
 from frazil.paths import NodePath
 
 type Extents = tuple[tuple[int, int], ...]
@@ -29,9 +31,52 @@ type Grid = tuple[int, ...]
 type Wants = Callable[[NodePath], bool]
 
 
+class Names(Protocol):
+    def snapshot(self, old: SnapshotId) -> SnapshotId: ...
+
+    def manifest(self, old: ManifestId, nodes: Iterable[NodeId]) -> ManifestId:
+        """`nodes` are the arrays whose references it has now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SameNames:
+    """Keeps names, in a place where nothing else has them."""
+
+    def snapshot(self, old: SnapshotId) -> SnapshotId:
+        return old
+
+    def manifest(self, old: ManifestId, nodes: Iterable[NodeId]) -> ManifestId:
+        del nodes
+        return old
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedNames:
+    """New names for files of other content than the old ones, or in the same place."""
+
+    purpose: str  # text with all that the content depends on
+    first: SnapshotId | None = None  # the root of history, which is called what it always is
+    root: SnapshotId | None = None  # what that is
+
+    def snapshot(self, old: SnapshotId) -> SnapshotId:
+        if old == self.first and self.root is not None:
+            return self.root
+        return SnapshotId(self._digest(b"snapshot", old.raw))
+
+    def manifest(self, old: ManifestId, nodes: Iterable[NodeId]) -> ManifestId:
+        return ManifestId(self._digest(b"manifest", old.raw, *sorted(node.raw for node in nodes)))
+
+    def _digest(self, *parts: bytes) -> bytes:
+        sha = hashlib.sha256(self.purpose.encode(), usedforsecurity=False)
+        for part in parts:
+            sha.update(len(part).to_bytes(4, "big") + part)
+        return sha.digest()[: SnapshotId.size]
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the parts of a repository change."""
+    """Changes to make to the files of a repository."""
 
     names: Names
     wants: Wants | None = None  # None: all paths
@@ -40,7 +85,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Nodes that are wanted, with the largest grid each array ever had, and what they are in."""
+    """Nodes that are wanted, with the largest grid each array ever had, and their manifests."""
 
     grids: dict[NodeId, Grid] = field(default_factory=dict)
     groups: set[NodeId] = field(default_factory=set)
@@ -65,7 +110,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """None of `file` if there is nothing in it."""
+    """A rewritten manifest; `file` is None if nothing is left in it."""
 
     file: ManifestFile | None
     extents: dict[NodeId, Extents]
@@ -94,7 +139,7 @@ def rewrite_manifest(
 def rewrite_snapshot(
     snapshot: Snapshot, manifests: dict[ManifestId, NewManifest], rules: Rules
 ) -> Snapshot:
-    nodes = [_rewritten(node, manifests) for node in wanted_nodes(snapshot.nodes, rules)]
+    nodes = [_rewrite_node(node, manifests) for node in wanted_nodes(snapshot.nodes, rules)]
     used = {ref.id for node in nodes if node.array for ref in node.array.manifests}
     files = {
         new.file.id: new.file for new in manifests.values() if new.file and new.file.id in used
@@ -110,7 +155,7 @@ def rewrite_snapshot(
 
 
 def rewrite_log(log: TransactionLog, new: SnapshotId, survey: Survey) -> TransactionLog:
-    """Only what it says of the nodes that are wanted."""
+    """Keeps the entries of nodes that are wanted."""
     wanted = survey.node_ids
     return TransactionLog(
         id=new,
@@ -135,7 +180,7 @@ def below(paths: Sequence[NodePath]) -> Wants:
     return lambda path: path.text in exact or path.text in above or path.text.startswith(inside)
 
 
-def _rewritten(node: Node, manifests: dict[ManifestId, NewManifest]) -> Node:
+def _rewrite_node(node: Node, manifests: dict[ManifestId, NewManifest]) -> Node:
     if node.array is None:
         return node
     refs = []
