@@ -1,19 +1,16 @@
 """Conflicts and ways to solve them, under the name they have in Icechunk."""
 
-from frazil.api import (
-    BasicConflictSolver,
-    Conflict,
-    ConflictDetector,
-    ConflictSolver,
-    ConflictType,
-    VersionSelection,
-)
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = [
-    "BasicConflictSolver",
-    "Conflict",
-    "ConflictDetector",
-    "ConflictSolver",
-    "ConflictType",
-    "VersionSelection",
-]
+from frazil.api.conflicts import (
+    BasicConflictSolver as BasicConflictSolver,
+    Conflict as Conflict,
+    ConflictDetector as ConflictDetector,
+    ConflictSolver as ConflictSolver,
+    ConflictType as ConflictType,
+    VersionSelection as VersionSelection,
+)
+from frazil.lazy import export_all
+
+export_all(globals())

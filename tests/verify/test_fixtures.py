@@ -10,7 +10,7 @@ import zarr
 
 from frazil.api import Repository as Api
 from frazil.api import Storage
-from frazil.api.versions import AlphaVersion
+from frazil.api.values import AlphaVersion
 from frazil.format.alpha.packing import pack_snapshot
 from frazil.format.alpha.unpacking import unpack
 from frazil.format.payloads import RefKind

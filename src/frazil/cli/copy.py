@@ -299,7 +299,7 @@ def migrate(
 
 
 def _migrate_on_spark(repo: str, target: str | None, to: int, *, as_json: bool) -> None:
-    from frazil.api.migrating import MigrationSummary
+    from frazil.api.actions import MigrationSummary
     from frazil.cli.output import silence_logs
     from frazil.cli.views.copy_view import print_migration
     from frazil.spark.maintenance.migrate import migrate as run

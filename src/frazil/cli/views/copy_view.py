@@ -2,8 +2,7 @@
 
 from dataclasses import asdict
 
-from frazil.api.migrating import ConfirmedMigration, MigrationSummary
-from frazil.api.moving import CopySummary
+from frazil.api.actions import ConfirmedMigration, CopySummary, MigrationSummary
 from frazil.cli.output import print_json
 
 
