@@ -6,7 +6,6 @@ down `frazil --help` or a worker of Spark, which need little of it.
 
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 from typing import Any, override
@@ -17,13 +16,15 @@ def load(module: str, name: str) -> Any:
     return getattr(import_module(module), name)
 
 
-@dataclass(frozen=True, slots=True)
-class LazyNames:
+class LazyNames:  # a dataclass would take longer to import than the package itself
     """Names of a package and the modules that define them."""
 
-    modules: Mapping[str, str] = field(default_factory=dict)  # name -> module
-    submodules: frozenset[str] = frozenset()
-    exporter: str | None = None  # a module whose `__all__` is part of the package's
+    def __init__(
+        self, modules: Mapping[str, str], submodules: frozenset[str], exporter: str | None
+    ) -> None:
+        self.modules = modules  # name -> module
+        self.submodules = submodules
+        self.exporter = exporter  # a module whose `__all__` is part of the package's
 
 
 class LazyPackage(ModuleType):
