@@ -11,13 +11,13 @@ else:
     actions = lazy_module("frazil.api.actions")
 
 
-def upgrade_icechunk_repository(
-    repo: Repository,
+def upgrade_icechunk_repository[R: Repository](
+    repo: R,
     *,
     dry_run: bool,
     delete_unused_v1_files: bool = True,
     prefetch_concurrency: int | None = None,
-) -> Repository:
+) -> R:
     """Upgrades a repository from version 1 of the format to version 2, in place.
 
     No one else should use it at the same time. `repo` cannot be used afterwards, but for a dry run.
