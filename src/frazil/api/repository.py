@@ -582,12 +582,12 @@ class Repository(Displayed):
             max_decoded_manifest_mem_bytes, max_concurrent_manifest_fetches)  # fmt: skip
         return actions.chunk_storage_stats(self._engine, memory).native_bytes
 
-    async def total_chunks_storage_async(
+    async def total_chunks_storage_async(  # by hand: the warning names the caller's line
         self, *, max_snapshots_in_memory: int = 50,
         max_compressed_manifest_mem_bytes: int = 512 * MIB,
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500) -> int:  # fmt: skip
-        """Deprecated. By hand, so that the warning names the line that called it."""
+        """Deprecated: the native bytes of `chunk_storage_stats_async`."""
         actions.warn_of_total_chunks_storage("_async")
         memory = actions.MemoryLimits(
             max_snapshots_in_memory, max_compressed_manifest_mem_bytes,
