@@ -60,6 +60,11 @@ class LazyPackage(ModuleType):
             super().__setattr__(name, value)
 
     @override
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled by its name, for functions that use it and are sent to workers."""
+        return import_module, (self.__name__,)
+
+    @override
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self.__lazy__.submodules, *self.__all__})
 

@@ -1,5 +1,6 @@
 """Names and modules that are loaded at first use."""
 
+import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,3 +69,7 @@ def test_a_lazy_module_is_imported_when_it_is_used(pets: ModuleType) -> None:
     assert (cat.name, pets.cat.name) == ("cat", "cat")
     with pytest.raises(AttributeError, match="nothing"):
         _ = cat.nothing
+
+
+def test_a_package_is_pickled_by_its_name(pets: ModuleType) -> None:
+    assert pickle.loads(pickle.dumps(pets)) is pets
