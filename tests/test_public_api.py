@@ -1,9 +1,13 @@
 """What `import frazil` offers, and how it compares with the `icechunk` package."""
 
+import ast
 import inspect
 import subprocess
 import sys
 from enum import IntEnum
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import icechunk
@@ -11,7 +15,9 @@ import pytest
 
 import frazil
 import frazil.api
+from frazil import lazy
 
+PUBLIC: list[str] = import_module("frazil").__all__
 FACE = ["Repository", "Session", "IcechunkStore", "Storage"]
 
 # Parameters and methods of the reference that later issues bring. A parameter is left out rather
@@ -68,9 +74,32 @@ def public(cls: type) -> dict[str, Any]:
 
 
 def test_the_package_offers_what_the_api_lists() -> None:
-    assert {*frazil.api.__all__, "__version__", "install_as_icechunk"} == set(frazil.__all__)
-    for name in frazil.__all__:
+    listed = import_module("frazil.api").__all__
+    assert {*listed, "__version__", "install_as_icechunk"} == set(PUBLIC)
+    assert set(PUBLIC) <= set(dir(frazil))
+    for name in PUBLIC:
         assert getattr(frazil, name) is not None
+
+
+def test_type_checkers_see_the_names_and_modules_that_are_loaded() -> None:
+    """What is imported `as` itself is a name of `frazil.api`, of the package, or a module of it."""
+    assert reexported(frazil.api) == set(import_module("frazil.api").__all__)
+    names = lazy.names_of("frazil")
+    assert reexported(frazil) == {*names.modules, *names.submodules}
+    for module in names.submodules:
+        shown = reexported(import_module(f"frazil.{module}"))
+        own = {"HttpAccess", "LocalFileSystemAccess"} if module == "credentials" else set()
+        assert set(import_module(f"frazil.{module}").__all__) == shown | own
+
+
+def reexported(module: ModuleType) -> set[str]:
+    return {
+        alias.name
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
 
 
 def test_other_names_are_not_there() -> None:
@@ -84,7 +113,7 @@ def test_every_name_is_one_of_the_reference() -> None:
         *("RepoUpdateRetryConfig", "azure_store"),
         *("install_as_icechunk", "read_region", "write_region"),
     }
-    assert [name for name in frazil.__all__ if not hasattr(icechunk, name)] == sorted(ours)
+    assert [name for name in PUBLIC if not hasattr(icechunk, name)] == sorted(ours)
 
 
 def test_importing_the_package_does_not_import_zarr() -> None:
@@ -201,7 +230,7 @@ def test_values_have_the_attributes_of_the_reference(name: str) -> None:
 
 @pytest.mark.compat
 def test_the_error_tree_is_that_of_the_reference() -> None:
-    for name in frazil.__all__:
+    for name in PUBLIC:
         ours = getattr(frazil, name)
         if isinstance(ours, type) and issubclass(ours, Exception):
             expected = [base.__name__ for base in getattr(icechunk, name).__mro__]

@@ -13,30 +13,18 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from frazil.lazy import names_of
+
 ICECHUNK_VERSION = "2.3.0"  # whose names and behaviour frazil has, and docs/parity.md compares
 _NAME = "icechunk"
 # Public modules of icechunk. Those that frazil has too are found; the others, and frazil's own
-# layers, are not: `frazil.testing` is something else than `icechunk.testing`.
-AT_ONCE = frozenset(  # there as attributes as soon as the package is imported
-    {
-        "config",
-        "conflicts",
-        "credentials",
-        "ops",
-        "repository",
-        "session",
-        "snapshots",
-        "storage",
-        "store",
-        "types",
-        "virtual",
-    }
-)
+# layers, are not: `frazil.testing` is not the `icechunk.testing` of the same name.
+AT_ONCE = names_of("frazil").submodules  # attributes as soon as the package is imported
 SUBMODULES = AT_ONCE | {"dask", "distributed", "xarray"}
 
 
 def install_as_icechunk() -> None:
-    """From now on `import icechunk` gives frazil, in this process and whether or not it is there.
+    """Makes `import icechunk` import frazil in this process, even if icechunk is installed.
 
     `icechunk.__version__` is then the release whose interface frazil follows. May be called again.
     Raises RuntimeError if the real package was imported before: its classes are in use already.
@@ -77,11 +65,12 @@ class _Icechunk(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__version__":
             return ICECHUNK_VERSION
-        frazil = import_module("frazil")
-        if name in {"__all__", *frazil.__all__}:
-            return getattr(frazil, name)
         if name in AT_ONCE:
             return import_module(f"{_NAME}.{name}")
+        if name == "__all__" or not name.startswith("_"):
+            frazil = import_module("frazil")
+            if name == "__all__" or name in frazil.__all__:
+                return getattr(frazil, name)
         raise AttributeError(f"module {_NAME!r}, which is frazil here, has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Dask arrays written to Icechunk stores, with any of Dask's schedulers.
 
-Every task writes its part through a copy of a forked session, in whatever process it runs, and
+Every task writes its part through a copy of a forked session, in any process, and
 returns that copy. They are merged by a tree of further tasks, so that no single one has to take
 them all.
 """

@@ -1,5 +1,13 @@
-"""Entries of the ops log and sums of what was deleted, under the names they have in Icechunk."""
+"""Entries of the ops log and results of garbage collection, under their names in Icechunk."""
 
-from frazil.api import GCSummary, Update, UpdateType
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["GCSummary", "Update", "UpdateType"]
+from frazil.api.updates import (
+    Update as Update,
+    UpdateType as UpdateType,
+)
+from frazil.lazy import export_all
+from frazil.maintenance.summaries import GCSummary as GCSummary
+
+export_all(globals())

@@ -1,7 +1,15 @@
 """A repository, under the name it has in Icechunk. Limits are frazil's own."""
 
-from frazil.api import IcechunkStore, Repository, Session
-from frazil.format.limits import Limits
-from frazil.zarrstore.store import AsyncCloseableIterator
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["AsyncCloseableIterator", "IcechunkStore", "Limits", "Repository", "Session"]
+from frazil.api.repository import Repository as Repository
+from frazil.api.session import (
+    IcechunkStore as IcechunkStore,
+    Session as Session,
+)
+from frazil.format.limits import Limits as Limits
+from frazil.lazy import export_all
+from frazil.zarrstore.store import AsyncCloseableIterator as AsyncCloseableIterator
+
+export_all(globals())

@@ -1,5 +1,14 @@
 """A session, under the name it has in Icechunk."""
 
-from frazil.api import ForkSession, IcechunkStore, Session, SessionMode
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["ForkSession", "IcechunkStore", "Session", "SessionMode"]
+from frazil.api.session import (
+    ForkSession as ForkSession,
+    IcechunkStore as IcechunkStore,
+    Session as Session,
+)
+from frazil.api.values import SessionMode as SessionMode
+from frazil.lazy import export_all
+
+export_all(globals())

@@ -1,5 +1,14 @@
-"""Snapshots and what differs between them, under the name they have in Icechunk."""
+"""Snapshots and differences between them, under the names they have in Icechunk."""
 
-from frazil.api import AncestryGraph, Diff, ManifestFileInfo, SnapshotInfo
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["AncestryGraph", "Diff", "ManifestFileInfo", "SnapshotInfo"]
+from frazil.api.history import AncestryGraph as AncestryGraph
+from frazil.api.values import (
+    Diff as Diff,
+    ManifestFileInfo as ManifestFileInfo,
+    SnapshotInfo as SnapshotInfo,
+)
+from frazil.lazy import export_all
+
+export_all(globals())

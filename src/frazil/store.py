@@ -1,6 +1,10 @@
 """A session as a zarr Store, under the name it has in Icechunk."""
 
-from frazil.api import IcechunkStore
-from frazil.zarrstore.store import AsyncCloseableIterator
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["AsyncCloseableIterator", "IcechunkStore"]
+from frazil.api.session import IcechunkStore as IcechunkStore
+from frazil.lazy import export_all
+from frazil.zarrstore.store import AsyncCloseableIterator as AsyncCloseableIterator
+
+export_all(globals())

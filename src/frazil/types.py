@@ -1,5 +1,9 @@
 """Types of arguments, under the name they have in Icechunk."""
 
-from frazil.api import CommitMethod
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = ["CommitMethod"]
+from frazil.api.values import CommitMethod as CommitMethod
+from frazil.lazy import export_all
+
+export_all(globals())

@@ -1,24 +1,27 @@
-"""Chunks that are parts of files elsewhere, under the name they have in Icechunk.
+"""Virtual chunks: parts of files outside of the repository, under the name they have in Icechunk.
 
 All but VirtualChunkContainer and VirtualChunkSpec are frazil's own.
 """
 
-from frazil.api import VirtualChunkContainer, VirtualChunkSpec
-from frazil.api.access import ContainerAccess
-from frazil.assets.virtual.access import VirtualChunkAccess, VirtualReads
-from frazil.references import KerchunkImport, import_kerchunk, write_virtual_dataset
-from frazil.zarrstore.virtual import CodedLocations
-from frazil.zarrstore.virtual_listing import VirtualChunkTable
+# ruff: noqa: PLC0414 -- a name that is imported `as` itself is re-exported, for type checkers
+# ruff: isort: skip_file
 
-__all__ = [
-    "CodedLocations",
-    "ContainerAccess",
-    "KerchunkImport",
-    "VirtualChunkAccess",
-    "VirtualChunkContainer",
-    "VirtualChunkSpec",
-    "VirtualChunkTable",
-    "VirtualReads",
-    "import_kerchunk",
-    "write_virtual_dataset",
-]
+from frazil.api.virtual_access import ContainerAccess as ContainerAccess
+from frazil.assets.virtual.access import (
+    VirtualChunkAccess as VirtualChunkAccess,
+    VirtualReads as VirtualReads,
+)
+from frazil.format.storage_config import VirtualChunkContainer as VirtualChunkContainer
+from frazil.lazy import export_all
+from frazil.references import (
+    KerchunkImport as KerchunkImport,
+    import_kerchunk as import_kerchunk,
+    write_virtual_dataset as write_virtual_dataset,
+)
+from frazil.zarrstore.virtual import (
+    CodedLocations as CodedLocations,
+    VirtualChunkSpec as VirtualChunkSpec,
+)
+from frazil.zarrstore.virtual_listing import VirtualChunkTable as VirtualChunkTable
+
+export_all(globals())

@@ -5,7 +5,6 @@ together through a fork, so that the tasks may run in other processes.
 """
 
 from collections.abc import Hashable, Mapping, MutableMapping
-from importlib import import_module
 from typing import Any, Literal
 
 import zarr
@@ -15,6 +14,7 @@ from xarray.namedarray.parallelcompat import get_chunked_array_type
 from zarr.storage import StorePath
 
 from frazil.api import ForkSession, Session
+from frazil.lazy import load
 
 try:
     from xarray.backends.writers import dump_to_store
@@ -76,7 +76,7 @@ def to_icechunk(
 
 
 class _Writer:
-    """What xarray hands the data of each variable to; does at once what needs no Dask."""
+    """Target for the data of xarray's variables; writes at once what needs no Dask."""
 
     def __init__(self) -> None:
         self._sources: list[Any] = []
@@ -110,8 +110,8 @@ class _Writer:
             **store_kwargs,
         )
         arrays = list(stored) if isinstance(stored, tuple | list) else [stored]
-        # Loaded here because it needs Dask, which is not installed wherever xarray is.
-        reduce = import_module("frazil.dask").session_merge_reduction
+        # Loaded here because it needs Dask, which xarray does not install.
+        reduce = load("frazil.dask", "session_merge_reduction")
         session.merge(reduce(arrays, split_every=split_every, **store_kwargs))
 
 

@@ -12,7 +12,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.api.editing import HistoryEdit, Squash
+from frazil.api.history import HistoryEdit, Squash
 from tests.compat.driver import OURS, REFERENCE, assert_same, contents, diff_between, history_of
 
 pytestmark = pytest.mark.skipif(

@@ -45,12 +45,8 @@ ALLOWED = {
     ("cli/views/values_view.py", "np.load"): "with allow_pickle=False, of the user's file",
     ("spark/runtime/java.py", "subprocess.run"): "java -version",
     ("cli/pipelines.py", "importlib.import_module"): "the module that the user names",
-    ("cli/commands.py", "import_module"): "a command of frazil",
-    ("__init__.py", "import_module"): "a module of frazil",
-    ("api/actions.py", "import_module"): "a module of frazil",
     ("compatibility.py", "import_module"): "a module of frazil",
-    ("xarray.py", "import_module"): "a module of frazil",
-    ("spark/lazily.py", "import_module"): "a module of frazil",
+    ("lazy.py", "import_module"): "a module of frazil",
 }
 
 

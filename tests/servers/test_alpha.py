@@ -9,7 +9,7 @@ import zarr
 
 import frazil
 from frazil import Repository
-from frazil.api.versions import AlphaVersion
+from frazil.api.values import AlphaVersion
 from frazil.objectstore import Absent, Always
 from frazil.objectstore.remote import RemoteStore
 from tests.servers.s3 import S3Server

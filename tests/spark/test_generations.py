@@ -8,7 +8,7 @@ import zarr
 from pyspark.sql import SparkSession
 
 from frazil.api import Repository, local_filesystem_storage
-from frazil.api.versions import AlphaVersion
+from frazil.api.values import AlphaVersion
 from frazil.spark import read, read_table, write
 
 pytestmark = pytest.mark.spark

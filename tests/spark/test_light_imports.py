@@ -4,10 +4,11 @@ import ast
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import frazil.spark
-from frazil.spark.lazily import NAMES
+from frazil import lazy
 
 SCRIPT = """
 import json, sys
@@ -48,9 +49,10 @@ def test_lazy_names_are_the_public_ones() -> None:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    assert shown == NAMES
-    assert sorted(NAMES) == sorted(frazil.spark.__all__)
-    for name, module in NAMES.items():
+    names = lazy.names_of("frazil.spark").modules
+    assert shown == names
+    assert sorted(names) == import_module("frazil.spark").__all__
+    for name, module in names.items():
         found = getattr(frazil.spark, name)
         assert getattr(sys.modules[module], name) is found
 

@@ -10,7 +10,7 @@ import zarr
 
 from frazil.api import Repository as Api
 from frazil.api import Storage
-from frazil.api.versions import AlphaVersion
+from frazil.api.values import AlphaVersion
 from frazil.format.chunk_refs import RefKind
 from frazil.generations.alpha_encoder import pack_snapshot
 from frazil.generations.msgpack_values import unpack

@@ -1,4 +1,4 @@
-"""What the package is, and the reference's switches for its logs, of which frazil has none."""
+"""Facts about the package, and the reference's functions for logs, which frazil does not write."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from frazil.api.values import SpecVersion
 from frazil.errors import require_type
 
-_WORTH_KNOWING = (
+_SHOWN_PACKAGES = (
     "frazil",
     "zarr",
     "numcodecs",
@@ -19,25 +19,25 @@ _WORTH_KNOWING = (
 
 
 def spec_version() -> SpecVersion:
-    """The generation of the format that new repositories get."""
+    """Returns the version of the format that new repositories get."""
     return SpecVersion.current()
 
 
 def supported_spec_versions() -> list[SpecVersion]:
-    """Those that can be read and written, newest first."""
+    """Lists the versions that can be read and written, newest first."""
     return sorted(SpecVersion, reverse=True)
 
 
 def user_agent() -> str:
-    """How frazil names itself to servers."""
+    """Returns the name and version of this package."""
     return f"frazil-{version('frazil')}"
 
 
 def print_debug_info() -> None:
-    """Versions that belong into a bug report."""
+    """Prints the versions that belong into a bug report."""
     print(f"platform:  {platform.platform()}")  # noqa: T201 -- what it is for
     print(f"python:  {platform.python_version()}")  # noqa: T201 -- same
-    for package in _WORTH_KNOWING:
+    for package in _SHOWN_PACKAGES:
         try:
             print(f"{package}:  {version(package)}")  # noqa: T201 -- same
         except PackageNotFoundError:
@@ -45,13 +45,13 @@ def print_debug_info() -> None:
 
 
 def initialize_logs() -> None:
-    """Nothing: frazil writes no logs. There so that programs for the reference run."""
+    """Does nothing: frazil writes no logs. Programs for the reference call it."""
 
 
 def set_logs_filter(log_filter_directive: str | None) -> None:
-    """Nothing, as `initialize_logs`."""
+    """Does nothing, like `initialize_logs`."""
     require_type(log_filter_directive, str | None)
 
 
 def shutdown_telemetry() -> None:
-    """Nothing, as `initialize_logs`."""
+    """Does nothing, like `initialize_logs`."""

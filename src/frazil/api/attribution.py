@@ -1,9 +1,11 @@
-"""Labels for the access logs of those who pay for the requests."""
+"""The user agent of requests to object stores, with labels that a caller wants in access logs."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 
 from frazil.format.records import Displayed
+from frazil.objectstore.protocol import ObjectStore
 
 _MAX_BYTES = 128
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # of HTTP: RFC 9110, 5.6.2
@@ -13,10 +15,10 @@ _FORBIDDEN = frozenset('()\\;="')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribution(Displayed):
-    """Which software asks, for what, and on whose behalf. Raises ValueError.
+    """Software, workload and principal on whose behalf requests are made. Raises ValueError.
 
-    Told to servers with every request of a repository; where storage is a directory or memory
-    there is nobody to tell.
+    Sent to servers with every request of a repository; a local directory or memory has no use for
+    it.
     """
 
     client: str | None = None
@@ -50,3 +52,19 @@ def _require_allowed(name: str, value: str) -> None:
     for character in value:
         if character in _FORBIDDEN or not " " <= character <= "~":
             raise ValueError(f"attribution `{name}` contains the forbidden character {character!r}")
+
+
+def with_user_agent(store: ObjectStore, attribution: Attribution | None) -> ObjectStore:
+    """Returns the same store, whose requests have the user agent; others than remote have none."""
+    agent = format_user_agent(attribution)
+    return store.with_settings(lambda before: replace(before, user_agent=agent))
+
+
+def format_user_agent(attribution: Attribution | None) -> str:
+    """Returns `client/1.2 frazil/0.1 (workload=...; principal=...)`."""
+    given = attribution or Attribution()
+    labels = [("workload", given.workload), ("principal", given.principal)]
+    comment = "; ".join(f"{name}={value}" for name, value in labels if value is not None)
+    client = [] if given.client is None else [given.client]
+    own = [f"frazil/{version('frazil')}"]
+    return " ".join([*client, *own, *([f"({comment})"] if comment else [])])

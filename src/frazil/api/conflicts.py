@@ -1,4 +1,4 @@
-"""How conflicts are reported and solved, with Icechunk's names and signatures."""
+"""Conflicts and their solvers, with Icechunk's names and signatures."""
 
 from frazil.errors import Conflict, ConflictType
 from frazil.repo.rebase import Rebasing
@@ -15,14 +15,14 @@ __all__ = [
 
 
 class ConflictSolver:
-    """What `Session.rebase` does about conflicts. Made as one of its subclasses."""
+    """A way to solve the conflicts of `Session.rebase`. Use one of its subclasses."""
 
     def __init__(self) -> None:
         raise TypeError("use a ConflictDetector or a BasicConflictSolver")
 
     @property
     def policy(self) -> Policy:
-        """What the engine makes of it."""
+        """The solver as the engine takes it."""
         raise NotImplementedError
 
 

@@ -55,7 +55,7 @@ def s3_credentials(
     get_credentials: Callable[[], S3StaticCredentials] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyS3Credential:
-    """One way to sign requests; from the environment if nothing is said.
+    """One way to sign requests; by default with credentials from the environment.
 
     Raises ValueError for parts of more than one.
     """
@@ -111,10 +111,10 @@ def s3_refreshable_credentials(
     get_credentials: Callable[[], S3StaticCredentials],
     scatter_initial_credentials: bool = False,  # noqa: FBT001, FBT002 -- as in the reference
 ) -> S3RefreshableCredentials:
-    """What the function gives, which is called again when that expires. It must be picklable.
+    """Credentials of a function, which is called again when they expire. It must be picklable.
 
-    With `scatter_initial_credentials` it is called now, and what it gives travels in pickles, so
-    that many copies need not call it all at once.
+    With `scatter_initial_credentials` it is called now, and its result is part of pickles, so that
+    many copies need not call it all at once.
     """
     current = get_credentials() if scatter_initial_credentials else None
     return S3RefreshableCredentials(pickle.dumps(get_credentials), current)
@@ -131,7 +131,7 @@ def gcs_credentials(
     get_credentials: Callable[[], GcsBearerCredential] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyGcsCredential:
-    """One way to sign requests; from the environment if nothing is said.
+    """One way to sign requests; by default with credentials from the environment.
 
     Raises ValueError for parts of more than one.
     """
@@ -179,7 +179,7 @@ def gcs_refreshable_credentials(
     get_credentials: Callable[[], GcsBearerCredential],
     scatter_initial_credentials: bool = False,  # noqa: FBT001, FBT002 -- as in the reference
 ) -> GcsRefreshableCredentials:
-    """As `s3_refreshable_credentials`."""
+    """Credentials of a function, like `s3_refreshable_credentials`."""
     current = get_credentials() if scatter_initial_credentials else None
     return GcsRefreshableCredentials(pickle.dumps(get_credentials), current)
 
@@ -204,7 +204,7 @@ def azure_credentials(
     get_credentials: Callable[[], AzureRefreshableCredential] | None = None,
     scatter_initial_credentials: bool = False,
 ) -> AnyAzureCredential:
-    """One way to sign requests; from the environment if nothing is said.
+    """One way to sign requests; by default with credentials from the environment.
 
     Raises ValueError for parts of more than one.
     """
@@ -248,7 +248,7 @@ def azure_refreshable_credentials(
     get_credentials: Callable[[], AzureRefreshableCredential],
     scatter_initial_credentials: bool = False,  # noqa: FBT001, FBT002 -- as in the reference
 ) -> AzureRefreshableCredentials:
-    """As `s3_refreshable_credentials`."""
+    """Credentials of a function, like `s3_refreshable_credentials`."""
     current = get_credentials() if scatter_initial_credentials else None
     return AzureRefreshableCredentials(pickle.dumps(get_credentials), current)
 

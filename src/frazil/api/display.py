@@ -1,19 +1,17 @@
-"""What a repository, a session and a store look like in a notebook. Nothing is read for it."""
+"""Repositories, sessions and stores as notebooks show them. Nothing is read for it."""
 
-from frazil.format.config import RepositoryConfig
-from frazil.format.generation import CURRENT, Generation
+from frazil.format.generation import CURRENT
 from frazil.format.records import View, fields_of
+from frazil.repo.repository import Repository
 
 
-def repository_view(*, storage: object, config: RepositoryConfig, generation: Generation) -> View:
-    """Of the configuration only what differs from the defaults."""
-    whole = fields_of(config)
-    given = [(name, value) for name, value in whole.fields if value is not None]
-    known = f"v{generation.spec_version}" if generation in CURRENT else str(generation)
-    return View(
-        f"frazil.Repository ({known})",
-        [("storage", repr(storage)), ("config", View(whole.title, given) if given else "defaults")],
-    )
+def repository_view(repository: Repository, storage: object) -> View:
+    """Shows only those fields of the configuration that differ from the defaults."""
+    fields, generation = fields_of(repository.config), repository.generation
+    given = [(name, value) for name, value in fields.fields if value is not None]
+    version = f"v{generation.spec_version}" if generation in CURRENT else str(generation)
+    shown = View(fields.title, given) if given else "defaults"
+    return View(f"frazil.Repository ({version})", [("storage", repr(storage)), ("config", shown)])
 
 
 def session_view(
@@ -24,7 +22,7 @@ def session_view(
     branch: str | None,
     has_uncommitted_changes: bool | None = None,
 ) -> View:
-    """A branch and changes only where there can be any."""
+    """Shows a branch and uncommitted changes only where there can be any."""
     fields: list[tuple[str, object]] = [("read_only", read_only), ("snapshot_id", snapshot_id)]
     if branch is not None:
         fields.append(("branch", branch))

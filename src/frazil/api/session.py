@@ -1,28 +1,25 @@
 """A session and its store, with Icechunk's names and signatures."""
 
-import asyncio
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import lru_cache
+from typing import Any
 
+from frazil.api.conflicts import ConflictSolver, policy_of, rebasing_of
 from frazil.api.display import session_view
-from frazil.api.references import ReferencingStore
-from frazil.api.transactions import Transactions
 from frazil.api.values import Diff, SessionMode
-from frazil.errors import SessionStateError
 from frazil.format.config import RepositoryConfig
 from frazil.format.records import Displayed, View, html_of
 from frazil.paths import NodePath
 from frazil.repo import fork
 from frazil.repo import session as engine
-from frazil.zarrstore import keys as listing
-from frazil.zarrstore.store import AsyncCloseableIterator
+from frazil.repo.commit_metadata import require_message
+from frazil.twins import async_twin
+from frazil.zarrstore.store import AsyncCloseableIterator, SessionStore
 from frazil.zarrstore.virtual_listing import (
-    ChunkBatch,
     ChunkType,
     VirtualChunkTable,
-    chunk_batches,
     chunk_type,
     index_batches,
     virtual_chunks,
@@ -30,7 +27,7 @@ from frazil.zarrstore.virtual_listing import (
 )
 
 
-class Session(Transactions, Displayed):
+class Session(Displayed):
     """A view of one snapshot and, if it is writable, the changes being made to it.
 
     Made by a Repository. Two of them are equal if they share their changes.
@@ -67,7 +64,7 @@ class Session(Transactions, Displayed):
 
     @property
     def engine(self) -> engine.Session:
-        """What does the work: synchronous, typed, for frazil's own layers."""
+        """The engine's session: synchronous, typed, for frazil's own layers."""
         return self._engine
 
     @property
@@ -94,7 +91,7 @@ class Session(Transactions, Displayed):
 
     @property
     def config(self) -> RepositoryConfig:
-        """A copy: changing it changes nothing."""
+        """A copy: changing it has no effect."""
         return deepcopy(self._config)
 
     @property
@@ -105,16 +102,76 @@ class Session(Transactions, Displayed):
         return store
 
     def status(self) -> Diff:
-        """What a commit would record."""
+        """Returns the changes that a commit would record."""
         return Diff.of(self._engine.status())
 
     def discard_changes(self) -> None:
         self._engine.discard_changes()
 
-    def fork(self) -> "ForkSession":
-        """A session that can be pickled and written to elsewhere, then merged into this one.
+    # Commits: after each of these but `rebase` the session is read-only
 
-        It sees what this session sees now, and nothing is stored for it.
+    def commit(
+        self,
+        message: str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        rebase_with: ConflictSolver | None = None,
+        rebase_tries: int = 1_000,
+        allow_empty: bool = False,
+    ) -> str:
+        """Commits the changes and returns the id of the new snapshot, the new tip of the branch.
+
+        If the branch has moved, the changes are rebased by `rebase_with`, up to `rebase_tries`
+        times; without it ConflictError is raised, and the changes are kept.
+        """
+        require_message(message)
+        rebasing = rebasing_of(rebase_with, rebase_tries)
+        return str(
+            self._engine.commit(message, metadata, allow_empty=allow_empty, rebasing=rebasing)
+        )
+
+    commit_async = async_twin(commit)
+
+    def amend(
+        self,
+        message: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        allow_empty: bool = False,
+    ) -> str:
+        """Replaces the branch's last snapshot by one with the changes of both; returns its id.
+
+        Message and metadata are those given here. The first snapshot of a repository cannot be
+        amended, and a branch that has moved cannot either: ConflictError.
+        """
+        require_message(message)
+        return str(self._engine.amend(message, metadata, allow_empty=allow_empty))
+
+    amend_async = async_twin(amend)
+
+    def flush(self, message: str, *, metadata: dict[str, Any] | None = None) -> str:
+        """Writes a snapshot on no branch, to be tagged or else collected; returns its id."""
+        require_message(message)
+        return str(self._engine.flush(message, metadata))
+
+    flush_async = async_twin(flush)
+
+    def rebase(self, solver: ConflictSolver) -> None:
+        """Rebases the changes onto the commits to the branch since the session began.
+
+        Raises RebaseFailedError, with all conflicts, at the first commit where the solver does
+        not solve them all; the session is then based on the commit before that one.
+        """
+        self._engine.rebase(policy_of(solver))
+
+    rebase_async = async_twin(rebase)
+
+    # Forks
+
+    def fork(self) -> "ForkSession":
+        """Returns a session that another process can write to, to be merged into this one.
+
+        It can be pickled, has the contents of this session, and nothing is stored for it.
         """
         return ForkSession(fork.fork(self._engine), self._config)
 
@@ -126,30 +183,29 @@ class Session(Transactions, Displayed):
         """
         fork.merge(self._engine, [_require_session(other).engine for other in others])
 
-    async def merge_async(self, *others: "ForkSession") -> None:
-        await asyncio.to_thread(self.merge, *others)
+    merge_async = async_twin(merge)
+
+    # Nodes and chunks
 
     def get_node_id(self, path: str) -> str:
         return str(self._engine.node(NodePath(path)).id)
 
-    async def get_node_id_async(self, path: str) -> str:
-        return self.get_node_id(path)
+    get_node_id_async = async_twin(get_node_id)
 
     def move(self, from_path: str, to_path: str) -> None:
-        """Gives a node another path, with everything below it. Nothing is copied.
+        """Moves a node to another path, with everything below it. Nothing is copied.
 
         Only in a session made by `Repository.rearrange_session`. There must be nothing at
         `to_path` yet, and a group above it.
         """
-        self._engine.move(_moved_path(from_path), _moved_path(to_path))
+        self._engine.move(_parse_path(from_path), _parse_path(to_path))
 
-    async def move_async(self, from_path: str, to_path: str) -> None:
-        await asyncio.to_thread(self.move, from_path, to_path)
+    move_async = async_twin(move)
 
     def shift_array(self, array_path: str, chunk_offset: Iterable[int]) -> None:
         """Moves every chunk by so many chunks along each dimension. Nothing is copied.
 
-        Chunks that leave the array are dropped; places that none moves to become empty.
+        Chunks that leave the array are dropped; indices that none moves to become empty.
         """
         self._engine.shift_array(NodePath(array_path), chunk_offset)
 
@@ -159,11 +215,11 @@ class Session(Transactions, Displayed):
         forward: Callable[[Iterable[int]], Iterable[int] | None],
         backward: Callable[[Iterable[int]], Iterable[int] | None] | None = None,
     ) -> None:
-        """Moves every chunk to the index that `forward` gives for its own; None leaves it.
+        """Moves every chunk to the index that `forward` returns for its own; None: not at all.
 
-        A place that was left keeps its old chunk too, unless there is `backward`: called with
-        the index of each such place it names the chunk that belongs there; if that is None or
-        does not exist, the place becomes empty.
+        An index that a chunk has left keeps the old chunk too, unless there is `backward`: called
+        with each such index it returns the index of the chunk that belongs there; if that is None
+        or there is no such chunk, the index becomes empty.
         """
         self._engine.reindex_array(NodePath(array_path), forward, backward)
 
@@ -171,38 +227,30 @@ class Session(Transactions, Displayed):
         index = tuple(chunk_coordinates)
         return chunk_type(self._engine.chunk_payload(NodePath(array_path), index))
 
-    async def chunk_type_async(
-        self, array_path: str, chunk_coordinates: Sequence[int]
-    ) -> ChunkType:
-        return await asyncio.to_thread(self.chunk_type, array_path, chunk_coordinates)
+    chunk_type_async = async_twin(chunk_type)
 
     def chunk_coordinates(
         self, array_path: str, batch_size: int = 1000
     ) -> AsyncIterator[tuple[int, ...]]:
-        """Index of every chunk there is, each once."""
+        """Iterates over the indices of all chunks that exist."""
         return AsyncCloseableIterator(
             map(tuple, batch.tolist())
             for batch in index_batches(self._engine, NodePath(array_path), batch_size=batch_size)
         )
 
     def all_virtual_chunk_locations(self) -> list[str]:
-        """One per virtual chunk, those of one file as often as it has chunks."""
+        """Lists one location per virtual chunk: that of a file as often as it has chunks."""
         return virtual_locations(self._engine)
 
     def virtual_chunks(self, *, prefix: str | None = None, path: str = "/") -> VirtualChunkTable:
-        """Where virtual chunks are, as columns: array, index, location, offset, length, checksum.
+        """Lists virtual chunks in columns: array, index, location, offset, length, checksum.
 
         Only those in files whose location begins with `prefix`, of arrays at or below `path`.
         """
         return virtual_chunks(self._engine, prefix=prefix, path=NodePath(path))
 
-    async def virtual_chunks_async(
-        self, *, prefix: str | None = None, path: str = "/"
-    ) -> VirtualChunkTable:
-        return await asyncio.to_thread(self.virtual_chunks, prefix=prefix, path=path)
-
-    async def all_virtual_chunk_locations_async(self) -> list[str]:
-        return await asyncio.to_thread(self.all_virtual_chunk_locations)
+    virtual_chunks_async = async_twin(virtual_chunks)
+    all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)
 
 
 class ForkSession(Session):
@@ -214,14 +262,14 @@ class ForkSession(Session):
 
 
 def _revive(kind: type[Session], session: engine.Session, config: bytes) -> Session:
-    return kind(session, _unpickled(config))
+    return kind(session, _unpickle(config))
 
 
 @lru_cache(maxsize=16)
-def _unpickled(config: bytes) -> RepositoryConfig:
-    """Shared by all sessions that have the same: it is handed out as copies only."""
-    found: RepositoryConfig = pickle.loads(config)  # noqa: S301 -- from a pickle
-    return found
+def _unpickle(config: bytes) -> RepositoryConfig:
+    """Unpickles a configuration; sessions share it, because they only return copies of it."""
+    restored: RepositoryConfig = pickle.loads(config)  # noqa: S301 -- from a pickle
+    return restored
 
 
 def _require_session(other: object) -> Session:
@@ -230,12 +278,12 @@ def _require_session(other: object) -> Session:
     return other
 
 
-def _moved_path(path: str) -> NodePath:
-    """A slash at the end means nothing."""
+def _parse_path(path: str) -> NodePath:
+    """Parses a path, with or without a slash at the end."""
     return NodePath(path[:-1] if len(path) > 1 and path.endswith("/") else path)
 
 
-class IcechunkStore(ReferencingStore):
+class IcechunkStore(SessionStore):
     """A session as a zarr Store, with Icechunk's ways to write and list chunk references.
 
     Paths of arrays may be given with or without a leading slash.
@@ -273,25 +321,3 @@ class IcechunkStore(ReferencingStore):
         read_only: bool = False,  # noqa: FBT001, FBT002 -- zarr's signature
     ) -> "IcechunkStore":
         return IcechunkStore(self._session, read_only)
-
-    def sync_clear(self) -> None:
-        self._check_writable()
-        listing.delete_below(self.engine, "")
-
-    async def set_partial_values(
-        self, key_start_values: Iterable[tuple[str, int, bytes | bytearray | memoryview]]
-    ) -> None:
-        """Always an error: chunks are replaced as a whole."""
-        del key_start_values
-        raise SessionStateError(
-            "store method `set_partial_values` is not implemented by Icechunk",
-            kind="unimplemented",
-        )
-
-    def array_chunk_iterator(
-        self, array_path: str, batch_size: int = 100_000
-    ) -> AsyncCloseableIterator[ChunkBatch]:
-        """All chunk references of an array, in columns; nothing if there is no such array."""
-        path = NodePath.from_key_prefix(array_path)
-        batches = chunk_batches(self.engine, path, batch_size=batch_size)
-        return AsyncCloseableIterator([batch] for batch in batches)

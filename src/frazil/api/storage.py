@@ -1,19 +1,21 @@
-"""Where repositories are kept: the class. Functions that make one are in storage_functions.py.
+"""Storage of repositories: the class. Functions that make one are in storage_functions.py.
 
 Names and parameters are those of the `icechunk` package.
 """
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from frazil.api.headers import merged_headers
 from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH
 from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
 from frazil.errors import (
     InvalidInputError,
+    RepositoryNotFoundError,
     StorageError,
     require_type,
 )
@@ -45,8 +47,9 @@ from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 
 type Headers = Mapping[str, str] | None
 
-_SHOWN_AS = "frazil.Storage"
-
+_TITLE = "frazil.Storage"
+_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _TIGRIS_HOSTS = ("t3.storage.dev", "fly.storage.tigris.dev", "t3.tigrisfiles.io")
 
 
@@ -78,21 +81,21 @@ class Storage(Displayed):
         """The location, without anything secret."""
         match self.store:
             case MemoryStore():
-                return View(_SHOWN_AS, [("type", "in memory")])
+                return View(_TITLE, [("type", "in memory")])
             case LocalStore(root=root):
-                return View(_SHOWN_AS, [("type", "local filesystem"), ("path", str(root))])
+                return View(_TITLE, [("type", "local filesystem"), ("path", str(root))])
         place = self.store.place
         if place is None:
-            return View(_SHOWN_AS, [("type", repr(self.store))])
+            return View(_TITLE, [("type", repr(self.store))])
         kind, known = place.location.partition(":")[0], ("account", "bucket", "container")
         given = [(name, getattr(place, name, None)) for name in (*known, "prefix", "region")]
         shown = [("url", place.location), *((name, value) for name, value in given if value)]
-        return View(_SHOWN_AS, [("type", kind), *shown])
+        return View(_TITLE, [("type", kind), *shown])
 
-    # What is there
+    # Objects and settings
 
     def default_settings(self) -> StorageSettings:
-        """What differs from what a field that is None stands for."""
+        """Returns settings that differ from the defaults, for which None stands."""
         match self.store:
             case MemoryStore():
                 request_bytes = 1
@@ -127,7 +130,7 @@ class Storage(Displayed):
             for info in with_settings(self.store, settings).list(start)
         ]
 
-    # Kinds of places
+    # Kinds of storage
 
     @classmethod
     def new_in_memory(cls) -> "Storage":
@@ -291,8 +294,8 @@ class Storage(Displayed):
             prefix=clean_prefix(prefix),
             credentials=credentials or GcsFromEnvCredentials(),
             config=pairs(config),
-            read_headers=merged_headers(headers, read_headers),
-            write_headers=merged_headers(headers, write_headers),
+            read_headers=merge_headers(headers, read_headers),
+            write_headers=merge_headers(headers, write_headers),
         )
         return cls(RemoteStore(place))
 
@@ -325,7 +328,7 @@ class Storage(Displayed):
         """Read-only."""
         _require_url(base_url)
         place = HttpPlace(
-            base_url=base_url, options=pairs(config), headers=merged_headers(headers, None)
+            base_url=base_url, options=pairs(config), headers=merge_headers(headers, None)
         )
         return cls(RemoteStore(place))
 
@@ -342,7 +345,17 @@ def store_of(storage: Storage) -> ObjectStore:
     return storage.store
 
 
-def require_room(storage: Storage) -> None:
+@contextmanager
+def noting_location(storage: Storage) -> Iterator[None]:
+    """Adds the location to an error about a missing repository."""
+    try:
+        yield
+    except RepositoryNotFoundError as error:
+        error.add_note(f"no repository was found in {storage!r}")
+        raise
+
+
+def require_prefix(storage: Storage) -> None:
     """Raises InvalidInputError if no repository can be created there."""
     store = store_of(storage)
     if store.writable and store.place is not None and not store.place.prefix:
@@ -355,9 +368,9 @@ def require_room(storage: Storage) -> None:
 
 
 def _s3_store(place: S3Place, *, rooted: bool | None) -> RemoteStore | BucketRoot:
-    """`rooted`: whether keys begin with a slash, as early releases wrote them into a root.
+    """`rooted`: keys begin with a slash, as early releases wrote them to the root of a bucket.
 
-    None means that it is found out.
+    None means that it is detected.
     """
     if rooted and place.prefix:
         raise StorageError(
@@ -372,9 +385,23 @@ def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -
     """Raises ValueError for what is no header."""
     return replace(
         place,
-        read_headers=merged_headers(both, read),
-        write_headers=merged_headers(both, write),
+        read_headers=merge_headers(both, read),
+        write_headers=merge_headers(both, write),
     )
+
+
+def merge_headers(both: Headers, own: Headers) -> tuple[tuple[str, str], ...]:
+    """Merges headers of all requests with those of one kind, which win. Raises ValueError.
+
+    A value may be a secret, and is not part of the message.
+    """
+    merged = {**(both or {}), **(own or {})}
+    for name, value in merged.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"invalid HTTP header name {name!r}")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ValueError(f"invalid HTTP header value for {name!r}")
+    return tuple(merged.items())
 
 
 def _s3(

@@ -1,4 +1,7 @@
-"""Places for repositories, from their parts. Names and parameters are those of `icechunk`."""
+"""Storage of repositories, and stores of virtual chunk containers, from their parts.
+
+Names and parameters are those of the `icechunk` package.
+"""
 
 import os
 from collections.abc import Callable
@@ -6,8 +9,31 @@ from datetime import datetime
 
 from frazil.api.credentials import azure_credentials, gcs_credentials, s3_credentials
 from frazil.api.storage import Storage
-from frazil.format.storage_config import ChecksumAlgorithm, S3Options
+from frazil.format.storage_config import (
+    AzureStoreConfig,
+    ChecksumAlgorithm,
+    GcsStoreConfig,
+    HttpStoreConfig,
+    InMemoryStoreConfig,
+    LocalStoreConfig,
+    S3CompatibleStoreConfig,
+    S3Options,
+    S3StoreConfig,
+    TigrisStoreConfig,
+)
 from frazil.objectstore.credentials import GcsBearerCredential, S3StaticCredentials
+
+AnyObjectStoreConfig = (
+    InMemoryStoreConfig
+    | LocalStoreConfig
+    | S3StoreConfig
+    | S3CompatibleStoreConfig
+    | GcsStoreConfig
+    | AzureStoreConfig
+    | TigrisStoreConfig
+)
+
+# Storage of repositories
 
 
 def in_memory_storage() -> Storage:
@@ -26,7 +52,7 @@ def local_filesystem_storage(path: str | os.PathLike[str]) -> Storage:
 def http_storage(
     base_url: str, opts: dict[str, str] | None = None, headers: dict[str, str] | None = None
 ) -> Storage:
-    """What a web server offers below a URL; read-only.
+    """Files of a web server below a URL; read-only.
 
     `opts` are those of the HTTP client of obstore; `headers` go with every request.
     """
@@ -117,7 +143,7 @@ def s3_object_store_storage(
     write_headers: dict[str, str] | None = None,
     headers: dict[str, str] | None = None,
 ) -> Storage:
-    """As `s3_storage`, with fewer parameters."""
+    """A prefix in a bucket of S3, like `s3_storage`, with fewer parameters."""
     credentials = s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
@@ -355,3 +381,49 @@ def azure_storage(
         anonymous=anonymous,
     )
     return Storage.new_azure_blob(account, container, prefix, credentials, config=config)
+
+
+# Object stores of virtual chunk containers
+
+
+def s3_store(  # noqa: PLR0917 -- as in the reference
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    allow_http: bool = False,  # noqa: FBT001, FBT002 -- same
+    anonymous: bool = False,  # noqa: FBT001, FBT002 -- same
+    s3_compatible: bool = False,  # noqa: FBT001, FBT002 -- same
+    force_path_style: bool = False,  # noqa: FBT001, FBT002 -- same
+    network_stream_timeout_seconds: int = 60,
+    requester_pays: bool = False,  # noqa: FBT001, FBT002 -- same
+    checksum_algorithm: ChecksumAlgorithm | None = None,
+) -> S3CompatibleStoreConfig | S3StoreConfig:
+    options = S3Options(
+        region=region,
+        endpoint_url=endpoint_url,
+        allow_http=allow_http,
+        anonymous=anonymous,
+        force_path_style=force_path_style,
+        network_stream_timeout_seconds=network_stream_timeout_seconds,
+        requester_pays=requester_pays,
+        checksum_algorithm=checksum_algorithm,
+    )
+    return S3CompatibleStoreConfig(options) if s3_compatible else S3StoreConfig(options)
+
+
+def gcs_store(opts: dict[str, str] | None = None) -> GcsStoreConfig:
+    return GcsStoreConfig(opts)
+
+
+def azure_store(*, account: str, config: dict[str, str] | None = None) -> AzureStoreConfig:
+    return AzureStoreConfig({"account": account, **(config or {})})
+
+
+def http_store(
+    opts: dict[str, str] | None = None, headers: dict[str, str] | None = None
+) -> HttpStoreConfig:
+    """Headers are stored in the repository's configuration, for every reader to see."""
+    return HttpStoreConfig(opts, headers)
+
+
+def local_filesystem_store(path: str) -> LocalStoreConfig:
+    return LocalStoreConfig(path)

@@ -1,19 +1,29 @@
-"""What questions about a repository are answered with: plain values, ids as text."""
+"""Public values: arguments and results of methods, with ids as text."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from enum import StrEnum
+from operator import index
+from typing import Any, Literal
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.errors import require_type
 from frazil.format import update_log
 from frazil.format.config import NamedIntEnum
+from frazil.format.generation import Generation
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
-from frazil.repo import diff, session
+from frazil.ids import SnapshotId
+from frazil.repo import diff, repo_settings, session
 from frazil.repo.history import SnapshotBlock, SnapshotList
-from frazil.repo.repo_settings import Flag
+from frazil.repo.repo_settings import Flag, require_version_2
+from frazil.repo.repository import Repository
+from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
 
+type AlphaVersion = Literal["alpha1", "alpha2"]
+CommitMethod = Literal["new_commit", "amend"]
+
+_LARGEST_VERSION = 255  # a byte of the file header
 _CHUNKS_SHOWN = 10  # of each array, when a diff is printed
 
 
@@ -76,6 +86,12 @@ class RepoStatus(Displayed):
         )
 
 
+def require_status(status: object) -> RepoStatus:
+    if not isinstance(status, RepoStatus):
+        raise TypeError(f"{type(status).__name__!r} object is not a RepoStatus")
+    return status
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureFlag(Displayed):
     """An operation that a repository can forbid; `setting` is None where the default holds."""
@@ -100,11 +116,24 @@ class FeatureFlag(Displayed):
         )
 
 
+def feature_flags(repository: Repository) -> list[FeatureFlag]:
+    info = repository.info_of_version_2()
+    return [FeatureFlag.of(flag, repo_settings.setting(info, flag)) for flag in repo_settings.FLAGS]
+
+
+def set_feature_flag(repository: Repository, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- three values
+    if setting is not None and not isinstance(setting, bool):
+        raise TypeError(f"{type(setting).__name__!r} object is not a bool")
+    require_type(name, str)
+    require_version_2(repository.spec_version)
+    repository.set_flag(repo_settings.require_flag(name), setting)
+
+
 class SnapshotInfo(Displayed):
     """One snapshot of a history.
 
-    What it says is read when somebody asks, together with that of its neighbours: a history has
-    many snapshots, and most are passed by.
+    Its fields are read on first access, together with those of its neighbours: a history has many
+    snapshots, and most are skipped.
     """
 
     __slots__ = ("_at", "_block")
@@ -235,3 +264,160 @@ def _format_chunks(chunks: dict[str, list[list[int]]]) -> list[str]:
         if len(indices) > _CHUNKS_SHOWN:
             lines.append(f"    ... {len(indices) - _CHUNKS_SHOWN} more")
     return lines
+
+
+def require_version(
+    *,
+    branch: str | None,
+    tag: str | None,
+    snapshot_id: str | None,
+    as_of: datetime | None = None,
+) -> Version:
+    """Raises ValueError unless exactly one is given, and `as_of` only with a branch."""
+    for name in (branch, tag, snapshot_id):
+        require_type(name, str | None)
+    require_type(as_of, datetime | None)
+    match branch, tag, snapshot_id, as_of:
+        case (None, _, _, datetime()):
+            raise ValueError("as_of argument must be provided together with a branch name")
+        case (str(name), None, None, None):
+            return Branch(name)
+        case (str(name), None, None, datetime() as when):
+            return BranchAsOf(name, from_datetime(when))
+        case (None, str(name), None, None):
+            return Tag(name)
+        case (None, None, str(text), None):
+            return Exactly(SnapshotId.parse(text))
+        case _:
+            raise ValueError("Must provide one of branch, tag, or snapshot_id")
+
+
+def require_spec_version(version: SpecVersion | int | AlphaVersion | None) -> Generation:
+    """Returns the generation of a repository to be created: by default the newest."""
+    match version:
+        case None:
+            return Generation.V2
+        case "alpha2":
+            return Generation.A2E
+        case "alpha1":
+            return Generation.ALPHA1
+    try:
+        number = index(version)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= _LARGEST_VERSION:
+        raise ValueError(f"Couldn't parse a valid version: {version!r}")
+    match number:
+        case SpecVersion.v2:
+            return Generation.V2
+        case SpecVersion.v1:
+            return Generation.V1
+    raise ValueError(f"Unsupported version {number}")
+
+
+class ErrorKind(StrEnum):
+    """Values of `IcechunkError.kind`: equal to the strings that errors have there.
+
+    All of the reference's, including those that frazil never raises.
+    """
+
+    ANCESTOR_NODE_NOT_FOUND = "ancestor-node-not-found"
+    BAD_KEY_PREFIX = "bad-key-prefix"
+    BAD_METADATA = "bad-metadata"
+    BAD_PREFIX = "bad-prefix"
+    BAD_REDIRECT = "bad-redirect"
+    BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
+    BRANCH_ALREADY_EXISTS = "branch-already-exists"
+    BRANCH_NOT_FOUND = "branch-not-found"
+    BRANCH_UPDATE_CONFLICT = "branch-update-conflict"
+    CANNOT_DELETE_MAIN = "cannot-delete-main"
+    CANNOT_FORK_READ_ONLY_SESSION = "cannot-fork-read-only-session"
+    CANNOT_PARSE_URL = "cannot-parse-url"
+    CHUNK_NOT_FOUND = "chunk-not-found"
+    COMMIT_CONFLICT = "commit-conflict"
+    COMMIT_NOT_ALLOWED = "commit-not-allowed"
+    CONCURRENCY = "concurrency"
+    CONFIG_DESERIALIZATION = "config-deserialization"
+    CONFIG_UPDATED = "config-updated"
+    CONFLICTING_PATH_NOT_FOUND = "conflicting-path-not-found"
+    DESERIALIZATION = "deserialization"
+    DUPLICATE_SNAPSHOT_ID = "duplicate-snapshot-id"
+    EMPTY_PREFIX_CREATION = "empty-prefix-creation"
+    FEATURE_FLAG_DISABLED = "feature-flag-disabled"
+    FLUSH = "flush"
+    GC_DELETES_FAILING = "gc-deletes-failing"
+    INCONSISTENT_MANIFESTS = "inconsistent-manifests"
+    INVALID_ARRAY_METADATA = "invalid-array-metadata"
+    INVALID_BYTE_RANGE = "invalid-byte-range"
+    INVALID_CHUNK_INDEX = "invalid-chunk-index"
+    INVALID_COMMIT_CONFIGURATION = "invalid-commit-configuration"
+    INVALID_CREDENTIALS = "invalid-credentials"
+    INVALID_FEATURE_FLAG = "invalid-feature-flag"
+    INVALID_FILE_FORMAT = "invalid-file-format"
+    INVALID_KEY = "invalid-key"
+    INVALID_MANIFEST_SPLIT_INDEX = "invalid-manifest-split-index"
+    INVALID_OBJECT_SIZE = "invalid-object-size"
+    INVALID_PATH = "invalid-path"
+    INVALID_REF_NAME = "invalid-ref-name"
+    INVALID_REF_TYPE = "invalid-ref-type"
+    INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
+    INVALID_SNAPSHOT_ID = "invalid-snapshot-id"
+    INVALID_VIRTUAL_REF = "invalid-virtual-ref"
+    IO = "io"
+    KEY_NOT_FOUND = "key-not-found"
+    MANIFEST_INFO_NOT_FOUND = "manifest-info-not-found"
+    MERGE_FAILED = "merge-failed"
+    MERGE_NOT_ALLOWED = "merge-not-allowed"
+    MOVE_DESTINATION_PARENT_MISSING = "move-destination-parent-missing"
+    MOVE_DESTINATION_PARENT_NOT_GROUP = "move-destination-parent-not-group"
+    MOVE_INTO_SELF_OR_DESCENDANT = "move-into-self-or-descendant"
+    MOVE_WONT_OVERWRITE = "move-wont-overwrite"
+    NODE_ALREADY_EXISTS = "node-already-exists"
+    NODE_NOT_FOUND = "node-not-found"
+    NON_REARRANGE_SESSION = "non-rearrange-session"
+    NOT_ALLOWED = "not-allowed"
+    NOT_AN_ARRAY = "not-an-array"
+    NOT_A_GROUP = "not-a-group"
+    NOT_ON_BRANCH = "not-on-branch"
+    NO_AMEND_FOR_INITIAL_COMMIT = "no-amend-for-initial-commit"
+    NO_CHANGES_TO_COMMIT = "no-changes-to-commit"
+    NO_CONTAINER_FOR_VIRTUAL_CHUNK = "no-container-for-virtual-chunk"
+    NO_SNAPSHOT = "no-snapshot"
+    NO_SNAPSHOT_AT_TIME = "no-snapshot-at-time"
+    OBJECT_NOT_FOUND = "object-not-found"
+    OBJECT_STORE = "object-store"
+    PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
+    PARTIAL_VALUES_PANIC = "partial-values-panic"
+    PICKLE = "pickle"
+    POISON_LOCK = "poison-lock"
+    READ_ONLY_REPOSITORY = "read-only-repository"
+    READ_ONLY_SESSION = "read-only-session"
+    READ_ONLY_STORAGE = "read-only-storage"
+    READ_ONLY_STORE = "read-only-store"
+    REARRANGE_SESSION_ONLY = "rearrange-session-only"
+    REBASE_FAILED = "rebase-failed"
+    REBASE_TX_LOG_PRUNED = "rebase-tx-log-pruned"
+    REF_NOT_FOUND = "ref-not-found"
+    REPOSITORY_NOT_FOUND = "repository-not-found"
+    REPO_INFO_UPDATED = "repo-info-updated"
+    SEMAPHORE_ACQUIRE = "semaphore-acquire"
+    SERIALIZATION = "serialization"
+    SNAPSHOT_NOT_FOUND = "snapshot-not-found"
+    SNAPSHOT_TIMESTAMP = "snapshot-timestamp"
+    STORAGE_CONFIG = "storage-config"
+    STORAGE_OTHER = "storage-other"
+    TAG_ALREADY_EXISTS = "tag-already-exists"
+    TAG_ERROR = "tag-error"
+    TAG_NOT_FOUND = "tag-not-found"
+    TAG_PREVIOUSLY_DELETED = "tag-previously-deleted"
+    THROTTLED = "throttled"
+    UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER = "unauthorized-virtual-chunk-container"
+    UNCOMMITTED_CHANGES = "uncommitted-changes"
+    UNIMPLEMENTED = "unimplemented"
+    UNKNOWN = "unknown"
+    UNSUPPORTED_OPERATION_FOR_VERSION = "unsupported-operation-for-version"
+    UNSUPPORTED_SPEC_VERSION = "unsupported-spec-version"
+    UPDATE_ATTEMPTS_EXHAUSTED = "update-attempts-exhausted"
+    VIRTUAL_CHUNK_FETCH = "virtual-chunk-fetch"
+    VIRTUAL_CHUNK_MODIFIED = "virtual-chunk-modified"
+    ZERO_LENGTH_CHUNK = "zero-length-chunk"

@@ -5,7 +5,6 @@ A command is loaded when it runs or shows its help: a list of them needs names a
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, override
 
 import typer
@@ -13,6 +12,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from frazil.cli.repositories import with_storage_options
+from frazil.lazy import load as load_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ PLAIN: dict[str, Any] = {
 def load(name: str) -> Any:
     """A command as typer's click has it, with examples and the options of storage."""
     listed = COMMANDS[name]
-    found = getattr(import_module(f"frazil.cli.{listed.module}"), listed.function)
+    found = load_name(f"frazil.cli.{listed.module}", listed.function)
     if isinstance(found, typer.Typer):
         return _load_group(name, found)
     if name not in WITHOUT_PLACE:

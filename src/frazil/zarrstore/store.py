@@ -14,11 +14,15 @@ import builtins
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 from zarr.abc.store import (
     ByteRequest,
     OffsetByteRequest,
@@ -33,19 +37,29 @@ from frazil.errors import (
     IcechunkError,
     InvalidInputError,
     ReadOnlyStoreError,
+    SessionStateError,
     UnknownKeyError,
     ValueNotFoundError,
 )
-from frazil.format.chunk_refs import Inline, Virtual
+from frazil.format.chunk_refs import ChunkRefs, Inline, Virtual
+from frazil.format.storage_config import Containers
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve
 from frazil.repo.session import Session
+from frazil.twins import async_twin
 from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.pipeline import use_pipeline
 from frazil.zarrstore.pipeline.shards import require_fitting_shards
-from frazil.zarrstore.virtual_listing import size_bytes
+from frazil.zarrstore.virtual import (
+    Locations,
+    VirtualChunkSpec,
+    refs_of_grid,
+    refs_of_specs,
+    virtual_payload,
+)
+from frazil.zarrstore.virtual_listing import ChunkBatch, chunk_batches, size_bytes
 
 # Iteration for both kinds of loop, over work that is done in batches.
 
@@ -198,6 +212,15 @@ def parse_byte_request(request: ByteRequest | None) -> ByteRange | None:
             )
 
 
+async def _edit_or_wait(store: "SessionStore", edit: Callable[[], object]) -> None:
+    """Makes a change in memory: at once, or on a thread if it has to wait for a commit."""
+    with store.engine.unless_busy() as free:
+        if free:
+            edit()
+            return
+    await asyncio.to_thread(edit)
+
+
 class SessionStore(Store):
     """The hierarchy of one session, under the keys of Zarr version 3.
 
@@ -221,7 +244,7 @@ class SessionStore(Store):
 
     @property
     def read_only(self) -> bool:
-        """True if writes are refused: as requested, or because the session is read-only by now."""
+        """True if writes are refused: as asked for, or because the session has become read-only."""
         return self._read_only or self.engine.read_only
 
     def with_read_only(
@@ -257,9 +280,9 @@ class SessionStore(Store):
         byte_range: ByteRequest | None = None,
     ) -> Buffer | None:
         parsed, wanted = parse_key(key), parse_byte_request(byte_range)
-        if self._at_hand(parsed):
+        if self._needs_no_file(parsed):
             data = self._fetch(parsed, wanted)
-        elif (chunk := self._virtual_at_hand(parsed)) is not None:
+        elif (chunk := self._cached_virtual(parsed)) is not None:
             part = resolve(wanted, chunk.length)
             data = await fetch_together(self.engine.files.virtual, chunk, part)
         else:
@@ -314,7 +337,7 @@ class SessionStore(Store):
         if isinstance(parse_key(key), ChunkKey) and not self._stays_in_memory(value):
             await asyncio.to_thread(self.set_sync, key, value)
         else:
-            await self._edit(self.set_sync, key, value)
+            await _edit_or_wait(self, partial(self.set_sync, key, value))
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Does nothing if the key is there; of several that write it at once, one does."""
@@ -324,7 +347,7 @@ class SessionStore(Store):
             case MetadataKey(path):
                 document = value.to_bytes()
                 require_fitting_shards(document, path.text)
-                await self._edit(self.engine.set_node_if_absent, path, document)
+                await _edit_or_wait(self, partial(self.engine.set_node_if_absent, path, document))
             case ChunkKey(path, index):
                 data = value.as_numpy_array()
                 await asyncio.to_thread(self.engine.set_chunk_if_absent, path, index, data)
@@ -341,7 +364,17 @@ class SessionStore(Store):
                 pass  # no such value, so it is gone
 
     async def delete(self, key: str) -> None:
-        await self._edit(self.delete_sync, key)
+        await _edit_or_wait(self, partial(self.delete_sync, key))
+
+    async def set_partial_values(
+        self, key_start_values: Iterable[tuple[str, int, bytes | bytearray | memoryview]]
+    ) -> None:
+        """Raises an error: chunks are replaced as a whole."""
+        del key_start_values
+        raise SessionStateError(
+            "store method `set_partial_values` is not implemented by Icechunk",
+            kind="unimplemented",
+        )
 
     async def delete_dir(self, prefix: str) -> None:
         self._check_writable()
@@ -349,6 +382,103 @@ class SessionStore(Store):
 
     async def clear(self) -> None:
         await self.delete_dir("")
+
+    def sync_clear(self) -> None:
+        self._check_writable()
+        listing.delete_below(self.engine, "")
+
+    # Virtual references. Paths of arrays may be given with or without a leading slash.
+
+    def set_virtual_ref(
+        self,
+        key: str,
+        location: str,
+        *,
+        offset: int,
+        length: int,
+        checksum: str | datetime | None = None,
+        validate_container: bool = True,
+    ) -> None:
+        """Makes a chunk a virtual reference to a part of a file.
+
+        The file must be in a virtual chunk container, unless that is not to be checked.
+        """
+        self._check_writable()
+        chunk = require_key(key)
+        if not isinstance(chunk, ChunkKey):
+            raise SessionStateError(
+                f"this operation is not allowed: use .set to modify metadata for key {key}",
+                kind="not-allowed",
+            )
+        payload = virtual_payload(
+            location,
+            offset=offset,
+            length=length,
+            checksum=checksum,
+            containers=_containers(self.engine, checked=validate_container),
+        )
+        index = np.array([chunk.index], dtype=np.uint32).reshape(1, len(chunk.index))
+        self.engine.set_chunk_refs(chunk.path, ChunkRefs.from_payloads(index, [payload]))
+
+    set_virtual_ref_async = async_twin(set_virtual_ref, run=_edit_or_wait)
+
+    def set_virtual_refs(
+        self,
+        array_path: str,
+        chunks: builtins.list[VirtualChunkSpec],
+        *,
+        validate_containers: bool = True,
+    ) -> builtins.list[tuple[int, ...]] | None:
+        """Makes chunks virtual references: all of them, or none if one is invalid.
+
+        Those whose file is in no virtual chunk container are left out, and their indices returned;
+        unless that is not to be checked.
+        """
+        self._check_writable()
+        path = NodePath.from_key_prefix(array_path)
+        array = self.engine.node(path).array
+        if array is None:
+            raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
+        containers = _containers(self.engine, checked=validate_containers)
+        checked = refs_of_specs(chunks, ndim=len(array.shape), containers=containers)
+        self.engine.set_chunk_refs(path, checked.refs)
+        return checked.refused or None
+
+    set_virtual_refs_async = async_twin(set_virtual_refs)
+
+    def set_virtual_refs_arr(
+        self,
+        array_path: str,
+        chunk_grid_shape: tuple[int, ...],
+        locations: Locations,
+        offsets: npt.NDArray[np.uint64],
+        lengths: npt.NDArray[np.uint64],
+        *,
+        validate_containers: bool = True,
+        arr_offset: tuple[int, ...] | None = None,
+        checksum: datetime | str | None = None,
+    ) -> builtins.list[tuple[int, ...]] | None:
+        """Makes a block of chunks virtual references, last dimension fastest.
+
+        The block begins at chunk `arr_offset`; chunks with an empty location stay as they are.
+        Locations are given one by one, as CodedLocations, or as an Arrow column. Chunks whose file
+        is in no virtual chunk container are left out, and their indices returned, unless that is
+        not to be checked.
+        """
+        self._check_writable()
+        checked = refs_of_grid(
+            chunk_grid_shape,
+            locations,
+            offsets,
+            lengths,
+            first=arr_offset,
+            checksum=checksum,
+            containers=_containers(self.engine, checked=validate_containers),
+        )
+        self.engine.set_chunk_refs(NodePath.from_key_prefix(array_path), checked.refs)
+        return checked.refused or None
+
+    set_virtual_refs_arr_async = async_twin(set_virtual_refs_arr)
 
     # Listing
 
@@ -367,7 +497,15 @@ class SessionStore(Store):
     async def getsize_prefix(self, prefix: str) -> int:
         return await asyncio.to_thread(listing.size_below, self.engine, prefix)
 
-    # What the methods above share
+    def array_chunk_iterator(
+        self, array_path: str, batch_size: int = 100_000
+    ) -> AsyncCloseableIterator[ChunkBatch]:
+        """Lists all chunk references of an array, in columns; none if there is no such array."""
+        path = NodePath.from_key_prefix(array_path)
+        batches = chunk_batches(self.engine, path, batch_size=batch_size)
+        return AsyncCloseableIterator([batch] for batch in batches)
+
+    # Helpers of the methods above
 
     def _check_writable(self) -> None:
         if self.read_only:
@@ -376,22 +514,14 @@ class SessionStore(Store):
                 " support writing"
             )
 
-    async def _edit[*Args](self, edit: Callable[[*Args], object], *args: *Args) -> None:
-        """A change in memory: at once, or on a thread if it has to wait for a commit to end."""
-        with self.engine.unless_busy() as free:
-            if free:
-                edit(*args)
-                return
-        await asyncio.to_thread(edit, *args)
-
-    def _at_hand(self, key: Key | None) -> bool:
+    def _needs_no_file(self, key: Key | None) -> bool:
         """True if no file need be read: for metadata, and chunks that are inline or missing."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return True
         payload = self.engine.cached_payload(key.path, key.index)
         return payload is None or isinstance(payload, Inline)
 
-    def _virtual_at_hand(self, key: Key | None) -> Virtual | None:
+    def _cached_virtual(self, key: Key | None) -> Virtual | None:
         """The chunk if it is virtual, and that is known without reading a file."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return None
@@ -399,7 +529,7 @@ class SessionStore(Store):
         return payload if isinstance(payload, Virtual) else None
 
     def _stays_in_memory(self, value: Buffer) -> bool:
-        """True if a chunk with this value is stored inline in its reference, not as an object."""
+        """True if a chunk with this value is kept inline, not stored as an object."""
         return len(value) <= self.engine.chunk_writer().inline_threshold_bytes
 
     def _fetch(self, key: Key | None, wanted: ByteRange | None) -> Data | None:
@@ -438,3 +568,7 @@ def _require_buffer(value: object) -> None:
             "IcechunkStore.set(): `value` must be a Buffer instance."
             f" Got an instance of {type(value)} instead."
         )
+
+
+def _containers(session: Session, *, checked: bool) -> Containers | None:
+    return session.files.settings.virtual.all_containers() if checked else None

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 from frazil.api import Repository, Storage, local_filesystem_storage
-from frazil.api.versions import AlphaVersion
+from frazil.api.values import AlphaVersion
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.maintenance.migrate.upgrade import plan_upgrade
 from frazil.objectstore.local import LocalStore

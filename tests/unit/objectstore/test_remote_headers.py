@@ -4,7 +4,7 @@ import pytest
 
 import frazil
 from frazil import Attribution, StorageSettings
-from frazil.api.asking import attributed, product
+from frazil.api.attribution import format_user_agent, with_user_agent
 from frazil.assets.object_stores import remote_settings
 from frazil.errors import (
     PreconditionFailedError,
@@ -34,13 +34,13 @@ def test_requests_say_who_asks(server: RecordingServer) -> None:
         requester_pays=True,
     )
     who = Attribution(client="me/1", workload="night", principal="anna")
-    store = attributed(storage.store, who)
+    store = with_user_agent(storage.store, who)
     store.put("key", b"data")
     store.get("key")
     wrote, read = server.last("PUT").headers, server.last("GET").headers
-    assert wrote["user-agent"] == read["user-agent"] == product(who)
-    assert product(who).startswith("me/1 frazil/")
-    assert product(who).endswith(" (workload=night; principal=anna)")
+    assert wrote["user-agent"] == read["user-agent"] == format_user_agent(who)
+    assert format_user_agent(who).startswith("me/1 frazil/")
+    assert format_user_agent(who).endswith(" (workload=night; principal=anna)")
     assert (wrote["x-both"], wrote["x-write"], wrote["x-read"]) == ("1", "3", "overridden")
     assert (read["x-both"], read["x-read"]) == ("1", "2")
     assert "x-write" not in read

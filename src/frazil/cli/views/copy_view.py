@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from frazil.api.migrating import ConfirmedMigration
+from frazil.api.actions import ConfirmedMigration
 from frazil.cli.output import print_json
 from frazil.maintenance.copying.clone import CloneResult
 from frazil.maintenance.migrate.migration import MigrateResult

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from frazil.api.access import GivenAccess, access_of
 from frazil.api.repository import Repository
 from frazil.api.storage import Storage
+from frazil.api.virtual_access import GivenAccess, access_of
 from frazil.cli.output import progress_bar, require_consent
 from frazil.cli.repositories import store_at
 from frazil.errors import IcechunkError

@@ -1,0 +1,151 @@
+"""History of a repository: lists, pictures and contents of files; revert, merge, squash."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from frazil.api.conflicts import ConflictSolver, policy_of
+from frazil.api.values import Diff, SnapshotInfo
+from frazil.describe.graph import Graph, svg_of, text_of
+from frazil.errors import Conflict
+from frazil.ids import SnapshotId
+from frazil.repo import history
+from frazil.repo.history import SnapshotBlock
+from frazil.repo.history_editing import Edit, Edited
+from frazil.repo.repository import Repository
+from frazil.repo.solver import Policy
+from frazil.repo.squash import SquashRequest, squash
+from frazil.repo.version import Version, resolve
+from frazil.zarrstore.store import AsyncCloseableIterator
+
+# Lists
+
+
+def snapshot_infos(
+    blocks: Iterable[tuple[SnapshotBlock, int]],
+) -> AsyncCloseableIterator[SnapshotInfo]:
+    return AsyncCloseableIterator(
+        map(SnapshotInfo, repeat(block), range(size)) for block, size in blocks
+    )
+
+
+def deferred[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """Begins the work when the first item is asked for."""
+    yield from work()
+
+
+def diff_between(repository: Repository, start: Version, end: Version) -> Diff:
+    info = repository.repo_info()
+    first, last = (history.snapshot_id(info, resolve(info, each)) for each in (start, end))
+    return Diff.of(repository.diff(first, last))
+
+
+# Pictures and contents of files
+
+
+class AncestryGraph:
+    """A picture of a history: text when printed, SVG in a notebook."""
+
+    def __init__(self, graph: Graph, *, plain: bool) -> None:
+        self._graph = graph
+        self._plain = plain
+
+    def __str__(self) -> str:
+        return text_of(self._graph, plain=self._plain)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_svg_(self) -> str:
+        return svg_of(self._graph)
+
+
+# Edits. frazil's own, not in Icechunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEdit:
+    """Result of a revert, a cherry-pick or a merge.
+
+    `snapshot_id` is the new tip of the branch, None after a dry run and where there was nothing to
+    do. `conflicts` are those that were met; in a dry run `solved` is True if the solver would solve
+    them, otherwise an error is raised if it does not.
+    """
+
+    snapshot_id: str | None
+    applied: Diff
+    conflicts: list[Conflict]
+    solved: bool
+    fast_forward: bool
+
+    @classmethod
+    def of(cls, edited: Edited) -> "HistoryEdit":
+        return cls(
+            snapshot_id=None if edited.snapshot is None else str(edited.snapshot),
+            applied=Diff.of(edited.applied),
+            conflicts=list(edited.conflicts),
+            solved=edited.solved,
+            fast_forward=edited.fast_forward,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Squash:
+    """A range of history that became, or in a dry run would become, one commit.
+
+    `snapshot_id` is that commit and `tip` the new tip of the branch, both None after a dry run.
+    `squashed` are the old ids of the range, `followers` those of the commits after it, which were
+    recreated on top; oldest first.
+    """
+
+    snapshot_id: str | None
+    tip: str | None
+    squashed: list[str]
+    followers: list[str]
+    applied: Diff
+
+
+def edit_of(
+    branch: str,
+    message: str | None,
+    metadata: dict[str, Any] | None,
+    solver: ConflictSolver | None,
+    *,
+    dry_run: bool,
+) -> Edit:
+    return Edit(
+        branch=branch,
+        message=message,
+        metadata=metadata or {},
+        policy=Policy() if solver is None else policy_of(solver),
+        dry_run=dry_run,
+    )
+
+
+def squash_range(
+    repository: Repository,
+    first_snapshot_id: str,
+    last_snapshot_id: str | None,
+    *,
+    branch: str,
+    message: str,
+    metadata: dict[str, Any] | None,
+    dry_run: bool,
+) -> Squash:
+    request = SquashRequest(
+        branch=branch,
+        first=SnapshotId.parse(first_snapshot_id),
+        last=None if last_snapshot_id is None else SnapshotId.parse(last_snapshot_id),
+        message=message,
+        metadata=metadata or {},
+        dry_run=dry_run,
+    )
+    done = squash(repository, request)
+    return Squash(
+        snapshot_id=None if done.snapshot is None else str(done.snapshot),
+        tip=None if done.tip is None else str(done.tip),
+        squashed=[str(snapshot) for snapshot in done.squashed],
+        followers=[str(snapshot) for snapshot in done.followers],
+        applied=Diff.of(done.applied),
+    )
