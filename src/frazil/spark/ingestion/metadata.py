@@ -15,7 +15,7 @@ import numpy as np
 
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.layout import TargetArray
-from frazil.spark.sources.description import Attributes
+from frazil.spark.sources.source_types import Attributes
 
 type Json = bool | int | float | str | list[Json] | dict[str, Json] | None
 
