@@ -1,4 +1,4 @@
-"""Which commands there are, where they are, and what each does in a few words.
+"""Table of commands: where they are, and what each does in a few words.
 
 A command is loaded when it runs or shows its help: a list of them needs names and words only.
 """
@@ -25,7 +25,7 @@ class Listed:
 
 
 def _plain(name: str, summary: str) -> tuple[str, Listed]:
-    """In the module, and by the name, that its own name suggests."""
+    """Command in the module, and by the name, that its own name suggests."""
     module = name.replace("-", "_")
     return name, Listed(module, module, summary)
 
@@ -63,11 +63,11 @@ COMMANDS: dict[str, Listed] = dict(
         _plain("ops", "Everything that was ever done to a repository."),
         _plain("stats", "How many bytes are stored, and for whom."),
         _plain("expire", "Take old snapshots out of history."),
-        _plain("gc", "Delete files that no branch or tag leads to."),
+        _plain("gc", "Delete files that are not reachable from a branch or tag."),
         _plain("verify", "Check every file; repair what can be."),
         _plain("pack", "Put small chunk objects together."),
         _plain("unpack", "Give packed chunks objects of their own again."),
-        _plain("rewrite-manifests", "Cut manifests anew."),
+        _plain("rewrite-manifests", "Split manifests differently."),
         _plain("purge", "Take a path, or messages, out of all history."),
         ("config", Listed("config", "app", "Show and change the settings a repository stores.")),
         ("metadata", Listed("metadata", "app", "Show and change a repository's metadata.")),
@@ -82,7 +82,7 @@ WITH_TARGET = {"clone", "migrate"}  # to a place that may be reached in another 
 WITHOUT_PLACE = {"completion"}
 
 
-# What a person would type: shown at the end of each command's help.
+# Examples of commands, shown at the end of each command's help.
 #
 # Here rather than beside the commands, so that they read as one story: a repository of weather
 # data.
@@ -187,7 +187,7 @@ def epilog(command: str) -> str | None:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-# Commands that are loaded when somebody wants them, so that `frazil --help` is fast.
+# Commands that are loaded on first use, so that `frazil --help` is fast.
 
 # plain help: rich alone would double the time to show it
 PLAIN: dict[str, Any] = {

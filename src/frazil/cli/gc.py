@@ -1,4 +1,4 @@
-"""`frazil gc`: files that nothing leads to any more."""
+"""`frazil gc`: deletes files that are no longer reachable."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +52,7 @@ def gc(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no branch or tag leads to."""
+    """Delete files that are not reachable from a branch or tag."""
     from dataclasses import asdict
 
     from frazil.cli.options import parse_duration, parse_moment
@@ -66,7 +66,7 @@ def gc(
     from frazil.maintenance.inventory_files import FileInventory
 
     if not dry_run:
-        require_consent(f"Delete files of {repo} that nothing leads to?", given=yes)
+        require_consent(f"Delete unreachable files of {repo}?", given=yes)
     repository = open_source(repo)
     listing = FileInventory.of(inventory, prefix=inventory_prefix) if inventory else None
     request = GarbageRequest(

@@ -31,7 +31,7 @@ EXIT_CODES = {
     0: "done",
     1: "it failed; a line on standard error says why",
     2: "the command line is wrong",
-    3: "somebody else changed the repository first: look, then run it again",
+    3: "another writer changed the repository first: look, then run it again",
     4: "what is wanted contradicts what is on the branch; nothing was changed",
     5: "the repository has problems, which `frazil verify` has listed",
     70: "a bug in frazil",
@@ -42,7 +42,7 @@ HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
     (RefNotFoundError, "`frazil branch list REPO` and `frazil tag list REPO` show what there is"),
     (SnapshotNotFoundError, "`frazil log REPO` shows the snapshots of a branch"),
     (NodeNotFoundError, "`frazil tree REPO` shows the groups and arrays"),
-    (ConflictError, "somebody else was faster: look at `frazil log REPO`, then run it again"),
+    (ConflictError, "another writer was faster: look at `frazil log REPO`, then run it again"),
     (JavaNotFoundError, "`frazil doctor` shows what is installed, and what is missing"),
     (StorageError, "`frazil doctor REPO` shows whether and how the place can be reached"),
 )
@@ -85,7 +85,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Help(Failure):
-    """Who types half a command wants to see what there is."""
+    """Shows the help for a command without its subcommand."""
 
     @property
     def text(self) -> str:
@@ -93,7 +93,7 @@ class Help(Failure):
 
 
 def describe(error: BaseException) -> Failure:
-    """What to print about `error`, and the code to exit with."""
+    """Text to print about `error`, and the exit code."""
     match error:
         case IcechunkError() if not isinstance(error, InternalError):
             return Failure(
@@ -122,14 +122,14 @@ def _missing(package: str) -> Failure:
 
 
 def _foreign(error: BaseException) -> Failure:
-    """Of Spark, or a bug."""
+    """Text for an error of Spark, or for a bug."""
     if type(error).__module__.partition(".")[0] in ENGINES:
         return Failure(message=_first_line(error), hint="--debug shows all that Spark said")
     return _bug(error)
 
 
 def _misused(error: BaseException) -> Failure:
-    """Of the command line itself."""
+    """Text for an error of the command line itself."""
     said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
     said = said.removeprefix("Invalid value: ").removeprefix("Invalid value for ")
     context = getattr(error, "ctx", None)

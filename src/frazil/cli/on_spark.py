@@ -26,7 +26,7 @@ def spark_session(command: str) -> Any:
 
 @contextmanager
 def scattered(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
-    """What does work on many files: threads, or executors. A bar shows it on a terminal."""
+    """Executor of work on many files: threads, or Spark. A bar shows it on a terminal."""
     if on_spark:
         from frazil.spark.maintenance.executor import SparkExecutor
         from frazil.spark.maintenance.files import ExecutorFiles

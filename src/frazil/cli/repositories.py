@@ -1,4 +1,4 @@
-"""From what was typed to what it names: a place, a repository, a version of it."""
+"""Resolution of arguments: a place, a repository, a version of it."""
 
 import inspect
 import os
@@ -28,7 +28,7 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly, Tag, Version, find_ref
 
-# How buckets are reached: options that every command takes which names a place.
+# Storage options of buckets, for every command that takes a place.
 #
 #     --storage-option NAME=VALUE      region, endpoint_url, account, ...; may be repeated
 #     --storage-file FILE              the same as a JSON object; the one place for secrets
@@ -90,7 +90,7 @@ _REACH: ContextVar[Reach] = ContextVar("how the buckets of this command are reac
 
 
 def reach() -> Reach:
-    """What the command line says; nothing outside of a command."""
+    """Options of the command line; nothing outside of a command."""
     return _REACH.get(Reach())
 
 
@@ -194,7 +194,7 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _with_plain_http(options: dict[str, object]) -> dict[str, object]:
-    """Who names an address without TLS means it."""
+    """Allows an address without TLS if it was named explicitly."""
     address = str(options.get("endpoint_url", ""))
     return {"allow_http": "true", **options} if address.startswith("http://") else options
 
@@ -226,7 +226,7 @@ def _store_at_url(location: str, options: Mapping[str, object]) -> ObjectStore:
 
 
 def _from_environment(location: str) -> dict[str, object]:
-    """What az://container/prefix does not say; its users have it in a variable."""
+    """Account name, which az://container/prefix lacks; users have it in a variable."""
     if not location.lower().startswith(("az://", "azure://")):
         return {}
     names = ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT")
@@ -243,7 +243,7 @@ def open_repository(location: str) -> Repository:
 
 
 def chosen_version(*, branch: str | None, tag: str | None, snapshot: str | None) -> Version:
-    """What the options --branch, --tag and --snapshot say; the tip of main if they say nothing."""
+    """Version that --branch, --tag or --snapshot name; the tip of main without them."""
     if sum(option is not None for option in (branch, tag, snapshot)) > 1:
         raise typer.BadParameter("give one of --branch, --tag and --snapshot")
     if snapshot is not None:
@@ -279,7 +279,7 @@ def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
         return None
 
 
-# Where a command takes something from or brings it to: a folder, a bucket, or a bundle.
+# Sources and targets of commands: a folder, a bucket, or a bundle.
 
 
 def open_source(location: str) -> Repository:

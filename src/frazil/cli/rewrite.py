@@ -1,4 +1,4 @@
-"""`frazil rewrite-manifests`: all manifests of a branch's tip, cut anew."""
+"""`frazil rewrite-manifests`: rewrites all manifests of a branch's tip."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,7 +35,7 @@ def rewrite_manifests(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the manifests of a branch's tip anew, cut as the configuration says now."""
+    """Rewrite the manifests of a branch's tip, split as the configuration says now."""
     from frazil.cli.options import format_size
     from frazil.cli.output import print_json, progress_bar
     from frazil.cli.repositories import open_repository
@@ -56,7 +56,7 @@ def rewrite_manifests(
         if as_json:
             print_json({"dry_run": True, "snapshot": None, **before})
         else:
-            print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be written anew")
+            print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be rewritten")
         return
     if spark:
         done = _rewrite_on_spark(repository, plan, message)
@@ -97,7 +97,7 @@ def _rewrite_on_spark(
 
 
 def _split(repository: "Repository", rules: list[str]) -> "Repository":
-    """With another splitting, for all arrays; nothing of it is stored."""
+    """Configuration with another splitting for all arrays; it is not stored."""
     from frazil.format.conditions import (
         SplitAnyArray,
         SplitAnyDimension,

@@ -1,1 +1,1 @@
-"""How values of the engine look on the command line, as text and as JSON; loaded when needed."""
+"""Views of the engine's values on the command line, as text and JSON; loaded when needed."""

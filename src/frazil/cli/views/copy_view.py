@@ -1,4 +1,4 @@
-"""What a copy or a migration did, for people and for programs."""
+"""Results of copies and migrations, for people and for programs."""
 
 from dataclasses import asdict
 
@@ -33,7 +33,7 @@ def print_migration(done: MigrationSummary, target: str, *, as_json: bool) -> No
     doing = "would be migrated" if done.dry_run else "migrated"
     print(
         f"{doing} from {done.generation} to version {done.spec_version}: {done.snapshots}"
-        f" snapshots, {done.manifests} manifests written anew, {done.copied} objects copied,"
+        f" snapshots, {done.manifests} manifests rewritten, {done.copied} objects copied,"
         f" {megabytes(done.bytes)}"
     )
     if done.snapshot_ids:

@@ -1,4 +1,4 @@
-"""What the machine has of what frazil can use, and how to put right what is wrong."""
+"""Health of the installation: libraries, Java, storage, and how to fix problems."""
 
 import platform
 import sys
@@ -118,7 +118,7 @@ def _java(environ: Mapping[str, str]) -> Check:
 
 
 def _folder(path: Path, what: str, remedy: str) -> Check:
-    """Whether it can be written to."""
+    """Checks that a folder is writable."""
     try:
         with tempfile.NamedTemporaryFile(dir=path):
             return Check(what=what, state="fine", found=f"{path} can be written to")
@@ -141,7 +141,7 @@ def _spark() -> Check:
         started = session(app_name="frazil doctor", short_lived=True)
         rows = started.sql("SELECT sum(id) AS s FROM range(10)").collect()
         started.stop()
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is what the user came for
+    except Exception as error:  # noqa: BLE001 -- any error is what the user came for
         return Check(
             what="spark",
             state="wrong",
@@ -155,7 +155,7 @@ def _spark() -> Check:
 
 
 def _place(location: str) -> Iterator[Check]:
-    """Whether it answers, whether there is a repository, and what one request takes."""
+    """Checks that the store answers, times one request, and looks for a repository."""
     try:
         store = store_at(location)
         before = perf_counter()

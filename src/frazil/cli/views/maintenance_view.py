@@ -1,4 +1,4 @@
-"""What was deleted, and what is stored, as text."""
+"""Deleted objects, and storage statistics, as text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -76,7 +76,7 @@ def _sizes(sizes: ChunkStorageStats) -> tuple[str, str, str]:
     )
 
 
-# What was packed or unpacked, in words and as JSON.
+# Results of packing and unpacking, in words and as JSON.
 
 
 class Done(Protocol):
@@ -134,7 +134,7 @@ def print_packing(
         print(f"branch {branch} is now at new snapshot {found.snapshot}")
 
 
-# What was purged, and what still refers to it, in words and as JSON.
+# Results of purges, and remaining references, in words and as JSON.
 
 
 def print_path_purge(

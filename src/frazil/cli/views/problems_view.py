@@ -41,7 +41,7 @@ def _verified_on_spark(
 
 
 def _local_access(storage: Storage) -> GivenAccess:
-    """To containers on local disks, which need no credentials."""
+    """Access to containers on local disks, which need no credentials."""
     try:
         config = Repository.fetch_config(storage)
     except IcechunkError:
@@ -55,7 +55,7 @@ def _local_access(storage: Storage) -> GivenAccess:
 
 
 def repaired(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyReport, RepairResult]:
-    """What is left after the repair, or would be."""
+    """Problems that remain after the repair, or would."""
     storage = Storage(store_at(location))
     with progress_bar() as tell:
         planned = Repository.repair_storage(storage, dry_run=True, progress=tell)

@@ -119,7 +119,7 @@ class Queries:
         )
 
     def explain(self, query: str) -> None:
-        """How many chunks it would read; needs no Spark."""
+        """Number of chunks that a query would read; needs no Spark."""
         print(self._plan(query).summary)
 
     def run(self, query: str) -> None:
@@ -153,7 +153,7 @@ class Queries:
         return self._started["spark"]
 
     def _make_views(self, spark: Any) -> None:
-        """For SHOW and DESCRIBE. Groups that are no table have none."""
+        """Columns for SHOW and DESCRIBE. Groups that are no table have none."""
         if "views" in self._started:
             return
         self._started["views"] = True
@@ -197,7 +197,7 @@ def _groups(opened: Opened) -> list[str]:
 
 
 def read_statements(lines: Iterable[str]) -> Iterator[str]:
-    """What ends with `;` at the end of a line, or with the last line."""
+    """Statements, which end with `;` at the end of a line, or with the last line."""
     pending = list[str]()
     for line in lines:
         pending.append(line.rstrip("\n"))

@@ -21,7 +21,7 @@ from frazil.format.storage_config import (
 )
 from frazil.repo.repository import Repository
 
-# Parts that are None unless somebody says something; shown then only.
+# Parts that are None unless they are set; shown only then.
 _QUIET = ("storage.", "virtual_chunk_containers", "manifest.splitting")
 _EMPTY_PARTS: dict[str, Any] = {
     "storage": StorageSettings(),
@@ -40,7 +40,7 @@ class Setting:
 
     @property
     def shown(self) -> bool:
-        """Whether a list should have it: what depends on the storage only where it is stored."""
+        """Returns True if a list shows it: settings that depend on the storage only if stored."""
         return self.stored or not self.key.startswith(_QUIET)
 
     @property

@@ -36,7 +36,7 @@ from frazil.zarrstore.arrays import open_array, open_group, read_region, write_r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Selected:
-    """What was chosen, before a chunk is read."""
+    """Selection of an array, before a chunk is read."""
 
     session: Session
     array: ArrayDescription
@@ -52,7 +52,7 @@ class Selected:
         return prod(self.shape)
 
     def values(self, *, decoded: bool) -> npt.NDArray[Any]:
-        """In all dimensions. Decoded as CF has it, with NaN and NaT for what is missing."""
+        """Values in all dimensions, decoded by CF, with NaN and NaT for missing ones."""
         path = NodePath(self.array.path)
         runs = [slice(each.start, each.stop) for each in self.positions if isinstance(each, range)]
         if len(runs) == len(self.positions):
@@ -200,7 +200,7 @@ def open_session(
     snapshot: str | None,
     authorize: Sequence[str],
 ) -> Session:
-    """For reading; `authorize` are words such as file:///data/=local."""
+    """Opens it for reading; `authorize` are words such as file:///data/=local."""
     version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
     words = dict(one.rpartition("=")[::2] for one in authorize)
     access = parse_access(AccessText(json.dumps(words))) if words else NOBODY
@@ -242,7 +242,7 @@ def _lines(values: npt.NDArray[Any]) -> list[str]:
 
 
 def _plain(values: npt.NDArray[Any]) -> Any:
-    """Of JSON: no NaN, times as text."""
+    """Value for JSON: no NaN, times as text."""
     if values.dtype.kind == "f":
         kept = values.astype(object)
         kept[~np.isfinite(values)] = None
@@ -300,7 +300,7 @@ def _facts(session: Session, path: NodePath) -> dict[str, Any]:
 
 
 def _corner(session: Session, path: NodePath, shape: Sequence[int], count: int) -> Selected:
-    """Of the first plane the first values."""
+    """First values of the first plane."""
     whole = select(session, path, {}, {})
     if not all(shape):
         return whole
@@ -313,7 +313,7 @@ def _corner(session: Session, path: NodePath, shape: Sequence[int], count: int) 
 
 
 def write_file(chosen: Selected, file: Path) -> tuple[int, ...]:
-    """In the format its name says; the shape of what was written."""
+    """Writes values in the format of the file's suffix; returns their shape."""
     if file.suffix == ".npy":
         values = chosen.squeezed(chosen.values(decoded=False))
         np.save(file, values, allow_pickle=False)
@@ -424,7 +424,7 @@ def append_to(
 
 
 def _fits(values: npt.NDArray[Any], dtype: Any) -> bool:
-    """Of the same kind: a file may have wider numbers than the array."""
+    """Requires the same kind of numbers; a file may have wider ones than the array."""
     return (
         values.dtype == dtype
         or values.dtype.kind == dtype.kind
