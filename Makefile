@@ -73,9 +73,10 @@ fuzz: $(READY)test ## damaged input for every decoder, guided by coverage: ARGS=
 ##@ Check
 check: lint types test ## everything that CI runs
 
-lint: $(READY)dev ## ruff: rules and formatting
+lint: $(READY)dev ## ruff: rules and formatting; words (scripts/words.toml)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m scripts.lint_words
 
 types: $(READY)dev ## mypy, strict
 	$(BIN)/mypy

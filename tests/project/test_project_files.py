@@ -52,6 +52,12 @@ def test_make_help_has_groups_and_every_target_is_in_one() -> None:
     assert listed == described_targets() == set(phony[1].split())
 
 
+def test_lint_is_what_pre_commit_runs() -> None:
+    lint = (ROOT / "Makefile").read_text().split("\nlint:")[1].split("\n\n")[0]
+    commands = re.findall(r"\$\(BIN\)/(.*)", lint)
+    assert commands == ["ruff check .", "ruff format --check .", "python -m scripts.lint_words"]
+
+
 def load_yaml(name: str) -> Any:
     return yaml.safe_load((ROOT / name).read_text())
 
