@@ -10,7 +10,7 @@ from benchmarks.timing import Stopwatch
 
 
 def write(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    """With the reference, whichever the engine."""
+    """Writes with the reference for both engines."""
     del engine
     session, array = raw_chunks.new_array(icechunk, root)
     with stopwatch("written by the reference"):

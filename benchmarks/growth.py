@@ -1,4 +1,4 @@
-"""How frazil's costs grow: with references, with the length of an array, with history.
+"""Growth of frazil's costs: with references, with the length of an array, with history.
 
     python -m benchmarks.growth [--largest N] [--json FILE] [--plot FILE]
 
@@ -109,7 +109,7 @@ def measure_history(root: Path, commits: int) -> Point:
 
 
 def _least_ms(deed: Callable[[], object]) -> float:
-    """Of several times: what others do to the caches meanwhile is left out."""
+    """Best of several times, which leaves out the effect of other processes on caches."""
     found = []
     for _ in range(TIMES):
         started = time.process_time()
@@ -128,7 +128,7 @@ MEASURES = {"references": measure_references, "history": measure_history}
 
 
 def measured(kind: str, size: int) -> Point:
-    """In another process."""
+    """Measures in another process."""
     with tempfile.TemporaryDirectory(prefix="frazil-growth-") as directory:
         command = ["-m", "benchmarks.growth", "--one", kind, str(size), f"{directory}/repo"]
         done = subprocess.run(

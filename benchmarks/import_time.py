@@ -1,7 +1,7 @@
-"""How long `import` takes, in a Python that has imported nothing yet.
+"""Time that `import` takes, in a Python that has imported nothing yet.
 
 Frazil loads its classes when they are first asked for, the reference loads everything at once. So
-the second row asks for the class that everybody begins with.
+the second row asks for the class that every program begins with.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ def fresh_import(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 
 def _measured(code: str) -> Phase:
-    """Of a whole process, Python itself included."""
+    """Time of a whole process, Python itself included."""
     command = [sys.executable, "-c", f"{code};{MEASURE}"]
     started = time.perf_counter()
     done = subprocess.run(command, check=True, capture_output=True, text=True)

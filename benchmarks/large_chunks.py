@@ -58,7 +58,7 @@ def read(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 
 def copy(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    """What the machine can do, the same for both."""
+    """Limit of the machine, the same for both."""
     del engine
     values = some_values()
     plain, copied = root.with_name("plain"), root.with_name("copied")

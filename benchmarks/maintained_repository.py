@@ -2,11 +2,11 @@
 
 Twenty arrays; each commit rewrites all references of one of them, in a manifest of its own, so
 that snapshots share manifests as they do in life. One in ten arrays is virtual, one in twenty
-inline. Some more snapshots are on no branch any more: garbage. Written by frazil, whoever is
-measured, from the same numbers each time.
+inline. Some more snapshots are on no branch any more: garbage. Written by frazil for every engine
+that is measured, from the same numbers each time.
 
     distinct   every native reference names an object of its own; most of these are not there,
-               as nobody looks: two million files would be the file system's benchmark
+               as they are not read: two million files would be the file system's benchmark
     packed     the native references of one manifest lie in one object, which is there:
                a repository with which nothing is wrong
 """
@@ -44,7 +44,7 @@ REFERENCES = int(os.environ.get("BENCH_REFERENCES", "2000000"))
 ARRAYS = 20
 CHUNK_BYTES = 16
 LOST = 10  # one snapshot for every so many more is garbage
-GARBAGE_FILES = 5_000  # chunk objects that nothing leads to
+GARBAGE_FILES = 5_000  # unreachable chunk objects
 SOURCE = "file:///nowhere/of/the/benchmark"
 
 type Objects = Literal["distinct", "packed"]
@@ -52,7 +52,7 @@ type Objects = Literal["distinct", "packed"]
 
 @dataclass(slots=True)
 class Made:
-    """What has been written so far."""
+    """Files that have been written so far."""
 
     files: Files
     random: np.random.Generator
@@ -118,7 +118,7 @@ def make(
 
 
 def make_version_1(root: Path, *, snapshots: int = SNAPSHOTS) -> None:
-    """Of version 1: as many commits of a few groups, without chunks."""
+    """Repository of version 1: as many commits of a few groups, without chunks."""
     store = LocalStore(root, fsync=False)
     repository = frazil.Repository.create(frazil.Storage(store), spec_version=1)
     session = repository.writable_session("main")

@@ -58,7 +58,7 @@ def upgrade(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 
 def _opened(engine: ModuleType, root: Path) -> Any:
-    """With everything loaded, which takes frazil about 60 ms, once in a process."""
+    """Measures with everything loaded, which takes frazil about 60 ms once in a process."""
     if engine.__name__ == "frazil":
         for name in LOADED:
             import_module(f"frazil.maintenance.{name}")

@@ -23,7 +23,7 @@ def _name(i: int) -> str:
 
 
 def _documents() -> dict[str, bytes]:
-    """What zarr would store for the groups and arrays, by key."""
+    """Documents that zarr would store for the groups and arrays, by key."""
     store = zarr.storage.MemoryStore()
     zarr.create_group(store, attributes={"title": "a group"})
     group = sync(store.get("zarr.json", default_buffer_prototype()))
@@ -86,7 +86,7 @@ def _listed(found: Any) -> list[str]:
 
 
 def start(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    """What somebody waits for who starts a program: engines do more or less of it on import."""
+    """Waiting time of a new process: engines do more or less of it on import."""
     code = f"""
 import zarr
 import {engine.__name__} as engine

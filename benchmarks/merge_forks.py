@@ -1,7 +1,7 @@
 """Sixteen forks, 1,000,000 native references between them, merged into one session and committed.
 
 As many chunks would take the reference many minutes to write. So each engine writes one chunk in a
-fork, and the other references are put into its pickle: of objects that nobody ever reads.
+fork, and the other references are put into its pickle: of objects that are never read.
 """
 
 import os

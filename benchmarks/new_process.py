@@ -1,4 +1,4 @@
-"""What a program pays before anything is loaded: Python code, run in a process of its own."""
+"""Cost of a program before anything is loaded: Python code in a process of its own."""
 
 import subprocess
 import sys

@@ -30,7 +30,7 @@ def rebase_far(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 
 def rebase_cold(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    """As a process does that did not see the others' commits pass."""
+    """Rebases in a process that did not see the commits of others."""
     repo = engine.Repository.open(engine.local_filesystem_storage(str(root)))
     start = list(repo.ancestry(branch="main"))[-2].id
     repo.create_branch("old", start)

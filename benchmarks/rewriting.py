@@ -1,4 +1,4 @@
-"""Rewriting: 2,000,000 references at the tip cut anew and joined again; small chunks packed.
+"""Rewriting: 2,000,000 references at the tip split and joined again; small chunks packed.
 
 The reference has no packs. What its users can do about small chunks is to copy an array into one
 of larger chunks, which is measured beside frazil's `pack`. Both then read what frazil packed.

@@ -162,7 +162,7 @@ async def serve(latency_s: float) -> None:
     server = await asyncio.start_server(Bucket(latency_s).serve, HOST, 0, limit=1 << 20)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
-    os._exit(0)  # whoever is still connected is not waited for
+    os._exit(0)  # does not wait for open connections
 
 
 @contextmanager

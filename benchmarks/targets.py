@@ -1,4 +1,4 @@
-"""What the project set out to reach: how many times better than the reference, at least."""
+"""Goals of the project: how many times better than the reference, at least."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A manifest of 1,000,000 virtual references: set, commit, then open anew and scan."""
+"""A manifest of 1,000,000 virtual references: set, commit, then open again and scan."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ CHUNK_BYTES = 4_000_000
 
 
 def locations(per_file: int) -> list[str]:
-    """As a reader of many files makes them: one string object per chunk."""
+    """Locations as a reader of many files makes them: one string object per chunk."""
     return [
         f"s3://climate-archive/era5/single-levels/{1940 + i // 20_000}/part-{i // per_file:07}.nc"
         for i in range(COUNT)

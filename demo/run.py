@@ -47,7 +47,7 @@ GROUP BY day ORDER BY day"""
 
 @dataclass(frozen=True)
 class Size:
-    """How much weather."""
+    """Amount of weather."""
 
     days: int
     lats: int

@@ -1,4 +1,4 @@
-"""How the demo talks: numbered steps with their times."""
+"""Output of the demo: numbered steps with their times."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

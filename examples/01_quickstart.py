@@ -11,7 +11,7 @@ def main(folder: str) -> None:
     storage = icechunk.local_filesystem_storage(f"{folder}/weather")
     repo = icechunk.Repository.create(storage)
 
-    # Changes are made in a session, through a Zarr store. Nobody sees them before the commit.
+    # Changes are made in a session, through a Zarr store. They are not visible before the commit.
     session = repo.writable_session("main")
     root = zarr.create_group(session.store)
     t2m = root.create_array("t2m", shape=(4, 3), chunks=(1, 3), dtype="f4")

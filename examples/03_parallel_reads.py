@@ -1,4 +1,4 @@
-"""One snapshot, read by several processes through xarray, while somebody writes."""
+"""One snapshot, read by several processes through xarray, while another process writes."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -25,7 +25,7 @@ def main(folder: str) -> None:
     session = repo.readonly_session("main")
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         tasks = [pool.submit(mean_of, session, day) for day in range(8)]
-        # Whoever commits now does not disturb them: a session stays at its snapshot.
+        # A commit by another process does not disturb them: a session stays at its snapshot.
         with repo.transaction("main", message="all zero") as store:
             (dataset * 0).to_zarr(store, mode="w", consolidated=False)
         means = [task.result() for task in tasks]

@@ -14,14 +14,14 @@ def commit_with_retries(
     message: str,
     tries: int = 50,
 ) -> int:
-    """Makes a change on top of whatever is newest. Gives the number of attempts it took."""
+    """Makes a change on top of the newest commit. Returns the number of attempts."""
     for attempt in range(1, tries + 1):
         session = repo.writable_session("main")
         change(session.store)
         try:
             session.commit(message)
         except icechunk.ConflictError:
-            continue  # somebody was faster: look at what is there now
+            continue  # another writer was faster: begin with its commit
         return attempt
     raise TimeoutError(f"{tries} attempts were too few")
 

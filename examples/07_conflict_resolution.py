@@ -42,7 +42,7 @@ def changes_of_the_same_chunk() -> None:
             assert conflict.conflict_type == icechunk.ConflictType.ChunkDoubleUpdate
             print("both wrote chunks", conflict.conflicted_chunks, "of", conflict.path)
 
-    # The session still has its changes; now it is said whose chunks are kept.
+    # The session still has its changes; now a solver decides whose chunks are kept.
     solver = icechunk.BasicConflictSolver(on_chunk_conflict=icechunk.VersionSelection.UseTheirs)
     yours.rebase(solver)
     yours.commit("twos, where there was nothing new")

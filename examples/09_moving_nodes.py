@@ -11,7 +11,7 @@ def names(repo: "icechunk.Repository") -> list[str]:
 
 
 def rename(repo: "icechunk.Repository") -> None:
-    """In a session of its own kind, which can do nothing else."""
+    """Commits moves in a rearrange session, which can do nothing else."""
     before = repo.lookup_branch("main")
     session = repo.rearrange_session("main")
     session.move("/raw/temp", "/raw/t2m")

@@ -11,7 +11,7 @@ HEADER = b"header__"
 
 
 def make_files(folder: Path) -> None:
-    """Two days in files of somebody else: a header, then four numbers."""
+    """Writes two days in a foreign file format: a header, then four numbers."""
     folder.mkdir()
     for day in range(2):
         numbers = np.arange(4, dtype="<i4") + 10 * day

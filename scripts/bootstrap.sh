@@ -12,7 +12,7 @@ if ! "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>
     "$python" -m venv --clear "$venv"
 fi
 
-# On a terminal one line shows the package at hand; elsewhere only the start and the end are printed.
+# On a terminal one line shows the current package; otherwise only the start and the end are printed.
 show_progress() {
     if [ -t 1 ]; then
         awk '/^(Collecting|Installing)/ { printf "\r\033[K  %.70s", $0; fflush() } END { printf "\r\033[K" }'

@@ -1,4 +1,4 @@
-"""What docs/cli.md tells: commands in their order, with a few words between them.
+"""Story of docs/cli.md: commands in their order, with a few words between them.
 
 Everything happens in one folder, one command after the other, so that each finds what the ones
 before it made. A line that begins with `$ frazil` is run; its output follows it in the page.
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Of the page: a heading, text, and lines to type. `spark` if they start a JVM."""
+    """Part of the page: a heading, text, and lines to type. `spark` if they start a JVM."""
 
     title: str
     text: str
@@ -90,7 +90,7 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "Settings",
-        "What a repository stores about itself, for everybody who opens it.",
+        "Configuration that a repository stores for everyone who opens it.",
         (
             "frazil config get weather inline_chunk_threshold_bytes",
             "frazil config set weather inline_chunk_threshold_bytes 64",
@@ -103,7 +103,7 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "Upkeep",
-        "How much is stored and for whom; what is old; what nothing leads to; whether all is well."
+        "Bytes that are stored, by branch and array; old history; unreachable objects; damage."
         " More in [maintenance.md](maintenance.md) and [verify.md](verify.md).",
         (
             "frazil stats weather",

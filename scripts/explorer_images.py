@@ -38,7 +38,7 @@ def field(time: int) -> npt.NDArray[np.float32]:
 
 
 def make(path: Path) -> None:
-    """Three commits on main, a branch, a tag, and a snapshot that nothing leads to."""
+    """Three commits on main, a branch, a tag, and an unreachable snapshot."""
     repo = frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
     session = repo.writable_session("main")
     group = zarr.group(session.store).create_group("climate", attributes={"title": "Made up"})

@@ -16,7 +16,7 @@ from frazil.cli.commands import COMMANDS
 from frazil.cli.main import EXIT_CODES
 from scripts.cli_story import FILES, STORY, Part
 
-BUG = "this is a bug in frazil"  # what commands say of errors that nobody expected
+BUG = "this is a bug in frazil"  # printed for unexpected errors
 PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
 # The command line
@@ -36,7 +36,7 @@ Credentials come from the environment, as with the tools of the stores themselve
 
 | option | |
 |---|---|
-| `--region`, `--endpoint-url`, `--anonymous` | what is said most often |
+| `--region`, `--endpoint-url`, `--anonymous` | the most common settings |
 | `--storage-option NAME=VALUE` | any parameter of `frazil.s3_storage`, `gcs_storage`, `azure_storage` that is no secret; may be repeated |
 | `--storage-file FILE` | the same as a JSON object, secrets included: `{{"access_key_id": "...", "secret_access_key": "..."}}` |
 | `--target-option NAME=VALUE` | of `clone` and `migrate`: how TARGET is reached, if not in the same way |

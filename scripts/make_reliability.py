@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What the parts share."""
+    """Settings that the parts share."""
 
     folder: Path
     most: int | None
@@ -194,7 +194,7 @@ def _in_weather(server: S3Server, proxy: FaultProxy, fault: Fault) -> tuple[int,
     prefix = server.new_prefix()
     Repository.create(Storage(server.store(prefix)))
     told, unclear = list[str](), set[str]()
-    # The entry point is read stale for ever otherwise, and a commit would be tried for minutes.
+    # The entry point is read stale forever otherwise, and a commit would be tried for minutes.
     share = 0.1 if isinstance(fault, ServeStale) else 0.25
     proxy.choose = RandomFaults([fault], share=share, seed=7)
     for number in range(COMMITS):

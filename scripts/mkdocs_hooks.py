@@ -1,4 +1,4 @@
-"""What the pages say to who reads them in the tree, said for the site.
+"""Changes to the pages, which are written for readers of the tree, for the site.
 
 A link to a file that is not part of the site (../README.md, ../tests/servers) becomes its path; one
 to a folder of pages becomes one to its first page, which lists the others.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # spark_matrix.sh [VERSION...]: what must hold with every PySpark that frazil supports, each in an environment of its own,
-# .build/spark-VERSION: SPARK.md's table of filter pushdown, reading, writing, streams, ingest, pipelines, Connect.
+# .build/spark-VERSION: filter pushdown (docs/spark-facts.md 1), reading, writing, streams, ingest, pipelines, Connect.
 # Writes docs/spark-versions.md. Safe to repeat; it takes minutes for each.
 set -euo pipefail
 cd "$(dirname "$0")/.."

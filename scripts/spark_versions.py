@@ -45,7 +45,7 @@ class Outcome:
 
 
 def outcomes_in(report: str) -> list[Outcome]:
-    """Of a JUnit report. Skipped tests did not pass."""
+    """Results of a JUnit report. Skipped tests did not pass."""
     cases = ET.fromstring(report).iter("testcase")  # noqa: S314 -- our own pytest wrote it
     return [
         Outcome(

@@ -56,7 +56,7 @@ class Meter:
 
 
 def tree_cpu_s() -> float:
-    """Of this process and all below it, with those that have ended."""
+    """Processor time of this process and its descendants, including ended ones."""
     own = psutil.Process()
     total = 0.0
     for process in [own, *own.children(recursive=True)]:

@@ -28,7 +28,7 @@ DAY_ROWS = 24 * ROWS_PER_HOUR
 
 
 def prepare(folder: Path) -> None:
-    """The repository is written by the reference, so that nobody reads what is its own."""
+    """Writes the repository with the reference, so that no engine reads its own files."""
     repo = icechunk.Repository.create(icechunk.local_filesystem_storage(str(folder / "repo")))
     session = repo.writable_session("main")
     encoding = {"t2m": {"chunks": tuple(CHUNKS.values())}}

@@ -1,1 +1,1 @@
-"""How frazil behaves beside the live icechunk package: tours that both take, compared."""
+"""Comparison of frazil with the live icechunk package: tours that both take."""

@@ -58,7 +58,7 @@ def appearances() -> Chapter:
     text = (
         "Values of every type, after a short history. Layouts are each package's own: compared are"
         " the fields that are shown, texts without fields as they are, whether there is HTML for"
-        " notebooks, and that a pickled copy is equal wherever the reference's is."
+        " notebooks, and that a pickled copy is equal if the reference's is."
     )
     return Chapter("What values look like, and pickling", text, tuple(rows))
 

@@ -1,4 +1,4 @@
-"""How values are shown and whether they pickle: what each package does with the same value."""
+"""Display and pickling of values: what each package does with the same value."""
 
 import pickle
 import re
@@ -43,7 +43,7 @@ class Pair:
     theirs: Shown
 
     def differences(self) -> Iterator[tuple[str, str]]:
-        """By form; what differs, in words."""
+        """Differences by form, in words."""
         for form, theirs in self.theirs.forms.items():
             if problem := compare(form, self.ours.forms[form], theirs):
                 yield form, problem
@@ -52,7 +52,7 @@ class Pair:
 
 
 def compare(form: str, ours: str, theirs: str) -> str:
-    """What ours does not show; nothing if theirs is the default of an object.
+    """Details that ours does not show; nothing if theirs is the default of an object.
 
     Layouts differ: the fields that are shown are compared by name, a text without any as it is.
     """

@@ -56,7 +56,7 @@ class Names(dict[str, Any]):
 
 
 class Made:
-    """What expressions make of a place."""
+    """Outcomes of expressions at a place."""
 
     def __init__(self, place: Place, template: Template) -> None:
         self._place, self._template = place, template

@@ -1,4 +1,4 @@
-"""How what frazil offers differs from what icechunk offers, name by name."""
+"""Differences between the names of frazil and of icechunk, one by one."""
 
 import re
 import tomllib
@@ -46,7 +46,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Why names are missing or differ; `names` may contain `*`."""
+    """Reason why names are missing or differ; `names` may contain `*`."""
 
     names: tuple[str, ...]
     why: str
@@ -154,7 +154,7 @@ def sections(ours: ModuleType, theirs: ModuleType, submodules: Sequence[str]) ->
 
 
 def row(ours: Any, theirs: Any, name: str, prefix: str = "") -> Row:
-    """What is missing with the class or module it belongs to is explained with that."""
+    """Drops names that are missing with their class or module, which is explained."""
     qualified = prefix + name
     there = offer_of(theirs, name, qualified)
     if there is None:
@@ -192,7 +192,7 @@ def _class_rows(ours: Any, theirs: Any, name: str, prefix: str) -> Iterator[Row]
 
 
 def module_section(ours: ModuleType, theirs: ModuleType, name: str, top: Sequence[str]) -> Section:
-    """What a submodule has. A class of the package is compared there, not again here."""
+    """Names of a submodule. A class of the package is compared there, not again here."""
     there = find_module(f"{theirs.__name__}.{name}")
     here = find_module(f"{ours.__name__}.{name}")
     if there is None:

@@ -1,4 +1,4 @@
-"""What a call comes to: an answer or an error, in a form in which two of them can be compared."""
+"""Outcome of a call: an answer or an error, in a form that can be compared."""
 
 import builtins
 import re
@@ -96,7 +96,7 @@ def known_name(error: BaseException) -> str:
 
 
 def compare(ours: Outcome, theirs: Outcome) -> str:
-    """What differs, in words; "" if nothing does."""
+    """Difference in words; "" if there is none."""
     if ours.warned != theirs.warned:
         return "warnings"
     if not theirs.error or not ours.error:

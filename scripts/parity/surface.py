@@ -1,4 +1,4 @@
-"""What a package offers: its names, with parameters, defaults and values."""
+"""Public surface of a package: its names, with parameters, defaults and values."""
 
 import ast
 import builtins
@@ -58,7 +58,7 @@ def format_call(name: str, parameters: tuple[Parameter, ...]) -> str:
 
 
 def offer_of(owner: Any, name: str, qualified: str) -> Offer | None:
-    """What `owner.name` is, None if there is no such thing."""
+    """Value of `owner.name`, None if there is none."""
     static = inspect.getattr_static(owner, name, NOTHING)
     if isinstance(owner, type) and (
         name in _field_names(owner) or (static is NOTHING and name in _assigned(owner))
@@ -93,7 +93,7 @@ def _bases(cls: type) -> tuple[str, ...]:
 
 
 def _value(member: Any) -> str:
-    """Of an enumeration's member. The reference's are numbers, or know only their own name."""
+    """Value of an enumeration's member. The reference's are numbers, or have only a name."""
     if isinstance(member, str):
         return repr(str(member))
     try:
@@ -117,7 +117,7 @@ def _is_compiled(cls: type) -> bool:
 
 
 def _parameters(what: Any, qualified: str, skip: int = 0) -> tuple[Parameter, ...] | None:
-    """Without the first `skip`, which are the object itself under whatever name."""
+    """Parameters without the first `skip`, which are the object itself under any name."""
     try:
         signature = inspect.signature(what)
     except ValueError:  # compiled, and without one
@@ -190,7 +190,7 @@ def _stub_parameters(qualified: str) -> tuple[Parameter, ...] | None:
 
 
 def exported(module: ModuleType) -> list[str]:
-    """What `__all__` says, and what the module itself defines under a public name."""
+    """Names in `__all__`, and those that the module itself defines under a public name."""
     defined = {
         name
         for name, value in vars(module).items()

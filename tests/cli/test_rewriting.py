@@ -88,7 +88,7 @@ def test_an_array_that_is_not_there_is_an_error(repo: Path) -> None:
 
 def test_manifests_are_rewritten(repo: Path) -> None:
     planned = succeeds("rewrite-manifests", repo, "--split", "time=5", "--dry-run").lines
-    assert planned == ["1 manifests of 1 arrays would be written anew"]
+    assert planned == ["1 manifests of 1 arrays would be rewritten"]
     done = succeeds("rewrite-manifests", repo, "--split", "time=5", "--json").json
     assert (done["manifests_before"], done["manifests"], done["references"]) == (1, 4, 20)
     lines = succeeds("rewrite-manifests", repo, "--split", "0=10", "--amend").lines

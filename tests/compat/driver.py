@@ -44,7 +44,7 @@ from tests.compat.steps import (
 )
 
 INITIAL_SNAPSHOT = "1CECHNKREP0F1RSTCMT0"
-# Fields of each kind of ops-log entry (REFERENCE §1.7)
+# Fields of each kind of ops-log entry
 UPDATE_FIELDS = {
     "RepoInitialized": (),
     "RepoMigrated": ("from_version", "to_version"),

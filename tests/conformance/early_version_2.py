@@ -1,4 +1,4 @@
-"""Repositories as development versions of version 2 wrote them, month by month. FORMATS: 7.
+"""Repositories of development versions of version 2, month by month (docs/generations.md).
 
 Each is made of a repository of today: the same chunks and manifests, with the entry point, its ops
 log and the snapshots written as they were at the time.

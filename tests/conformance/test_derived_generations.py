@@ -1,7 +1,7 @@
 """Generations of which there is no repository, made of those next to them.
 
-Each is the change that began or ended it, as FORMATS says: which leaves what is in the arrays as
-it was.
+Each is the change that began or ended it (docs/generations.md), which leaves the arrays as they
+were.
 """
 
 import json

@@ -5,10 +5,17 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # no stubs are pinned
 
 ROOT = Path(__file__).parents[2]
 PROMISED = {"demo", "test", "check", "lint", "types", "format", "compat", "spark", "bench", "clean"}
+GROUPS = ["Set up", "Run", "Test", "Check", "Measure", "Docs", "Clean"]
+GUIDES = ("CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md", ".github/pull_request_template.md")
 
 
 def test_constraints_are_exact_versions_and_nothing_else() -> None:
@@ -18,9 +25,111 @@ def test_constraints_are_exact_versions_and_nothing_else() -> None:
     assert wrong == []
 
 
+def make_help(*arguments: str) -> str:
+    command = ["make", *arguments]  # whichever make the user has
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def described_targets() -> set[str]:
+    return set(re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
 def test_make_alone_lists_the_targets() -> None:
-    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607 -- whichever make the user has
-    assert set(re.findall(r"^  make ([a-z-]+) ", done.stdout, re.MULTILINE)) >= PROMISED
+    listed = re.findall(r"^  make ([a-z-]+) ", make_help(), re.MULTILINE)
+    assert set(listed) >= PROMISED
+    assert len(listed) == len(set(listed))
+    assert make_help("help") == make_help()
+
+
+def test_make_help_has_groups_and_every_target_is_in_one() -> None:
+    lines = make_help().splitlines()
+    assert [line for line in lines if line in GROUPS] == GROUPS
+    assert lines[0] == GROUPS[0]
+    listed = {found[1] for line in lines if (found := re.match(r"  make ([a-z-]+) ", line))}
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert phony is not None
+    assert listed == described_targets() == set(phony[1].split())
+
+
+def test_lint_is_what_pre_commit_runs() -> None:
+    lint = (ROOT / "Makefile").read_text().split("\nlint:")[1].split("\n\n")[0]
+    commands = re.findall(r"\$\(BIN\)/(.*)", lint)
+    assert commands == ["ruff check .", "ruff format --check .", "python -m scripts.lint_words"]
+
+
+def load_yaml(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text())
+
+
+def test_pre_commit_runs_the_tools_of_the_project_and_downloads_nothing() -> None:
+    (repository,) = load_yaml(".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"
+    hooks = {hook["id"]: hook for hook in repository["hooks"]}
+    assert hooks.keys() == {"ruff-check", "ruff-format", "words", "mypy"}
+    for hook in hooks.values():
+        assert hook["language"] == "system"
+        program = hook["entry"].split()
+        assert program[0] in {".venv/bin/ruff", ".venv/bin/mypy", ".venv/bin/python"}
+        if program[1:2] == ["-m"]:
+            assert (ROOT / program[2].replace(".", "/")).with_suffix(".py").exists()
+    assert re.search(hooks["words"]["files"], "src/frazil/errors.py")
+    assert re.search(hooks["words"]["files"], "docs/design/000-design-notes.md")
+    assert not re.search(hooks["words"]["files"], "tests/conftest.py")
+
+
+@pytest.mark.parametrize("form", ["bug", "feature"])
+def test_issue_forms_are_what_the_hosting_page_takes(form: str) -> None:
+    document = load_yaml(f".github/ISSUE_TEMPLATE/{form}.yml")
+    assert document.keys() >= {"name", "description", "body"}
+    fields = [each for each in document["body"] if each["type"] != "markdown"]
+    ids = [field["id"] for field in fields]
+    assert len(ids) == len(set(ids)) > 1
+    assert all(field["attributes"]["label"] for field in fields)
+    assert {field["type"] for field in fields} <= {"textarea", "dropdown", "checkboxes", "input"}
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_name_targets_and_files_that_exist(guide: str) -> None:
+    text = (ROOT / guide).read_text()
+    named = {
+        target
+        for command in re.findall(r"`(?:\w+=\S+ )?make ([^`]*)`", text)
+        for target in command.split(" ARGS=")[0].split()
+    }
+    assert named <= described_targets()
+    files = re.findall(r"`((?:docs|scripts|tests|\.ci|src)/[\w./-]+\w)`", text)
+    missing = [file for file in files if not (ROOT / file).exists()]
+    assert set(missing) <= {"docs/architecture.md"}
+
+
+def test_the_bug_report_asks_for_commands_that_exist() -> None:
+    text = (ROOT / ".github" / "ISSUE_TEMPLATE" / "bug.yml").read_text()
+    commands = set(re.findall(r"`frazil ([a-z-]+)", text))
+    assert commands == {"doctor", "verify"}
+    assert all((ROOT / "src/frazil/cli" / f"{command}.py").exists() for command in commands)
+
+
+def test_the_citation_and_the_package_have_one_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = load_yaml("CITATION.cff")
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+    assert citation.keys() >= {"cff-version", "message", "title", "authors"}
+
+
+def test_classifiers_begin_with_the_lowest_python_that_is_required() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = re.findall(r":: Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert f">={versions[0]}" == project["requires-python"]
+    assert versions == sorted(versions, key=lambda version: int(version[2:]))
+
+
+def test_security_is_reported_privately_and_no_host_is_made_up() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    assert "private vulnerability report" in text
+    assert "(docs/security.md)" in text
+    for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", *GUIDES):
+        assert re.findall(r"\b[\w.]+@[\w.]+\b|https?://", (ROOT / name).read_text()) == []
 
 
 def test_ci_runs_what_a_developer_runs() -> None:

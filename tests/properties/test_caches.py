@@ -35,8 +35,8 @@ from frazil.ranges import Range
 from frazil.repo.entry import initial_snapshot
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch
-from frazil.spark.sources.files import RemoteFile
-from frazil.spark.sources.source import Remote
+from frazil.spark.sources.source_files import RemoteFile
+from frazil.spark.sources.source_types import Remote
 from frazil.web.chunk_tables import chunk_writers
 from frazil.web.explored import Explored
 from frazil.zarrstore.array_codecs import chunk_problem

@@ -12,7 +12,7 @@ from frazil.spark.session import session
 from tests.spark.preloading import PRELOADED
 
 FOREIGN_WARNINGS = (
-    # PySpark 4.3 says so of pandas 3 whenever it meets it; nothing tried misbehaved (SPARK.md §8)
+    # PySpark 4.3 warns about pandas 3 (docs/spark-facts.md 8)
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
     # py4j leaves its sockets to the garbage collector when a session ends
     "ignore:unclosed.*socket:ResourceWarning",

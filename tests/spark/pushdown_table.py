@@ -1,4 +1,4 @@
-"""SPARK.md §1.2: queries that tell whether PySpark's filter pushdown can be trusted.
+"""Queries that show whether PySpark's filter pushdown is correct: docs/spark-facts.md 1.
 
 A toy source of the numbers 0 to 99, whose reader leaves out the partitions that a filter rules out
 and returns every filter, to be applied again: all that pushdown asks of a source. So each query

@@ -18,6 +18,12 @@ SAID = {
         "stored: [[280.0, 281.0, 282.0], [281.0, 282.0, 283.0]]",
         "commits: ['an empty grid', 'Repository initialized']",
     ],
+    "14_spark_source_format.py": [
+        "copied: 3 files, 2 chunks",
+        "virtual: 3 files, 3 references",
+        "equal: True",
+        "mean: [280.55, 281.55, 282.55]",
+    ],
 }
 
 

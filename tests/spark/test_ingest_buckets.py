@@ -14,10 +14,13 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.spark.ingestion.ingest import ingest
-from frazil.spark.sources import Source, SourceKind, find_sources
-from frazil.spark.sources.files import BLOCK_BYTES, RemoteFile
-from frazil.spark.sources.find_remote import _matches
-from frazil.spark.sources.source import Remote
+from frazil.spark.sources import Source, find_sources
+from frazil.spark.sources.hdf5_files import NETCDF
+from frazil.spark.sources.source_files import BLOCK_BYTES, RemoteFile
+from frazil.spark.sources.source_search import _matches
+from frazil.spark.sources.source_types import Remote
+from frazil.spark.sources.tiff_files import TIFF
+from frazil.spark.sources.zarr_files import ZARR
 from tests.servers.azure import AzureServer
 from tests.servers.http_files import HttpServer
 from tests.servers.s3 import S3Server
@@ -257,8 +260,10 @@ def test_folders_and_patterns_are_listed(s3_server: S3Server, bucket: Place) -> 
     assert names("**/*.nc") == ["0.nc", "deep/0.nc", "deep/er/1.nc"]
     assert names("deep/*.zarr") == names("deep/1.zarr") == ["deep/1.zarr"]
     assert names("deep/er/[0-9].nc") == ["deep/er/1.nc"]
-    kinds = {each.kind for each in find_sources(bucket.prefix + "deep", storage=access(s3_server))}
-    assert kinds == {SourceKind.NETCDF, SourceKind.ZARR}
+    formats = {
+        each.format for each in find_sources(bucket.prefix + "deep", storage=access(s3_server))
+    }
+    assert formats == {NETCDF, ZARR}
     for nothing in ("*.grib2", "missing.nc", "nowhere/"):
         with pytest.raises(ObjectNotFoundError):
             names(nothing)
@@ -284,7 +289,7 @@ def test_patterns_match_as_those_of_files_do(name: str, pattern: str, *, matches
 
 def test_urls_that_would_show_a_secret_are_refused_without_repeating_it() -> None:
     for url in ("https://me:hush@host/a.nc", "https://host/a.nc?signature=hush"):
-        with pytest.raises(InvalidInputError, match="everybody would see") as refused:
+        with pytest.raises(InvalidInputError, match="visible to everyone") as refused:
             find_sources(url)
         assert "hush" not in str(refused.value)
 
@@ -295,7 +300,7 @@ def test_a_file_that_is_not_on_the_web_server_is_named(web: Place) -> None:
     with pytest.raises(InvalidInputError, match="web servers show no listings"):
         find_sources(f"{web.prefix}*.nc")
     with pytest.raises(InvalidInputError, match="web servers show no listings"):
-        find_sources(f"{web.prefix}a.zarr", kind=SourceKind.ZARR)
+        find_sources(f"{web.prefix}a.zarr", source_format=ZARR)
 
 
 def test_storage_options_for_paths_are_refused(tmp_path: Path) -> None:
@@ -312,7 +317,7 @@ def test_storage_options_for_paths_are_refused(tmp_path: Path) -> None:
 def test_a_remote_file_is_read_as_a_local_one(web: Place) -> None:
     content = os.urandom(5 * BLOCK_BYTES // 2)
     (web.folder / "data").write_bytes(content)
-    (source,) = find_sources(f"{web.prefix}data", kind=SourceKind.NETCDF)
+    (source,) = find_sources(f"{web.prefix}data", source_format=NETCDF)
     assert source.remote is not None
     with RemoteFile(source.path, source.remote) as file:
         assert file.read(10) == content[:10]
@@ -347,7 +352,7 @@ def test_a_file_that_is_opened_again_is_not_read_again_unless_it_changed(
 ) -> None:
     (files / "data").write_bytes(b"a" * 1000)
     server = http_server(files)
-    (source,) = find_sources(f"{server.url}/data", kind=SourceKind.NETCDF)
+    (source,) = find_sources(f"{server.url}/data", source_format=NETCDF)
     assert source.remote is not None
     for content in (b"a" * 1000, b"b" * 1000):
         (files / "data").write_bytes(content)
@@ -364,7 +369,7 @@ def test_who_reads_on_and_on_gets_more_at_once(
     content = os.urandom(40 * BLOCK_BYTES + 7)
     (files / "data").write_bytes(content)
     server = http_server(files)
-    (source,) = find_sources(f"{server.url}/data", kind=SourceKind.NETCDF)
+    (source,) = find_sources(f"{server.url}/data", source_format=NETCDF)
     assert source.remote is not None
     read = bytearray()
     with RemoteFile(source.path, source.remote) as file:
@@ -384,7 +389,7 @@ def test_files_in_azure_are_found_and_read(azure_server: AzureServer) -> None:
     }
     url = f"az://{azure_server.container}/{prefix}/**/*.tif"
     (source,) = find_sources(url, storage=given)
-    assert source == Source(SourceKind.TIFF, url.replace("**/*", "deep/a"))
+    assert source == Source(TIFF, url.replace("**/*", "deep/a"))
     assert source.remote is not None
     with RemoteFile(source.path, source.remote) as file:
         assert file.read() == b"II*\0 and more"
@@ -392,7 +397,7 @@ def test_files_in_azure_are_found_and_read(azure_server: AzureServer) -> None:
 
 def test_a_file_that_is_replaced_while_it_is_read_is_damaged(web: Place) -> None:
     (web.folder / "data").write_bytes(b"a" * 2 * BLOCK_BYTES)
-    (source,) = find_sources(f"{web.prefix}data", kind=SourceKind.NETCDF)
+    (source,) = find_sources(f"{web.prefix}data", source_format=NETCDF)
     assert isinstance(source, Source)
     assert isinstance(source.remote, Remote)
     with RemoteFile(source.path, source.remote) as file:

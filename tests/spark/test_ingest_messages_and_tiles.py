@@ -22,8 +22,9 @@ from frazil.format.chunk_refs import RefKind
 from frazil.paths import NodePath
 from frazil.spark.ingestion import layout as storage
 from frazil.spark.ingestion.ingest import ingest
-from frazil.spark.sources import Source, SourceKind
-from frazil.spark.sources.storage import source_chunks
+from frazil.spark.sources import Source
+from frazil.spark.sources.source_reader import source_chunks
+from frazil.spark.sources.tiff_files import TIFF
 from tests.sources.test_grib import message, messages_in
 from tests.spark.test_ingest import stored, tip
 from tests.spark.test_ingest_virtual import repository
@@ -429,6 +430,6 @@ def test_a_compression_that_zarr_has_no_codec_for_is_named(
 
 def test_a_file_that_changed_since_it_was_described_is_damaged(tmp_path: Path) -> None:
     tifffile.imwrite(tmp_path / "a.tif", GRADIENT, tile=(16, 16))
-    source = Source(SourceKind.TIFF, str(tmp_path / "a.tif"))
+    source = Source(TIFF, str(tmp_path / "a.tif"))
     with pytest.raises(FormatError, match=r"a\.tif: variable 'band_data' is not as it was"):
         source_chunks(source, "band_data", (1, 32, 32), group=None, stacked=1)

@@ -31,7 +31,7 @@ from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsMessage, RowsStreamWriter
 from frazil.spark.runtime.commits import CommitNote, commit_once
 from frazil.spark.runtime.workers import TaskFailedError
-from frazil.spark.sources.find import find_sources
+from frazil.spark.sources.source_search import find_sources
 from frazil.zarrstore.arrays import open_array
 from tests.examples_count import scaled
 from tests.spark.writing_cases import table_of

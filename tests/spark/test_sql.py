@@ -143,7 +143,7 @@ def test_pruning_changes_no_result(
 def test_each_mention_of_a_table_is_a_load_of_its_own(
     spark: SparkSession, weather: Repository, whole: DataFrame
 ) -> None:
-    """The queries that PySpark's own filter pushdown answers wrongly (SPARK.md §1.2)."""
+    """The queries that PySpark's own filter pushdown answers wrongly (docs/spark-facts.md 1)."""
     tables = {"w": {"path": weather, "tag": "v1"}}
     north, south = "lat >= 50", "lat <= -50"
     query = f"""

@@ -62,11 +62,11 @@ COMMANDS: dict[str, Command] = {
     "ops": Command("history", "ops", "Everything that was ever done to a repository."),
     "stats": Command("gc", "stats", "How many bytes are stored, and for whom."),
     "expire": Command("gc", "expire", "Take old snapshots out of history."),
-    "gc": Command("gc", "gc", "Delete files that no branch or tag leads to."),
+    "gc": Command("gc", "gc", "Delete files that are not reachable from a branch or tag."),
     "verify": Command("verify", "verify", "Check every file; repair what can be."),
     "pack": Command("rewrite", "pack", "Put small chunk objects together."),
     "unpack": Command("rewrite", "unpack", "Give packed chunks objects of their own again."),
-    "rewrite-manifests": Command("rewrite", "rewrite_manifests", "Cut manifests anew."),
+    "rewrite-manifests": Command("rewrite", "rewrite_manifests", "Split manifests differently."),
     "purge": Command("purge", "purge", "Take a path, or messages, out of all history."),
     "config": Command(
         "settings", "config_app", "Show and change the settings a repository stores."
@@ -82,7 +82,7 @@ WITH_TARGET = {"clone", "migrate"}  # to a place that may be reached in another 
 WITHOUT_PLACE = {"completion"}
 
 
-# What a person would type: shown at the end of each command's help.
+# Examples of commands, shown at the end of each command's help.
 #
 # Here rather than beside the commands, so that they read as one story: a repository of weather
 # data.
@@ -187,7 +187,7 @@ def epilog(command: str) -> str | None:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-# Commands that are loaded when somebody wants them, so that `frazil --help` is fast.
+# Commands that are loaded on first use, so that `frazil --help` is fast.
 
 # plain help: rich alone would double the time to show it
 PLAIN: dict[str, Any] = {

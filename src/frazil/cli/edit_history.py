@@ -187,7 +187,7 @@ def squash(
         count, followers = len(done.squashed), len(done.followers)
         require_consent(
             f"Replace {count} commits of branch {branch}"
-            f"{f' and list {followers} anew' if followers else ''}?",
+            f"{f' and rewrite the {followers} after them' if followers else ''}?",
             given=yes,
         )
         done = engine.squash(repository, replace(request, dry_run=False))

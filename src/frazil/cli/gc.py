@@ -45,7 +45,7 @@ def gc(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Delete files that no branch or tag leads to."""
+    """Delete files that are not reachable from a branch or tag."""
     from dataclasses import asdict
 
     from frazil.cli.on_spark import executor_for
@@ -58,7 +58,7 @@ def gc(
     from frazil.maintenance.inventory import FileInventory
 
     if not dry_run:
-        require_consent(f"Delete files of {repo} that nothing leads to?", given=yes)
+        require_consent(f"Delete unreachable files of {repo}?", given=yes)
     repository = open_source(repo)
     listing = FileInventory.of(inventory, prefix=inventory_prefix) if inventory else None
     request = GCRequest(

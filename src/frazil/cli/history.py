@@ -1,4 +1,4 @@
-"""`frazil log`: the snapshots that led to a version, newest first."""
+"""`frazil log`: the ancestry of a version, newest first."""
 
 from enum import StrEnum
 from itertools import islice
@@ -151,10 +151,10 @@ def status(
     *,
     wanted: Annotated[
         Availability | None,
-        typer.Option("--set", help="Whether it takes changes from now on, for everybody."),
+        typer.Option("--set", help="Whether it takes changes from now on, for everyone."),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Told to whoever tries to change it. Goes with --set.")
+        str | None, typer.Option(help="Shown to writers who try to change it. Goes with --set.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -122,13 +122,13 @@ def ingest(
     from frazil.spark.ingestion.ingest import ingest as run_ingest
     from frazil.spark.ingestion.run import IngestMode
     from frazil.spark.session import session
-    from frazil.spark.sources import find_sources, parse_kind
+    from frazil.spark.sources import find_sources, parse_format
 
     repository = open_repository(repo)
     # Before Spark starts: a typing error should not take long.
     repository.lookup_branch(branch)
     if format != PARQUET and not all(name.endswith(".parquet") for name in sources):
-        find_sources(sources, kind=parse_kind(format), storage=reached)
+        find_sources(sources, source_format=parse_format(format), storage=reached)
     silence_logs()
     result = run_ingest(
         session(app_name="frazil ingest"),

@@ -31,7 +31,7 @@ EXIT_CODES = {
     0: "done",
     1: "it failed; a line on standard error says why",
     2: "the command line is wrong",
-    3: "somebody else changed the repository first: look, then run it again",
+    3: "another writer changed the repository first: look, then run it again",
     4: "what is wanted contradicts what is on the branch; nothing was changed",
     5: "the repository has problems, which `frazil verify` has listed",
     70: "a bug in frazil",
@@ -42,7 +42,7 @@ HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
     (RefNotFoundError, "`frazil branch list REPO` and `frazil tag list REPO` show what there is"),
     (SnapshotNotFoundError, "`frazil log REPO` shows the snapshots of a branch"),
     (NodeNotFoundError, "`frazil tree REPO` shows the groups and arrays"),
-    (ConflictError, "somebody else was faster: look at `frazil log REPO`, then run it again"),
+    (ConflictError, "another writer was faster: look at `frazil log REPO`, then run it again"),
     (JavaNotFoundError, "`frazil doctor` shows what is installed, and what is missing"),
     (StorageError, "`frazil doctor REPO` shows whether and how the place can be reached"),
 )

@@ -13,7 +13,7 @@ import typer
 
 from frazil.clock import to_datetime
 
-# Names and messages come from whoever wrote a repository, and a terminal obeys what it is sent.
+# Neutral output: names and messages are untrusted, and a terminal obeys what it is sent.
 #
 # A commit message may clear the screen, rename the window, or type an answer for the user. On a
 # terminal control characters are shown as `\u001b`, as JSON does it, and so are those that turn the
@@ -136,7 +136,7 @@ def print_refs(refs: Mapping[str, object], *, as_json: bool) -> None:
         print_table(["name", "snapshot"], list(listed.items()))
 
 
-# Progress of what runs in this process, as a bar when somebody is looking.
+# Progress of work in this process, as a bar on a terminal.
 
 type Tell = Callable[[str, int, int], None]
 
@@ -161,7 +161,7 @@ def progress_bar() -> Iterator[Tell | None]:
         yield tell
 
 
-# Asking before history is changed that somebody may count on.
+# Confirmation before history is changed that others may rely on.
 
 
 def require_consent(question: str, *, given: bool) -> None:
@@ -169,5 +169,5 @@ def require_consent(question: str, *, given: bool) -> None:
     if given:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{question} There is nobody to ask: add --yes")
+        raise typer.BadParameter(f"{question} No terminal to ask on: add --yes")
     typer.confirm(question, abort=True, err=True)

@@ -111,7 +111,7 @@ def _load(text: str) -> Callable[..., Any]:
     called = getattr(found, name, None)
     if not callable(called):
         raise typer.BadParameter(f"there is no function {name!r} in {where}")
-    return called  # type: ignore[no-any-return]  # of somebody's module
+    return called  # type: ignore[no-any-return]  # of the user's module
 
 
 # `frazil rechunk`: other chunks, codecs or shards for arrays.

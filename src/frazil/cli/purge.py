@@ -72,7 +72,7 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
     done = plan.summary()
     if not how.dry_run and not plan.is_empty:
         require_consent(
-            f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, for ever?",
+            f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, permanently?",
             given=how.yes,
         )
         with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
@@ -101,7 +101,7 @@ def _purge_messages(
         )
     if not how.dry_run and not plan.is_empty:
         require_consent(
-            f"Replace the messages of {len(plan.snapshots)} commits, for ever?", given=how.yes
+            f"Replace the messages of {len(plan.snapshots)} commits, permanently?", given=how.yes
         )
         with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             purge_messages(repository, plan, executor)

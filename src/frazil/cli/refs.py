@@ -48,7 +48,7 @@ def create_branch(
 
 @branch_app.command("delete")
 def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Delete a branch; commits that only it leads to are collected later."""
+    """Delete a branch; commits that are reachable only from it are collected later."""
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import only_by
@@ -113,7 +113,7 @@ def delete_tag(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = Fal
 
     repository = open_repository(repo)
     snapshot = repository.lookup_tag(name)
-    require_consent(f"Delete tag {name}, whose name nobody can use again?", given=yes)
+    require_consent(f"Delete tag {name}, whose name can never be used again?", given=yes)
     repository.delete_tag(name)
     if as_json:
         print_json({"tag": name, "snapshot": str(snapshot)})
@@ -133,7 +133,7 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a branch at another snapshot; commits that nothing leads to then are collected later."""
+    """Put a branch at another snapshot; commits no longer reachable are collected later."""
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository, resolve
 
@@ -159,7 +159,7 @@ def reset(
 def _only_in(
     repository: "Repository", tip: "SnapshotId", target: "SnapshotId"
 ) -> list["SnapshotId"]:
-    """Snapshots that lead to `tip` and not to `target`, newest first."""
+    """Ancestors of `tip` that are not ancestors of `target`, newest first."""
     from frazil.repo.version import Exactly
 
     kept = {record.id for record in repository.ancestry(Exactly(target))}

@@ -28,7 +28,7 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly, Tag, Version, find_ref
 
-# How buckets are reached: options that every command takes which names a place.
+# Storage options of buckets, for every command that takes a place.
 #
 #     --storage-option NAME=VALUE      region, endpoint_url, account, ...; may be repeated
 #     --storage-file FILE              the same as a JSON object; the one place for secrets
@@ -279,7 +279,7 @@ def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
         return None
 
 
-# Where a command takes something from or brings it to: a folder, a bucket, or a bundle.
+# Sources and targets of commands: a folder, a bucket, or a bundle.
 
 
 def open_source(location: str) -> Repository:

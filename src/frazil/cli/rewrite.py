@@ -34,7 +34,7 @@ def rewrite_manifests(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the manifests of a branch's tip anew, cut as the configuration says now."""
+    """Rewrite the manifests of a branch's tip, split as the configuration says now."""
     from frazil.cli.on_spark import executor_for
     from frazil.cli.options import format_size
     from frazil.cli.output import print_json
@@ -56,7 +56,7 @@ def rewrite_manifests(
         if as_json:
             print_json({"dry_run": True, "snapshot": None, **before})
         else:
-            print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be written anew")
+            print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be rewritten")
         return
     with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
         done = engine.rewrite_manifests(repository, plan, message, executor)

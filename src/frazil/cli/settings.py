@@ -1,4 +1,4 @@
-"""`frazil config`: the settings that a repository stores, for everybody who opens it."""
+"""`frazil config`: the settings that a repository stores for everyone who opens it."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -55,7 +55,7 @@ def set_config(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Store a setting, for everybody who opens the repository from now on."""
+    """Store a setting for everyone who opens the repository from now on."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.settings_view import require_setting, settings_of, store_setting
@@ -84,7 +84,7 @@ class Switch(StrEnum):
 
 @flags_app.command("list")
 def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
-    """Show the feature flags, and whether somebody has set them."""
+    """Show the feature flags, and whether they were set."""
     from frazil.cli.output import print_json, print_table
     from frazil.cli.repositories import open_repository
     from frazil.repo import repo_settings
@@ -115,7 +115,7 @@ def set_flag(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Allow or forbid an operation, for everybody."""
+    """Allow or forbid an operation, for everyone."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.repo import repo_settings

@@ -1,4 +1,4 @@
-"""Generations: the states that the format has been in. docs/generations.md lists them.
+"""States of the format that a repository may be in: docs/generations.md.
 
 A1a to A3e are the alphas, in MessagePack. V1pre1 and V1pre2 are FlatBuffers with the refs of the
 alphas. Two states were documented: what the code did when alpha2 was written is A2e, and `alpha1`

@@ -1,9 +1,8 @@
 """Locations of virtual chunks, compressed one by one with a dictionary that they share.
 
-Spec: "ChunkRef" and REFERENCE "Manifest writing". Each `compressed_location` is a zstd frame of
-its own; the manifest holds the dictionary. Reading one location takes one small decompression, so
-a manifest is decoded without touching them, and all are decompressed together, once, when a
-column of them is wanted.
+Spec: "ChunkRef". Each `compressed_location` is a zstd frame of its own; the manifest holds the
+dictionary. Reading one location takes one small decompression, so a manifest is decoded without
+touching them, and all are decompressed together, once, when a column of them is wanted.
 """
 
 from dataclasses import dataclass

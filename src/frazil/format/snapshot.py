@@ -285,9 +285,9 @@ def _columns_v2(snapshot: Snapshot, files: list[ManifestFile]) -> dict[str, Colu
 
 
 def find_swapped_list(payload: bytes) -> Table | None:
-    """The list of manifests in the slot in which some files of March 2026 have it; None if not.
+    """List of manifests in the slot that some files of March 2026 have it in; None if not there.
 
-    Those have it in neither of the two slots in which it belongs. FORMATS: 7.
+    They have it in neither of the two slots that are specified: docs/generations.md.
     """
     try:
         found = decode(payload, SWAPPED_LIST).tables("manifest_files_v2")

@@ -1,4 +1,4 @@
-"""Manifests of the generations before version 1, decoded to columns.
+"""Manifests of the generations before version 1, as columns. See docs/generations.md.
 
     A1a .. A2b   [chunks]
     A2c .. A3a   [version, {}, chunks]           chunks: {[node, [i, j ...]]: payload}

@@ -1,4 +1,4 @@
-"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2.
+"""Snapshots in FlatBuffers from before the first release, V1pre1 and V1pre2 (docs/generations.md).
 
 V1pre2 is version 1. The nodes of V1pre1 have one slot more, with attributes and array metadata
 apart, each MessagePack as in the generations before. A repository may hold files of both.

@@ -1,4 +1,4 @@
-"""Entry points and snapshots of version 2 before its release.
+"""Entry points and snapshots of version 2 before its release. See docs/generations.md.
 
     477d22a4   0 tags  1 branches  2 deleted_tags  3 snapshots  4 spec_version  5 last_updated_at
                6 status  7 metadata

@@ -1,4 +1,4 @@
-"""Ops logs of version 2 before its release: other numbers, and entries that lack ids.
+"""Ops logs of version 2 before its release: other numbers, no ids (docs/generations.md).
 
     until 2025-10-02   4 TagCreated .. 10 CommitAmended, 11 GCRan, 12 ExpirationRan
     until 2025-12-03   the same with 11 NewDetachedSnapshot; 12 GCRan, 13 ExpirationRan

@@ -104,7 +104,7 @@ def session(
     # prints every SQL error as JSON, although the error is raised as well
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
     with _standard_error_to(log), _start_explained_by(log), warnings.catch_warnings():
-        # said at every start by PySpark 4.3 with pandas 3; nothing tried misbehaved (SPARK.md §8)
+        # PySpark 4.3 warns about pandas 3 at every start (docs/spark-facts.md 8)
         warnings.filterwarnings(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
         )

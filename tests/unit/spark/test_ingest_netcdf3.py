@@ -16,13 +16,12 @@ from hypothesis.extra import numpy as hnp
 from frazil.errors import FormatError, IcechunkError
 from frazil.spark.sources import (
     Source,
-    SourceKind,
     describe_source,
     find_sources,
+    open_readers,
     open_source,
-    opened,
 )
-from frazil.spark.sources.netcdf3 import netcdf3_chunks
+from frazil.spark.sources.netcdf3 import NETCDF3, netcdf3_chunks
 from tests.examples_count import scaled
 from tests.servers.http_files import HttpServer
 from tests.spark.netcdf3_files import Made, write_netcdf3
@@ -57,13 +56,13 @@ def test_files_read_as_they_were_written(
         tmp_path / "a.nc", made, record_dim=record_dim, version=version, attrs={"title": "é"}
     )
     (source,) = find_sources(path)
-    assert source.kind is SourceKind.NETCDF3
+    assert source.format is NETCDF3
 
     found = describe_source(source, concat_dim=None)
 
     assert found.attrs["title"] == "é"
     for name, each in made.items():
-        with opened() as reading:
+        with open_readers() as reading:
             whole = tuple(slice(0, length) for length in each.values.shape)
             values = reading.read(source, name, whole)
         np.testing.assert_array_equal(values, each.values)
@@ -76,7 +75,7 @@ def test_files_read_as_they_were_written(
 def _check_chunks(source: Source, name: str, values: npt.NDArray[Any], by_record: Any) -> None:
     """The bytes at the places of the chunks are the values."""
     chunks = (1, *values.shape[1:]) if by_record else values.shape
-    table = netcdf3_chunks(source, name, chunks)
+    table = netcdf3_chunks(source, name, chunks, None)
     raw = Path(source.path).read_bytes()
     parts = [
         raw[int(start) : int(start) + int(size)]
@@ -119,7 +118,7 @@ def test_files_of_others_are_read(name: str) -> None:
     """Of the tests of xarray, made by the library of NetCDF."""
     path = Path(str(files("xarray"))) / "tests" / "data" / name
     (source,) = find_sources(path)
-    assert source.kind is SourceKind.NETCDF3
+    assert source.format is NETCDF3
     with open_source(source) as found:
         if name == "bears.nc":
             assert found["order"].values.tolist() == [[1, 2, 3], [4, 5, 6]]

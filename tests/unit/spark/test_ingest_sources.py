@@ -12,11 +12,11 @@ from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError
 from frazil.spark.sources import (
     Source,
     SourceDescription,
-    SourceKind,
     describe_source,
     find_sources,
-    opened,
+    open_readers,
 )
+from frazil.spark.sources.hdf5_files import NETCDF
 
 
 def dataset() -> xr.Dataset:
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def netcdf(path: Path) -> Source:
-    return Source(SourceKind.NETCDF, str(path))
+    return Source(NETCDF, str(path))
 
 
 def described(source: Source, **options: object) -> SourceDescription:
@@ -65,7 +65,7 @@ def test_every_kind_of_source_says_the_same_about_the_same_data(tmp_path: Path, 
     assert times is not None
     assert times.tolist() == [0, 1, 2]  # as stored, not decoded
     assert found.variables["mask"].digest is not None
-    with opened() as files:
+    with open_readers() as files:
         part = files.read(source, "t", (slice(1, 3), slice(0, 1)))
     np.testing.assert_array_equal(part, [[2], [4]])
 
@@ -83,7 +83,7 @@ def test_values_stay_packed(tmp_path: Path) -> None:
     assert found.dtype == np.int16
     assert found.attrs["scale_factor"] == 0.5
     assert found.attrs["_FillValue"] == -1
-    with opened() as files:
+    with open_readers() as files:
         assert files.read(netcdf(path), "rain", (slice(0, 2),)).tolist() == [3, -1]
 
 
@@ -94,7 +94,7 @@ def test_other_byte_orders_are_made_native(tmp_path: Path) -> None:
         made.create_variable("v", ("x",), ">f4", data=np.array([1, 2], ">f4"))
 
     assert described(netcdf(path), concat_dim=None).variables["v"].dtype == np.dtype("=f4")
-    with opened() as files:
+    with open_readers() as files:
         values = files.read(netcdf(path), "v", (slice(0, 2),))
     assert values.dtype.isnative
     assert values.tolist() == [1, 2]
@@ -107,7 +107,7 @@ def test_text_is_read_as_text(tmp_path: Path) -> None:
     )
 
     assert described(netcdf(path), concat_dim=None).variables["name"].dtype.hasobject
-    with opened() as files:
+    with open_readers() as files:
         values = files.read(netcdf(path), "name", (slice(0, 3),))
     assert values.tolist() == ["a", "longer", "é"]
 
@@ -124,7 +124,7 @@ def test_characters_are_joined_to_text(tmp_path: Path) -> None:
 
     assert (found.dims, found.shape) == (("time",), (2,))
     assert found.dtype.hasobject
-    with opened() as files:
+    with open_readers() as files:
         assert files.read(netcdf(path), "code", (slice(0, 2),)).tolist() == ["ab", "wxyz"]
         assert files.read(netcdf(path), "code", (slice(1, 2),)).tolist() == ["wxyz"]
 
@@ -141,7 +141,7 @@ def test_a_variable_shorter_than_its_unlimited_dimension_is_padded(tmp_path: Pat
     with h5py.File(path, "r+") as raw:
         raw["short"].resize((2,))
 
-    with opened() as files:
+    with open_readers() as files:
         assert files.read(netcdf(path), "short", (slice(0, 3),)).tolist() == [1, 2, -1]
 
 
@@ -230,7 +230,7 @@ def test_damaged_data_is_found_when_it_is_read(tmp_path: Path) -> None:
     raw[middle : middle + 4000] = bytes(4000)
     path.write_bytes(raw)
 
-    with pytest.raises(FormatError, match=r"a\.nc"), opened() as files:
+    with pytest.raises(FormatError, match=r"a\.nc"), open_readers() as files:
         files.read(netcdf(path), "v", (slice(0, 4096),))
 
 
@@ -247,7 +247,7 @@ def test_patterns_and_directories_are_expanded_in_order(tmp_path: Path) -> None:
     found = find_sources([tmp_path])
 
     assert [Path(source.path).name for source in found] == ["a.nc", "b.nc", "c.zarr"]
-    assert [source.kind for source in found] == ["netcdf", "netcdf", "zarr"]
+    assert [source.format.name for source in found] == ["netcdf", "netcdf", "zarr"]
     assert find_sources(str(tmp_path / "*.nc")) == found[:2]
 
 

@@ -9,7 +9,7 @@ import pytest
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.layout import Wanted, choose_storage
 from frazil.spark.sources import SourceDescription, VariableDescription
-from frazil.spark.sources.stored import Storage, StoredAs
+from frazil.spark.sources.source_types import Storage, StoredAs
 
 CODECS = [{"name": "bytes"}, {"name": "numcodecs.zlib", "configuration": {"level": 4}}]
 CHUNKED = StoredAs(chunks=(4, 50_000), data_type="float64", codecs=json.dumps(CODECS), fill="0.0")

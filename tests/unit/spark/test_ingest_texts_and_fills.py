@@ -12,8 +12,10 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.spark.sources import Source, SourceKind, describe_source, opened
-from frazil.spark.sources.tiff import VARIABLE, find_nodata
+from frazil.spark.sources import Source, describe_source, open_readers
+from frazil.spark.sources.hdf5_files import NETCDF
+from frazil.spark.sources.netcdf3 import NETCDF3
+from frazil.spark.sources.tiff_files import TIFF, VARIABLE, find_nodata
 from tests.examples_count import scaled
 from tests.spark.netcdf3_files import Made, write_netcdf3
 
@@ -71,13 +73,13 @@ def test_characters_of_stacked_files_are_what_xarray_makes_of_them(
         options["preprocess"] = lambda one: one.set_coords("time")
         with xr.open_mfdataset(shown, combine="nested", concat_dim="time", **options) as dataset:
             expected = np.asarray(dataset["names"].values).astype("U").tolist()
-        kind = SourceKind.NETCDF3 if old else SourceKind.NETCDF
+        kind = NETCDF3 if old else NETCDF
         found: list[Any] = []
         for step, path in enumerate(paths):
             source = Source(kind, str(path))
             described = describe_source(source, concat_dim="time").variables["names"]
             where = tuple(slice(0, length) for length in described.shape)
-            with opened(dims=("time",)) as files:
+            with open_readers(dims=("time",)) as files:
                 part = files.read(source, "names", where)
             assert part.shape == described.shape
             own = part.tolist()
@@ -113,14 +115,14 @@ def test_a_file_with_such_nodata_is_read_and_says_so(
     path = tmp_path / "bytes.tif"
     pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
     tifffile.imwrite(path, pixels, extratags=[(42113, "s", 0, text, True)])
-    source = Source(SourceKind.TIFF, str(path))
+    source = Source(TIFF, str(path))
     if fill is None:
         with pytest.warns(UserWarning, match=f"nodata '{text}' is no value of uint8"):
             described = describe_source(source, concat_dim=None, storage=True)
     else:
         described = describe_source(source, concat_dim=None, storage=True)
     assert described.variables[VARIABLE].attrs.get("_FillValue") == fill
-    with opened() as files:
+    with open_readers() as files:
         if fill is None:
             with pytest.warns(UserWarning, match="ignored"):
                 found = files.read(source, VARIABLE, (slice(0, 3), slice(0, 4)))

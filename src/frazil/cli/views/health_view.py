@@ -140,7 +140,7 @@ def _spark() -> Check:
         started = session(app_name="frazil doctor", short_lived=True)
         rows = started.sql("SELECT sum(id) AS s FROM range(10)").collect()
         started.stop()
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is what the user came for
+    except Exception as error:  # noqa: BLE001 -- any error is what the user came for
         return Check(
             what="spark",
             state="wrong",

@@ -21,7 +21,7 @@ from frazil.repo.repo_settings import require_version_2
 from frazil.repo.repository import Repository
 from frazil.repo.version import Branch, Exactly
 
-# What changed, in words and as JSON.
+# Differences between versions, in words and as JSON.
 
 _SHOWN_CHUNKS = 10
 
@@ -221,7 +221,7 @@ def _count_text(count: int, name: str) -> str:
     return f"{count} {one[name] if count == 1 else name}"
 
 
-# What came of a change of history, in words and as JSON.
+# Results of changes of history, in words and as JSON.
 
 CONFLICTS = 4  # exit code
 _SHOWN_EDITED_CHUNKS = 5
@@ -298,7 +298,7 @@ def _row(conflict: Conflict) -> Sequence[Cell]:
     )
 
 
-# Which commits a ref leads to.
+# Commits that are reachable from a ref.
 
 
 def only_by(repository: Repository, branch: str) -> list[SnapshotId]:

@@ -98,7 +98,7 @@ def print_packing(
         print(f"branch {branch} is now at new snapshot {found.snapshot}")
 
 
-# What was purged, and what still refers to it, in words and as JSON.
+# Results of purges, and remaining references, in words and as JSON.
 
 
 def print_path_purge(

@@ -21,7 +21,7 @@ from frazil.format.storage_config import (
 )
 from frazil.repo.repository import Repository
 
-# Parts that are None unless somebody says something; shown then only.
+# Parts that are None unless they are set; shown only then.
 _QUIET = ("storage.", "virtual_chunk_containers", "manifest.splitting")
 _EMPTY_PARTS: dict[str, Any] = {
     "storage": StorageSettings(),

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
+from frazil.spark.sources.source_types import Attributes, SourceDescription, VariableDescription
 
 # Raw CF times from one `units since reference` to another, exactly.
 #

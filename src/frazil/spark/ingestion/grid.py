@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
 from frazil.spark.ingestion.checks import Conversions, check_static, convert, require_same_structure
-from frazil.spark.sources.description import SourceDescription, VariableDescription
-from frazil.spark.sources.joined import AnySource, JoinedSource
-from frazil.spark.sources.stored import StoredAs
+from frazil.spark.sources.source_reader import AnySource, ConcatenatedSource
+from frazil.spark.sources.source_types import SourceDescription, StoredAs, VariableDescription
 
 # The order of sources along the concat dimension, and the coordinate that results.
 
@@ -195,7 +194,7 @@ def _join(row: Sequence[Described], dim: str) -> Described:
     order = order_sources(descriptions, [{} for _ in row], dim, None)
     ordered = [row[position] for position in order]
     starts = np.cumsum([0, *(description.sizes[dim] for description, _ in ordered)])
-    source = JoinedSource(dim, tuple(starts.tolist()), tuple(part for _, part in ordered))
+    source = ConcatenatedSource(dim, tuple(starts.tolist()), tuple(part for _, part in ordered))
     parts = [description for description, _ in ordered]
     variables = {
         name: _joined_variable([part.variables[name] for part in parts], dim, starts)

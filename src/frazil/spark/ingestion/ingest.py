@@ -50,7 +50,7 @@ from frazil.spark.runtime.progress import (
     ProgressOption,
     progress_callback,
 )
-from frazil.spark.sources import Source, SourceDescription, SourceName, find_sources, parse_kind
+from frazil.spark.sources import Source, SourceDescription, SourceName, find_sources, parse_format
 from frazil.spark.table.opened import RepositoryLike
 
 # Sources that are rows: DataFrames and Parquet files, which `frazil.spark.write` writes.
@@ -230,11 +230,11 @@ def ingest(
         key=idempotency_key,
         resume=resume,
     )
-    kind = parse_kind(format)
+    source_format = parse_format(format)
     done = find_commit(request.repository, branch, request.key)
     if done is not None:
         return _nothing_done(done, started)
-    found = find_sources(given, kind=kind, storage=source_storage)
+    found = find_sources(given, source_format=source_format, storage=source_storage)
     note = _note(spark, request, len(found))
     with progress_callback(progress) as tell:
         session = request.repository.writable_session(branch)

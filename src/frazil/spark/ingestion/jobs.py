@@ -98,7 +98,7 @@ def _map(
 ) -> pa.Table:
     numbers = spark.range(0, partitions, 1, partitions)
     with errors_carried(), warnings.catch_warnings():
-        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
         return numbers.mapInArrow(function, _ddl(schema)).toArrow()
 

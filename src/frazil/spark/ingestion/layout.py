@@ -27,8 +27,12 @@ from frazil.spark.ingestion.checks import (
     require_same_structure,
 )
 from frazil.spark.ingestion.grid import concatenate_coordinate, find_start, order_sources
-from frazil.spark.sources.description import Attributes, SourceDescription, VariableDescription
-from frazil.spark.sources.stored import StoredAs
+from frazil.spark.sources.source_types import (
+    Attributes,
+    SourceDescription,
+    StoredAs,
+    VariableDescription,
+)
 from frazil.spark.table.documents import DEFAULT_CHUNK_BYTES, TEXT_BYTES, coordinate_chunks
 from frazil.zarrstore.grib import NAME as GRIB
 

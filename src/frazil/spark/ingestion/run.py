@@ -32,8 +32,8 @@ from frazil.spark.ingestion.virtual import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
 from frazil.spark.runtime.jobs import parallelism
 from frazil.spark.runtime.progress import ProgressCallback, create_counter, watch_progress
-from frazil.spark.sources import Source, SourceDescription, SourceKind
-from frazil.spark.sources.joined import AnySource
+from frazil.spark.sources import Source, SourceDescription
+from frazil.spark.sources.source_reader import AnySource
 
 # Sources that an ingest goes on without, if it may.
 #
@@ -356,7 +356,7 @@ def _write_virtual(
 
 def _require_containers(session: Session, sources: Sequence[Source]) -> None:
     """Raises InvalidInputError for a source that no reader of the repository could access."""
-    paths = [f"{s.path}/zarr.json" if s.kind is SourceKind.ZARR else s.path for s in sources]
+    paths = [f"{s.path}/zarr.json" if s.format.is_folder else s.path for s in sources]
     locations = Strings.from_list([locate(path, root=None) for path in paths])
     covered = session.files.virtual.access.all_containers().covered(locations)
     if not covered.all():

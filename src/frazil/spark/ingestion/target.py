@@ -14,10 +14,9 @@ from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.metadata import array_document
 from frazil.spark.ingestion.tasks import TaskResult
 from frazil.spark.runtime.jobs import store_region
-from frazil.spark.sources.dataset import describe_dataset
-from frazil.spark.sources.description import SourceDescription
-from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.stored import Storage, StoredAs
+from frazil.spark.sources.source_dataset import describe_dataset
+from frazil.spark.sources.source_errors import source_errors
+from frazil.spark.sources.source_types import SourceDescription, Storage, StoredAs
 from frazil.spark.table.documents import group_document, resized_document
 from frazil.zarrstore.store import SessionStore
 
@@ -37,7 +36,7 @@ def describe_group(session: Session, group: NodePath, concat_dim: str) -> Source
     if node.array is not None:
         raise InvalidInputError(f"the node at `{group}` is not a group", kind="not-a-group")
     label = f"group `{group}`"
-    with source_errors_as_ours(label):
+    with source_errors(label):
         dataset = xr.open_dataset(
             SessionStore(session, read_only=True),  # type: ignore[arg-type]  # stubs know only paths
             engine="zarr",

@@ -39,8 +39,8 @@ from frazil.spark.ingestion.plan import (
     region_bytes,
 )
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, store_region
-from frazil.spark.sources import Opened, opened
-from frazil.spark.sources.joined import AnySource, pieces_of, read_any
+from frazil.spark.sources import ReaderPool, open_readers
+from frazil.spark.sources.source_reader import AnySource, pieces_of, read_any
 from frazil.zarrstore.arrays import read_region
 
 # Records of what an ingest has stored so far: a rerun finds it, and stores only the rest.
@@ -146,7 +146,7 @@ class TaskResult:
 
 def run_partition(job: IngestJob, partition: int) -> list[TaskResult]:
     """Results of the partition's tasks. What they refer to is durable, and on record."""
-    with opened(group=job.source_group, dims=job.dims) as files:
+    with open_readers(group=job.source_group, dims=job.dims) as files:
         results = [run_task(job, task, files) for task in job.plan.tasks_of(partition)]
     job.writer.sync()
     if job.records is not None:
@@ -157,7 +157,7 @@ def run_partition(job: IngestJob, partition: int) -> list[TaskResult]:
     return results
 
 
-def run_task(job: IngestJob, task: Task, files: Opened) -> TaskResult:
+def run_task(job: IngestJob, task: Task, files: ReaderPool) -> TaskResult:
     """Stores chunks, or copies those that an earlier run stored."""
     array = job.plan.layout.arrays[task.array]
     record = None if job.records is None else job.records.name(*_identity(job, task))
@@ -200,7 +200,7 @@ def _plain(box: Box) -> list[list[int]]:
     return [[int(part.start), int(part.stop)] for part in box]
 
 
-def _read_block(job: IngestJob, task: Task, files: Opened) -> npt.NDArray[np.generic]:
+def _read_block(job: IngestJob, task: Task, files: ReaderPool) -> npt.NDArray[np.generic]:
     array = job.plan.layout.arrays[task.array]
     reads = plan_reads(job.plan.layout, task)
     if len(reads) == 1:  # nothing to assemble
@@ -212,7 +212,9 @@ def _read_block(job: IngestJob, task: Task, files: Opened) -> npt.NDArray[np.gen
     return block
 
 
-def _read(job: IngestJob, array: TargetArray, read: Read, files: Opened) -> npt.NDArray[np.generic]:
+def _read(
+    job: IngestJob, array: TargetArray, read: Read, files: ReaderPool
+) -> npt.NDArray[np.generic]:
     match read:
         case SourceRead(number, selection):
             source = job.sources[number]

@@ -34,11 +34,9 @@ from frazil.repo.session import Session
 from frazil.repo.writer import ChunkWriter
 from frazil.spark.ingestion.layout import Layout, TargetArray
 from frazil.spark.ingestion.tasks import Records
-from frazil.spark.sources.files import nearby
-from frazil.spark.sources.joined import AnySource, Piece, pieces_of
-from frazil.spark.sources.source import Source
-from frazil.spark.sources.storage import source_chunks
-from frazil.spark.sources.stored import ChunkTable
+from frazil.spark.sources.source_files import with_local_copy
+from frazil.spark.sources.source_reader import AnySource, Piece, pieces_of, source_chunks
+from frazil.spark.sources.source_types import ChunkTable, Source
 
 # Where the chunks of a source are, written down: a row of an Arrow table for each array.
 
@@ -269,10 +267,10 @@ def _tables(job: VirtualJob, source: Source, wanted: Sequence[WantedChunks]) -> 
         known = decode_tables(job.records.find(name), wanted)
         if known is not None:
             return known
-    with nearby(source) as at_hand:
+    with with_local_copy(source) as readable:
         found = [
             source_chunks(
-                at_hand, one.name, one.chunks, group=job.source_group, stacked=one.stacked
+                readable, one.name, one.chunks, group=job.source_group, stacked=one.stacked
             )
             for one in wanted
         ]

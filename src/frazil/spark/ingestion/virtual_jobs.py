@@ -94,7 +94,7 @@ def run_virtual(
     partitions = max(1, min(count, max(4 * parallelism, -(-count // SOURCES_PER_TASK))))
     numbers = spark.range(0, partitions, 1, partitions)
     with errors_carried(), warnings.catch_warnings():
-        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
         blocks = numbers.mapInArrow(
             partial(_refer_batches, job, counter, partitions), _ddl(_BLOCKS)

@@ -1,9 +1,9 @@
 """The data source `icechunk`: `spark.read.format("icechunk")`.
 
 The snapshot is pinned when a DataFrame is made, and stays. There is no `pushFilters`: with it,
-PySpark 4.3 gives wrong results as soon as a DataFrame is used twice (SPARK.md §1.2). What to
-leave out is said by the options `sel` and `columns`; `frazil.spark.read` and `frazil.spark.sql`
-find it out from predicates.
+PySpark 4.3 gives wrong results as soon as a DataFrame is used twice (docs/spark-facts.md 1).
+The options `sel` and `columns` select what is read; `frazil.spark.read` and `frazil.spark.sql`
+derive them from predicates.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,12 +1,11 @@
-"""Correctness of PySpark's filter pushdown for Python data sources, by version: none is right so
-far.
+"""Versions of PySpark whose filter pushdown for Python data sources is correct: none so far.
 
 With a reader that implements `pushFilters`, a DataFrame keeps the partitions of the filter that
 was pushed last, and gives them for every later use: `df.where("i >= 50").count()` and then
-`df.count()` are 50 and 50 of 100 rows (SPARK.md §1.2; tests/spark/pushdown_table.py has the
-queries). Rows are missing without an error. So the reader has no `pushFilters`, and predicates
-prune by `frazil.spark.read(where=...)` and `frazil.spark.sql` instead, where each load has
-a selection of its own.
+`df.count()` are 50 and 50 of 100 rows (docs/spark-facts.md 1; the queries are in
+tests/spark/pushdown_table.py). Rows are missing without an error. So the reader has no
+`pushFilters`, and predicates prune by `frazil.spark.read(where=...)` and `frazil.spark.sql`
+instead, where each load has a selection of its own.
 
 `make spark-matrix` asks the queries of every supported version, and fails when an answer here is
 no longer true: then pushdown can be offered, there.

@@ -311,7 +311,7 @@ def _is_dim(layout: Layout, name: str) -> bool:
 
 def _map(df: DataFrame, function: Any, schema: str) -> pa.Table:
     with errors_carried(), warnings.catch_warnings():
-        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
         return df.mapInArrow(function, schema).toArrow()
 

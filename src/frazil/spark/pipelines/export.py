@@ -49,7 +49,7 @@ from frazil.spark.runtime.progress import (
     watch_progress,
 )
 from frazil.spark.runtime.workers import errors_carried
-from frazil.spark.sources.errors import source_errors_as_ours
+from frazil.spark.sources.source_errors import source_errors
 from frazil.spark.table.opened import RepositoryLike
 from frazil.zarrstore.store import SessionStore
 
@@ -227,7 +227,7 @@ class WriteFiles:
         for task in tasks:
             path = self.plan.file(task)
             parts = dict(zip(self.plan.dims, self.plan.cut.region(task), strict=True))
-            with source_errors_as_ours(str(path)):
+            with source_errors(str(path)):
                 chosen = open_dataset(self.base, self.plan.group, self.plan.variables).isel(parts)
                 _write(chosen, path)
             size = path.stat().st_size

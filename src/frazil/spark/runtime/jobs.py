@@ -317,7 +317,7 @@ def cancelled_on_interrupt(spark: SparkSession, job: str) -> Iterator[None]:
 @contextmanager
 def _pandas_warning_ignored() -> Iterator[None]:
     with warnings.catch_warnings():
-        # said by PySpark 4.3 with pandas 3, which this does not even use (SPARK.md §8)
+        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
         warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
         yield
 

@@ -2,8 +2,8 @@
 
 Spark's worker daemon runs `gc.collect()` after every task. With numpy, zarr and pyarrow imported
 a collection looks at some 70,000 objects that will never be garbage: 20 to 50 ms of every task.
-Freezing them takes a task to under 1 ms (SPARK.md §5). Libraries are imported lazily during the
-first few tasks, so once is not enough.
+Freezing them takes a task to under 1 ms (docs/spark-facts.md 5). Libraries are imported lazily
+during the first few tasks, so once is not enough.
 """
 
 import base64

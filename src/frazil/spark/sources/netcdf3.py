@@ -1,4 +1,4 @@
-"""NetCDF 3 files, read from their header and a map of the file into memory.
+"""NetCDF 3 files, read by their header and through a memory map.
 
 All numbers are big-endian. In version 1 offsets have 4 bytes, from 2 on 8; in version 5 so do
 lengths (NON_NEG). Names and values are padded to multiples of 4 bytes.
@@ -23,12 +23,17 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import FormatError
-from frazil.spark.sources.dataset import join_characters
-from frazil.spark.sources.errors import source_errors_as_ours
-from frazil.spark.sources.files import RemoteFile, mark_of
-from frazil.spark.sources.lazily import Key, lazy_variable
-from frazil.spark.sources.source import Source
-from frazil.spark.sources.stored import ChunkTable, Storage, StoredAs, row_chunks
+from frazil.spark.sources.source_dataset import Key, join_characters, lazy_variable
+from frazil.spark.sources.source_errors import source_errors
+from frazil.spark.sources.source_files import RemoteFile, file_mark
+from frazil.spark.sources.source_types import (
+    ChunkTable,
+    Source,
+    SourceFormat,
+    Storage,
+    StoredAs,
+    row_chunks,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -38,12 +43,12 @@ _TYPES = {
     1: "i1", 2: "S1", 3: ">i2", 4: ">i4", 5: ">f4", 6: ">f8",
     7: "u1", 8: ">u2", 9: ">u4", 10: ">i8", 11: ">u8",
 }  # fmt: skip
-_FILLS: dict[str, float] = {  # what the library writes where nobody wrote
+_FILLS: dict[str, float] = {  # defaults of the NetCDF library
     "i1": -127, "i2": -32767, "i4": -2147483647, "f4": 9.969209968386869e36,
     "f8": 9.969209968386869e36, "u1": 255, "u2": 65535, "u4": 4294967295,
     "i8": -9223372036854775806, "u8": 18446744073709551614,
 }  # fmt: skip
-_STREAMING = 2**32 - 1  # a number of records that was never filled in
+_STREAMING = 2**32 - 1  # the number of records is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +62,11 @@ class Variable:
 
     @property
     def row_bytes(self) -> int:
-        """Of one record, or of all values."""
+        """Size of one record; of all values without the record dimension."""
         return self.dtype.itemsize * prod(self.shape[self.stride is not None :])
 
     @property
-    def in_one_piece(self) -> bool:
+    def is_contiguous(self) -> bool:
         return self.stride is None or self.stride == self.row_bytes
 
 
@@ -98,7 +103,7 @@ class _Cursor:
         return self.array("S1", count).tobytes().rstrip(b"\0").decode("utf-8")
 
     def list(self, tag: int) -> int:
-        """How many items follow."""
+        """Reads the head of a list: the number of its items."""
         found, count = self.number(), self.count()
         if found not in {0, tag} or (found == 0 and count):
             raise ValueError(f"a list with tag {found}, expected {tag}")
@@ -120,21 +125,22 @@ class _Cursor:
 
 
 def parse_header(data: Any) -> Header:
-    """Of a whole file. Raises ValueError or KeyError for what is none."""
+    """Parses the header of a file. Raises ValueError or KeyError for a damaged one."""
     if data[:4] not in MAGICS:
         raise ValueError(f"begins with {bytes(data[:4])!r}")
     cursor = _Cursor(data, data[3])
     records = cursor.count()
     dims = [(cursor.text(cursor.count()), cursor.count()) for _ in range(cursor.list(10))]
     attrs = cursor.attributes()
-    found = [_variable(cursor, dims) for _ in range(cursor.list(11))]
-    growing = [each for _, each in found if each.stride is not None]
-    step = sum(each.row_bytes + -each.row_bytes % 4 for each in growing)
-    if len(growing) == 1:  # then records are not padded
-        step = growing[0].row_bytes
-    if records == _STREAMING and growing:
-        records = max(0, len(data) - min(each.begin for each in growing)) // max(1, step)
-    variables = {name: _placed(each, records, step) for name, each in found}
+    parsed = [_variable(cursor, dims) for _ in range(cursor.list(11))]
+    in_records = [variable for _, variable in parsed if variable.stride is not None]
+    step = sum(variable.row_bytes + -variable.row_bytes % 4 for variable in in_records)
+    if len(in_records) == 1:  # records are not padded then
+        step = in_records[0].row_bytes
+    if records == _STREAMING and in_records:
+        first = min(variable.begin for variable in in_records)
+        records = max(0, len(data) - first) // max(1, step)
+    variables = {name: _with_records(variable, records, step) for name, variable in parsed}
     for name, each in variables.items():
         last = each.begin + each.row_bytes
         if each.stride is not None:
@@ -149,16 +155,16 @@ def _variable(cursor: _Cursor, dims: list[tuple[str, int]]) -> tuple[str, Variab
     ids = cursor.array(cursor.length, cursor.count()).tolist()
     attrs = cursor.attributes()
     dtype = np.dtype(_TYPES[cursor.number()])
-    cursor.count()  # its size, which large variables do not tell
+    cursor.count()  # its size, which is wrong for large variables
     begin = cursor.number(cursor.offset)
     chosen = [dims[each] for each in ids]
-    grows = bool(chosen) and chosen[0][1] == 0
+    has_records = bool(chosen) and chosen[0][1] == 0
     shape = tuple(length for _, length in chosen)
     names = tuple(dim for dim, _ in chosen)
-    return name, Variable(names, shape, dtype, attrs, begin, 0 if grows else None)
+    return name, Variable(names, shape, dtype, attrs, begin, 0 if has_records else None)
 
 
-def _placed(variable: Variable, records: int, step: int) -> Variable:
+def _with_records(variable: Variable, records: int, step: int) -> Variable:
     if variable.stride is None:
         return variable
     shape = (records, *variable.shape[1:])
@@ -166,7 +172,7 @@ def _placed(variable: Variable, records: int, step: int) -> Variable:
 
 
 def read_header(source: Source) -> Header:
-    with source_errors_as_ours(source.path):
+    with source_errors(source.path):
         if source.remote is not None:
             with RemoteFile(source.path, source.remote) as remote:
                 return parse_header(_Pieces(remote))
@@ -178,7 +184,7 @@ def read_header(source: Source) -> Header:
 
 
 class _Pieces:
-    """A file of which only those bytes are read that are looked at."""
+    """A remote file as a sequence of bytes, read on access."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
@@ -194,11 +200,11 @@ class _Pieces:
         return self._file.read(max(0, stop - start))
 
 
-def open_netcdf3(source: Source) -> "xr.Dataset":
-    """Undecoded; values are read when they are looked at."""
+def open_netcdf3(source: Source, _group: str | None) -> "xr.Dataset":
+    """Opens it undecoded and lazy."""
     import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
-    with source_errors_as_ours(source.path):
+    with source_errors(source.path):
         header = read_header(source)
         if source.remote is not None:
             file = RemoteFile(source.path, source.remote)
@@ -215,7 +221,7 @@ def open_netcdf3(source: Source) -> "xr.Dataset":
 
 
 def _remote_variable(file: RemoteFile, each: Variable) -> "xr.Variable":
-    native = each.dtype.newbyteorder("=")  # as indexes must be
+    native = each.dtype.newbyteorder("=")  # required for indexes
 
     def read(key: Key) -> npt.NDArray[Any]:
         if not each.shape:
@@ -233,7 +239,7 @@ def _remote_variable(file: RemoteFile, each: Variable) -> "xr.Variable":
 
 
 def _read_rows(file: RemoteFile, each: Variable, rows: range) -> npt.NDArray[Any]:
-    """Steps along the first dimension, which lie one after the other, or in records."""
+    """Reads steps along the first dimension, which are contiguous or in records."""
     shape = (len(rows), *each.shape[1:])
     size = each.dtype.itemsize * prod(each.shape[1:])
     step = each.stride or size
@@ -256,12 +262,14 @@ def _values(data: npt.NDArray[np.uint8], name: str, each: Variable) -> npt.NDArr
         if prod(each.shape)
         else np.zeros(each.shape, each.dtype)
     )
-    if each.dims == (name,) and each.dtype.kind != "S":  # becomes an index, which must be native
+    if (
+        each.dims == (name,) and each.dtype.kind != "S"
+    ):  # xarray makes an index of it, which must be native
         return values.astype(each.dtype.newbyteorder("="))
     return values
 
 
-def netcdf3_storage(source: Source, names: list[str]) -> dict[str, Storage]:
+def netcdf3_storage(source: Source, names: list[str], _group: str | None) -> dict[str, Storage]:
     variables = read_header(source).variables
     return {name: _storage(variables[name]) for name in names}
 
@@ -278,23 +286,34 @@ def _storage(variable: Variable) -> Storage:
         data_type=variable.dtype.newbyteorder("=").name,
         codecs=json.dumps([codec]),
         fill=json.dumps(_FILLS[variable.dtype.str[1:]]),
-        is_row=variable.in_one_piece,
+        is_row=variable.is_contiguous,
     )
-    return stored if variable.in_one_piece else stored.cut(1)  # a chunk for each record
+    return stored if variable.is_contiguous else stored.cut(1)  # a chunk for each record
 
 
-def netcdf3_chunks(source: Source, name: str, chunks: tuple[int, ...]) -> ChunkTable:
+def netcdf3_chunks(
+    source: Source, name: str, chunks: tuple[int, ...], _group: str | None
+) -> ChunkTable:
     path = source.path
     variable = read_header(source).variables.get(name)
-    modified = mark_of(source).modified_s
+    modified = file_mark(source).modified_s
     if variable is None:
         raise FormatError(f"there is no variable {name!r} any more", where=path)
-    with source_errors_as_ours(path):
+    with source_errors(path):
         if prod(variable.shape) == 0:
             nothing = np.zeros(0, dtype=np.uint64)
             index = np.zeros((0, len(chunks)), dtype=np.int64)
             return ChunkTable(index, nothing, nothing, (path,), modified)
         index, size = row_chunks(variable.shape, chunks, variable.dtype.itemsize)
-    step = size if variable.in_one_piece else variable.stride or 0
+    step = size if variable.is_contiguous else variable.stride or 0
     offset = np.uint64(variable.begin) + np.arange(len(index), dtype=np.uint64) * np.uint64(step)
     return ChunkTable(index, offset, np.full(len(index), size, np.uint64), (path,), modified)
+
+
+NETCDF3 = SourceFormat(
+    name="netcdf3",
+    magics=MAGICS,
+    open=open_netcdf3,
+    storage=netcdf3_storage,
+    chunks=netcdf3_chunks,
+)

@@ -1,7 +1,7 @@
 """Columns: numpy arrays on one side, Spark and Arrow types on the other.
 
 Spark takes an Arrow batch only if its types are exactly those of the schema, so every dtype that
-Spark does not know goes to the next that holds all its values (SPARK.md §9):
+Spark does not know goes to the next that holds all its values (docs/spark-facts.md 9):
 
     bool int8..int64 float32 float64     BOOLEAN TINYINT..BIGINT FLOAT DOUBLE
     float16                              FLOAT
@@ -219,7 +219,7 @@ _CONVERTERS: dict[str, Callable[[npt.NDArray[Any], _Mask], pa.Array]] = {
 }
 
 
-# The Arrow schema that Spark wants of batches: exactly this one (SPARK.md §1.3).
+# Arrow schema that Spark requires of batches, exactly (docs/spark-facts.md 3).
 
 # PySpark 4.1 takes no zone: there it is always UTC
 _UTC: dict[str, Any] = (

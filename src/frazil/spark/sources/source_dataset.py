@@ -1,27 +1,29 @@
-"""Description and slabs of an opened, undecoded xarray Dataset, whatever it was opened from."""
+"""Undecoded xarray datasets: their description, slabs of values, and lazy variables."""
 
 import hashlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.spark.sources.description import SourceDescription, VariableDescription
+from frazil.spark.sources.source_types import SourceDescription, VariableDescription
 
-if TYPE_CHECKING:  # loaded by those who open data sets: an extra, and slow to load
+if TYPE_CHECKING:  # an extra, and slow to load
     import xarray as xr
 
 TEXT = np.dtype(object)
-_FOLLOWING = ("valid_time",)  # scalars that change with any step, in what cfgrib makes of GRIB
+_STEP_SCALARS = ("valid_time",)  # scalars of cfgrib that differ from step to step
+
+type Key = tuple[int | slice, ...]
 
 
 def describe_dataset(
     dataset: "xr.Dataset", path: str, *, concat_dims: tuple[str, ...], only: Iterable[str] | None
 ) -> SourceDescription:
-    """The variables named by `only` (all when None), with the dimension coordinates they use."""
-    names = _chosen(dataset, path, only)
+    """Describes the variables named by `only` (None: all), and the coordinates that they use."""
+    names = _select(dataset, path, only)
     return SourceDescription(
         path=path,
         attrs=dict(dataset.attrs),
@@ -37,11 +39,11 @@ def read_slab(
 ) -> npt.NDArray[np.generic]:
     """Raw values in native byte order; text as an object array of `str`."""
     values: npt.NDArray[np.generic] = np.asarray(dataset.variables[name][selection].values)
-    return normalised(values)
+    return normalize(values)
 
 
 def join_characters(dataset: "xr.Dataset") -> "xr.Dataset":
-    """NetCDF's arrays of single characters as text, without their last dimension. Lazy."""
+    """Converts NetCDF's arrays of characters to text, without their last dimension. Lazy."""
     import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
 
     names = [name for name, each in dataset.variables.items() if each.dtype == "S1" and each.ndim]
@@ -58,31 +60,31 @@ def join_characters(dataset: "xr.Dataset") -> "xr.Dataset":
     return dataset.drop_vars(names).assign({name: joined.variables[name] for name in names})
 
 
-def stacked(
-    dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool, fixed: tuple[str, ...] = ()
+def expand_dims(
+    dataset: "xr.Dataset", dims: tuple[str, ...], *, always: bool, unstacked: tuple[str, ...] = ()
 ) -> "xr.Dataset":
-    """With a first dimension of length one, for each of `dims` that is a scalar coordinate.
+    """Adds a first dimension of length one for each of `dims` that is a scalar coordinate.
 
-    If `always`, also for those that the dataset knows nothing of. Variables without a grid, and
-    those that are `fixed`, do not get it.
+    If `always`, also for those that the dataset does not have. Variables without a grid, and
+    those named by `unstacked`, do not get it.
     """
     for dim in reversed(dims):
-        known = dim in dataset.variables and dataset.variables[dim].ndim == 0
-        if dim in dataset.sizes or not (known or always):
+        is_scalar = dim in dataset.variables and dataset.variables[dim].ndim == 0
+        if dim in dataset.sizes or not (is_scalar or always):
             continue
         kept = [
             name
             for name, each in dataset.data_vars.items()
-            if name in fixed or (each.ndim < 2 and name not in {dim, *_FOLLOWING})
+            if name in unstacked or (each.ndim < 2 and name not in {dim, *_STEP_SCALARS})
         ]
         fields = dataset.drop_vars(kept)
-        fields = (fields.set_coords(dim) if known else fields).expand_dims(dim)
+        fields = (fields.set_coords(dim) if is_scalar else fields).expand_dims(dim)
         dataset = fields.assign(dataset[kept].data_vars).reset_coords()
     return dataset
 
 
-def normalised(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    """The same values in the form that ingest stores: native byte order, text as `str` objects."""
+def normalize(values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    """Converts values to the form that ingest stores: native byte order, text as `str` objects."""
     if values.dtype.kind in "SUOT":
         flat = [_text(item) for item in values.reshape(-1).tolist()]
         text = np.empty(len(flat), dtype=object)
@@ -103,8 +105,8 @@ def digest(values: npt.NDArray[np.generic]) -> bytes:
     return hashed.digest()
 
 
-def _chosen(dataset: "xr.Dataset", path: str, only: Iterable[str] | None) -> list[str]:
-    """The wanted variables, and the coordinates and bounds without which they mean little."""
+def _select(dataset: "xr.Dataset", path: str, only: Iterable[str] | None) -> list[str]:
+    """Names of the wanted variables, their coordinates, bounds and grid mappings."""
     everything = [str(name) for name in dataset.variables]
     if only is None:
         return everything
@@ -139,9 +141,9 @@ def _describe_variable(
     chunks = chunks or variable.encoding.get("chunksizes")
     values, mark = None, None
     if dims == (name,):
-        values = normalised(np.asarray(variable.values))
+        values = normalize(np.asarray(variable.values))
     elif not set(concat_dims) <= set(dims):
-        mark = digest(normalised(np.asarray(variable.values)))
+        mark = digest(normalize(np.asarray(variable.values)))
     return VariableDescription(
         name=name,
         dims=dims,
@@ -169,3 +171,27 @@ def _text(item: object) -> str:
     if isinstance(item, bytes):
         return item.rstrip(b"\0").decode("utf-8", "replace")
     return "" if item is None else str(item)
+
+
+def lazy_variable(
+    dims: tuple[str, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    read: Callable[[Key], npt.NDArray[Any]],
+    attrs: Mapping[str, object],
+) -> "xr.Variable":
+    """Makes a variable that is read on access: `read` gets an integer or a slice per dimension."""
+    import xarray as xr  # noqa: PLC0415 -- of the extra `ingest`, and slow to load
+    from xarray.backends import BackendArray  # noqa: PLC0415 -- see above
+    from xarray.core import indexing  # noqa: PLC0415 -- see above
+
+    class Values(BackendArray):
+        def __init__(self) -> None:
+            self.shape = shape
+            self.dtype = dtype
+
+        def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+            support = indexing.IndexingSupport.BASIC
+            return indexing.explicit_indexing_adapter(key, shape, support, read)
+
+    return xr.Variable(dims, indexing.LazilyIndexedArray(Values()), dict(attrs))
