@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import format_ids
 from frazil.maintenance import unpack as engine
-from frazil.maintenance.pack import PackResult
 from frazil.paths import ROOT, NodePath
 from frazil.spark.maintenance.executor import spark_executor
 from frazil.spark.pipelines.opening import StorageOptions, open_shared
@@ -20,7 +19,7 @@ _SHOWN = 100_000  # rows: the driver has them in memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnpackResult(PackResult):
+class UnpackResult(engine.PackResult):
     """The numbers are those of the local action; `written` has a row for each new object.
 
     Up to 100,000 of them. `snapshot` is None if there was nothing to do.
