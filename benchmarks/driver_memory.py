@@ -31,11 +31,11 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 import frazil
 from frazil.ids import ChunkId
 from frazil.spark import ingest, map_blocks, rechunk, reduce, write
+from frazil.spark.actions.collection import garbage_collect
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsWriter
-from frazil.spark.maintenance.gc import garbage_collect
 from frazil.spark.pipelines.map_blocks import Output
-from frazil.spark.session import session
+from frazil.spark.spark_session import session
 
 COUNTS = (1_000, 10_000, 100_000)
 LIMIT_BYTES = 1 << 30  # Spark's default for maxResultSize

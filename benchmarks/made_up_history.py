@@ -12,7 +12,7 @@ import zarr
 
 import frazil
 from benchmarks.storages import storage
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO
+from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.metadata import encode_metadata

@@ -21,8 +21,9 @@ import numpy as np
 import zarr
 
 import frazil
-from frazil.assets.files import Files
-from frazil.assets.layout import CHUNKS, REPO_INFO, V1_MAIN_BRANCH
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import CHUNKS, REPO_INFO, V1_MAIN_BRANCH
+from frazil.engine.repository import Repository
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import ChunkRefs, Inline
@@ -37,7 +38,6 @@ from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId, format_ids
 from frazil.objectstore.local import LocalStore
-from frazil.repo.repository import Repository
 
 SNAPSHOTS = int(os.environ.get("BENCH_SNAPSHOTS", "2000"))
 REFERENCES = int(os.environ.get("BENCH_REFERENCES", "2000000"))

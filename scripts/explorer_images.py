@@ -14,8 +14,8 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 import frazil
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
-from frazil.repo.repository import Repository
 from frazil.web.server import Server
 from tests.web.browsing import browser_of_the_system, window
 

@@ -8,7 +8,7 @@ import xarray as xr
 from pyspark.sql import SparkSession
 
 import frazil
-from frazil.spark.session import session
+from frazil.spark.spark_session import session
 
 QUICK = "FRAZIL_BENCH_QUICK"  # in the environment: little data, to see that all of it runs
 CORES = 2

@@ -13,6 +13,6 @@ from frazil.errors import (
     ConflictType as ConflictType,
 )
 from frazil.lazy import export_all
-from frazil.repo.solver import VersionSelection as VersionSelection
+from frazil.engine.merge.solver import VersionSelection as VersionSelection
 
 export_all(globals())

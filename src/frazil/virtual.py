@@ -7,10 +7,8 @@ All but VirtualChunkContainer and VirtualChunkSpec are frazil's own.
 # ruff: isort: skip_file
 
 from frazil.api.virtual_access import ContainerAccess as ContainerAccess
-from frazil.assets.virtual.access import (
-    VirtualChunkAccess as VirtualChunkAccess,
-    VirtualReads as VirtualReads,
-)
+from frazil.engine.files.virtual_access import VirtualChunkAccess as VirtualChunkAccess
+from frazil.engine.files.virtual_access import VirtualReads as VirtualReads
 from frazil.format.storage_config import VirtualChunkContainer as VirtualChunkContainer
 from frazil.lazy import export_all
 from frazil.references import (

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from tests.unit.spec.written import GROUP, array_metadata
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from tests.cli.conftest import Example
 from tests.cli.running import COMMAND, fails, frazil, succeeds
 from tests.unit.spec.written import GROUP, array_metadata

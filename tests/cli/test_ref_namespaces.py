@@ -8,12 +8,12 @@ import pytest
 import zarr
 
 import frazil
+from frazil.engine import repository as engine
+from frazil.engine.refs.version import Branch, Tag
 from frazil.format.generation import Generation
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo import repository as engine
-from frazil.repo.version import Branch, Tag
 from frazil.spark.table.metadata_tables import find_version
 from tests.cli.running import Answer
 from tests.cli.running import frazil as run

@@ -8,9 +8,9 @@ import typer
 
 from frazil.cli.options import parse_size
 from frazil.cli.rewrite import rewrite_manifests
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 from tests.cli.test_terminal import on_a_terminal

@@ -11,6 +11,8 @@ import zarr
 from hypothesis import given, settings
 
 import frazil
+from frazil.engine.changes.attached_manifests import AttachedManifest
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
@@ -19,8 +21,6 @@ from frazil.format.transaction_log import TransactionLog, decode_txlog, encode_t
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.objectstore.credentials import LocalFileSystemAccess
 from frazil.paths import NodePath
-from frazil.repo.attached_manifests import AttachedManifest
-from frazil.repo.session import Session
 from tests.examples_count import scaled
 
 PATH = NodePath("/v")

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.engine.refs.version import Exactly
+from frazil.engine.session.session import Session
 from frazil.errors import IcechunkError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.version import Exactly
 from tests.examples_count import scaled
 from tests.unit.maintenance.contents import Contents, contents_of
 from tests.unit.spec.written import GROUP, array_metadata

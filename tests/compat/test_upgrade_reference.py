@@ -11,10 +11,10 @@ import pytest
 import zarr
 from hypothesis import given, settings
 
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError
 from frazil.maintenance.migrate.upgrade import plan_upgrade, upgrade
 from frazil.objectstore.local import LocalStore
-from frazil.repo.repository import Repository
 from tests.compat.driver import (
     OURS,
     REFERENCE,

@@ -11,7 +11,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]  # the package has no type information
 import numpy as np
 
-from frazil.assets.layout import OVERWRITTEN, SNAPSHOTS, backup_name
+from frazil.engine.files.object_keys import OVERWRITTEN, SNAPSHOTS, backup_name
 from frazil.flatbuf.columns import (
     ScalarColumn,
     StringColumn,

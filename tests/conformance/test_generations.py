@@ -12,11 +12,10 @@ import pytest
 import zarr
 
 from frazil.api import Repository, local_filesystem_storage
-from frazil.assets.compared_log import compared_log
 from frazil.errors import FormatError, RefNotFoundError, SnapshotNotFoundError
 from frazil.format.chunk_refs import RefKind
 from frazil.format.generation import Generation
-from frazil.generations.older_files import AlphaFiles
+from frazil.generations.older_files import AlphaFiles, compared_log
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from tests.conformance.generations import (

@@ -14,7 +14,7 @@ from zarr.core.sync import sync
 from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import ConflictError, IcechunkError, InvalidInputError
 from frazil.maintenance.migrate.older import KEPT
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.local import LocalStore
 from tests.compat.driver import keys_of
 from tests.conformance.generations import ARCHIVES, description, put, repository_files

@@ -3,11 +3,11 @@
 import pytest
 
 from frazil.clock import Clock
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.testing.clocks import LeapingClock, SkewedClock
 from tests.unit.spec.written import GROUP
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.objectstore import LocalStore
-from frazil.objectstore.local.directories import Durability
+from frazil.objectstore.local.local_directories import Durability
 from tests.crash.power import durable, failures, losses
 from tests.crash.suffering import every
 

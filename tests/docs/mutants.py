@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from frazil.assets.virtual.access import Grant
+from frazil.engine.files.virtual_access import Grant
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode
@@ -323,19 +323,19 @@ FUNCTIONS = (
     Mutant(
         "REF-1",
         f"{INFO}test_a_new_repository_has_main_and_it_stays",
-        "frazil.repo.refs:require_deletable",
+        "frazil.engine.refs.refs:require_deletable",
         always(None),
     ),
     Mutant(
         "REF-2",
         f"{INFO}test_a_tag_cannot_be_pointed_elsewhere",
-        "frazil.repo.refs:create_tag",
+        "frazil.engine.refs.refs:create_tag",
         tags_move,
     ),
     Mutant(
         "REF-3",
         f"{INFO}test_a_tag_once_deleted_cannot_be_created_again",
-        "frazil.repo.refs:create_tag",
+        "frazil.engine.refs.refs:create_tag",
         tags_return,
     ),
     Mutant(
@@ -362,7 +362,7 @@ FUNCTIONS = (
     Mutant(
         "REPO-10",
         f"{INFO}test_a_backup_is_named_after_the_time_left_until_the_year_3000",
-        "frazil.assets.layout:_YEAR_3000_MS",
+        "frazil.engine.files.object_keys:_YEAR_3000_MS",
         lambda real: real + 1_000_000_000,
     ),
     Mutant(
@@ -373,35 +373,40 @@ FUNCTIONS = (
     ),
     Mutant("LOG-11", MOVES_ASCEND, "frazil.format.transaction_log:sorted", unsorted),
     Mutant(
-        "LOG-13", MOVED, "frazil.assets.files:encode_txlog", moves(lambda moved: moved + moved[-1:])
+        "LOG-13",
+        MOVED,
+        "frazil.engine.files.files:encode_txlog",
+        moves(lambda moved: moved + moved[-1:]),
     ),
-    Mutant("LOG-14", MOVED, "frazil.assets.files:encode_txlog", moves(lambda moved: moved[:2])),
-    Mutant("LOG-16", MOVED, "frazil.assets.files:encode_txlog", moves(with_identity)),
+    Mutant(
+        "LOG-14", MOVED, "frazil.engine.files.files:encode_txlog", moves(lambda moved: moved[:2])
+    ),
+    Mutant("LOG-16", MOVED, "frazil.engine.files.files:encode_txlog", moves(with_identity)),
 )
 
 SECURITY = (
     Mutant(
         "unauthorized location",
         f"{PLACES}test_a_location_that_nobody_authorized_is_not_read",
-        "frazil.assets.virtual.access:VirtualAccess.grant_for",
+        "frazil.engine.files.virtual_access:VirtualAccess.grant_for",
         any_grant,
     ),
     Mutant(
         "links in folders",
         f"{PLACES}test_links_in_authorized_folders_do_not_lead_out",
-        "frazil.objectstore.local.source:LocalSource._real_path",
+        "frazil.objectstore.local.local_source:LocalSource._real_path",
         lambda _: lambda _source, key: "/" + key,
     ),
     Mutant(
         "links in repositories",
         f"{PLACES}test_links_in_a_repository_are_not_followed",
-        "frazil.objectstore.local.directories:Directories.require_real",
+        "frazil.objectstore.local.local_directories:Directories.require_real",
         always(None),
     ),
     Mutant(
         "server of a bucket",
         f"{PLACES}test_a_stored_container_cannot_choose_the_server_of_a_bucket",
-        "frazil.assets.virtual.access:unauthorized_endpoint",
+        "frazil.engine.files.virtual_access:unauthorized_endpoint",
         always(None),
     ),
     Mutant(
@@ -437,7 +442,7 @@ SECURITY = (
     Mutant(
         "stored configuration",
         f"{AMOUNTS}test_a_stored_configuration_gets_no_more_than_the_limits",
-        "frazil.repo.repository:limited_config",
+        "frazil.engine.repository:limited_config",
         lambda _: lambda config, _limits: config,
     ),
     Mutant(
@@ -462,7 +467,7 @@ SECURITY = (
     Mutant(
         "reading writes nothing",
         f"{AMOUNTS}test_reading_writes_nothing",
-        "frazil.assets.files:Files.fetch_snapshot",
+        "frazil.engine.files.files:Files.fetch_snapshot",
         lambda real: lambda files, name: (files.store.put("read", b""), real(files, name))[1],
     ),
 )

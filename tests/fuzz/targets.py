@@ -17,6 +17,7 @@ import numpy as np
 import zstandard
 
 from frazil.describe.inspect import dump_file
+from frazil.engine.changes.zarr_metadata import parse_node_metadata
 from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import decode_flexbuffer
@@ -56,12 +57,11 @@ from frazil.generations.v2pre import (
 )
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.inventory import FileInventory, FileKind
-from frazil.maintenance.tally import pieces_of
+from frazil.maintenance.stats import pieces_of
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.paths import ROOT, NodePath
 from frazil.references.json_sets import decode_json_set
 from frazil.references.plan import plan_import
-from frazil.repo.zarr_metadata import parse_node_metadata
 from frazil.zarrstore.array_codecs import chunk_problem, encode_region
 from frazil.zarrstore.pipeline.coding import zstd_size
 from frazil.zarrstore.pipeline.reading import _MEASURES

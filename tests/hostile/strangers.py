@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 import frazil
-from frazil.assets.layout import REPO_INFO, manifest_key
+from frazil.engine import repository as engine
+from frazil.engine.files.object_keys import REPO_INFO, manifest_key
 from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo import repository as engine
 
 ARRAY = json.dumps(
     {

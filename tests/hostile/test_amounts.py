@@ -14,7 +14,7 @@ import zarr
 import zstandard
 
 import frazil
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO, snapshot_key
+from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO, snapshot_key
 from frazil.errors import FormatError, SessionStateError, StorageError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.flexbuffers import MAX_DEPTH, decode_flexbuffer
@@ -52,7 +52,7 @@ from frazil.generations.msgpack_values import unpack
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.remote.place import HttpPlace
-from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.remote.remote_store import RemoteSource
 from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from frazil.references.json_sets import decode_json_set

@@ -5,13 +5,13 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.format.chunk_refs import ChunkRefs, Inline, Virtual
 from frazil.format.generation import Generation
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 
 GENERATIONS = [Generation.ALPHA1, Generation.A2E, Generation.V1, Generation.V2]

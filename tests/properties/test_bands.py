@@ -7,10 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.commit.splitting import MOST, Bands, Stored, in_bands, usual_cells
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import ManifestRef
-from frazil.repo.bands import MOST, Bands, Stored, in_bands
-from frazil.repo.splitting import usual_cells
 from tests.properties.test_splitting import (
     Grid,
     Index,

@@ -21,8 +21,11 @@ from zarr.registry import register_codec
 
 import frazil
 from frazil import IcechunkError
-from frazil.assets.caches import SharedSnapshots
-from frazil.assets.virtual.access import NO_AUTHORIZATION
+from frazil.engine.files.caches import SharedSnapshots
+from frazil.engine.files.virtual_access import NO_AUTHORIZATION
+from frazil.engine.refs.entry import initial_snapshot
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError, StorageError
 from frazil.format.limits import Limits
 from frazil.format.snapshot import encode_snapshot
@@ -32,9 +35,6 @@ from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.s3 import S3Place
 from frazil.paths import NodePath
 from frazil.ranges import Range
-from frazil.repo.entry import initial_snapshot
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.spark.sources.source_files import RemoteFile
 from frazil.spark.sources.source_types import Remote
 from frazil.web.chunk_tables import chunk_writers
@@ -217,7 +217,7 @@ def test_a_directory_that_was_deleted_and_made_again_is_durable_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = list[str]()
-    monkeypatch.setattr("frazil.objectstore.local.directories.sync_file", synced.append)
+    monkeypatch.setattr("frazil.objectstore.local.local_directories.sync_file", synced.append)
     store = LocalStore(tmp_path / "repo")
 
     def written(key: str) -> set[str]:

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.changes.pending import ChunkChanges, PendingChunks
+from frazil.engine.merge.chunk_overlaps import changed_since, find_overlaps, select
 from frazil.format.chunk_refs import Inline, Native, Payload, Virtual
 from frazil.ids import ChunkId
-from frazil.repo.chunk_overlaps import changed_since, find_overlaps, select
-from frazil.repo.pending import ChunkChanges, PendingChunks
 
 PAYLOADS: list[Payload | None] = [
     None,

@@ -10,9 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.engine.refs import commit_metadata as commit_keys
+from frazil.engine.refs.commit_metadata import (
+    CommitKeys,
+    has_key,
+    keys_of,
+    with_keys,
+    without_carried,
+)
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo import commit_keys
-from frazil.repo.commit_keys import CommitKeys, has_key, keys_of, with_keys, without_carried
 from frazil.spark.runtime.commits import CommitNote, find_commit
 from tests.examples_count import scaled
 

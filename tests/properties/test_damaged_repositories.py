@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.assets.layout import (
+from frazil.engine.files.object_keys import (
     MANIFESTS,
     REPO_INFO,
     SNAPSHOTS,
     TRANSACTIONS,
     transaction_key,
 )
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError, IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 
 ARRAY = (
     b'{"zarr_format": 3, "node_type": "array", "shape": [40], "chunk_grid":'

@@ -19,7 +19,7 @@ from frazil.format.projections import decode_chunk_ids, decode_manifest_files, d
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.format.snapshot import decode_snapshot, decode_snapshot_lazily, encode_snapshot
 from frazil.format.transaction_log import decode_txlog, encode_txlog
-from frazil.maintenance.tally import pieces_of
+from frazil.maintenance.stats import pieces_of
 from tests.unit.format.samples import (
     ARRAY_ID,
     MANIFEST_ID,

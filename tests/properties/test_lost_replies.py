@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, PreconditionFailedError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Precondition
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from frazil.testing.hooked_store import HookedStore
 from tests.examples_count import scaled
 

@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.commit import chunk_writer as writer
+from frazil.engine.commit.chunk_writer import arrange, store_chunks
 from frazil.format.chunk_refs import Inline, Native
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo import writer
-from frazil.repo.writer import arrange, store_chunks
 
 INLINE, PACKED, PACK = 4, 20, 50  # bytes
 LENGTHS = st.lists(st.integers(1, 30), max_size=40)

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.changes.pending import UNTOUCHED, PendingChunks
 from frazil.format.chunk_refs import ChunkRefs, Inline, Payload
-from frazil.repo.pending import UNTOUCHED, PendingChunks
 
 INDICES = [(i, j) for i in range(3) for j in range(3)]
 indices = st.sampled_from(INDICES)

@@ -26,11 +26,11 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.sync import sync
 
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled

@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.refs.entry import initial_repo_info
+from frazil.engine.refs.ops_log import record
 from frazil.format import repo_info
 from frazil.format.repo_info import (
     RepoInfo,
@@ -26,8 +28,6 @@ from frazil.format.update_log import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
-from frazil.repo.entry import initial_repo_info
-from frazil.repo.ops_log import record
 from tests.examples_count import scaled
 
 steps = st.lists(

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given, settings
 
 import frazil
-from frazil.assets.layout import chunk_key
+from frazil.engine.commit.splitting import split
+from frazil.engine.files.object_keys import chunk_key
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.format.chunk_refs import ChunkRefs, Native
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.ids import ChunkId, ManifestId, NodeId
-from frazil.maintenance import manifest_cells, relocate, rewrite_manifests
-from frazil.maintenance.pack import pack, plan_pack
+from frazil.maintenance import relocate, rewrite_manifests
+from frazil.maintenance import rewrite_manifests as manifest_cells
+from frazil.maintenance.executor import waves
+from frazil.maintenance.pack import pack, plan_pack, plan_unpack, unpack
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
-from frazil.maintenance.unpack import plan_unpack, unpack
-from frazil.maintenance.waves import waves
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.splitting import split
 from tests.examples_count import scaled
 from tests.unit.maintenance.contents import contents_of, history_of
 from tests.unit.spec.written import GROUP, array_metadata, split_every

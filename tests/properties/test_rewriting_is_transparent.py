@@ -12,20 +12,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.engine.history.history_editing import Edit, cherry_pick, merge, revert
+from frazil.engine.history.squash import SquashRequest, squash
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import IcechunkError, RebaseFailedError
 from frazil.ids import SnapshotId
-from frazil.maintenance.pack import pack, plan_pack
+from frazil.maintenance.pack import pack, plan_pack, plan_unpack, unpack
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests, rewrite_manifests
-from frazil.maintenance.unpack import plan_unpack, unpack
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy
-from frazil.repo.squash import SquashRequest, squash
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.unit.maintenance.contents import Contents, contents_of
 from tests.unit.repo.conftest import GROUP, array_metadata

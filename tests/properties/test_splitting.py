@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.commit.splitting import plan_manifests, split
 from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.nodes import ManifestRef
 from frazil.ids import ManifestId
-from frazil.repo.splitting import plan_manifests, split
 
 type Grid = tuple[int, ...]
 type Index = tuple[int, ...]

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.assets.layout import CHUNKS, OVERWRITTEN
+from frazil.engine.files.object_keys import CHUNKS, OVERWRITTEN
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError
-from frazil.maintenance.repair.run import repair
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.repair.repair_store import repair
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly
 from tests.examples_count import scaled
 from tests.verify.damage import healthy
 

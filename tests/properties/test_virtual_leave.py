@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.assets.pool import Pool
-from frazil.assets.virtual.access import VirtualAccess, VirtualChunkAccess
-from frazil.assets.virtual.chunks import VirtualChunks
+from frazil.engine.files.pool import Pool
+from frazil.engine.files.virtual_access import VirtualAccess, VirtualChunkAccess
+from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import InvalidInputError
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import (

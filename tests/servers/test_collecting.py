@@ -11,7 +11,7 @@ from frazil import Repository, RepositoryConfig, Storage
 from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files, listed
-from frazil.maintenance.verify import listing
+from frazil.maintenance.verify import stored_objects as listing
 from frazil.objectstore.listing import list_range
 from tests.servers.s3 import S3Server
 

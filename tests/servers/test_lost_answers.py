@@ -13,11 +13,11 @@ import pytest
 import zarr
 
 from frazil import ConflictError, Repository, Session, Storage
+from frazil.engine.refs import entry
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
-from frazil.objectstore.remote.writes import Writer, _Current, _Write
+from frazil.objectstore.remote.remote_writes import Writer, _Current, _Write
 from frazil.objectstore.settings import RemoteSettings
-from frazil.repo import entry
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     AnswerWith,

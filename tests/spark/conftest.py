@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.spark.session import session
+from frazil.spark.spark_session import session
 from tests.spark.preloading import PRELOADED
 
 FOREIGN_WARNINGS = (

@@ -4,10 +4,10 @@ from typing import override
 
 import pyarrow as pa
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.spark.io.data_source import IcechunkReader
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.table.opened import Opened, Pinned

@@ -11,12 +11,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import frazil
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.spark import read_chunks
 from frazil.spark.io.chunk_scan import chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.table.opened import Opened

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, RebaseFailedError
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy
-from frazil.repo.version import Branch
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote, commit_once, find_commit
 
 REBASE = Rebasing(Policy(), tries=3)

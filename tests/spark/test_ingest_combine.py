@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.ingestion import run, virtual_jobs
+from frazil.spark.ingestion import ingest_run as run
+from frazil.spark.ingestion import virtual_jobs
 from frazil.spark.ingestion.ingest import ingest
 from tests.examples_count import scaled
 from tests.sources.test_grib import message

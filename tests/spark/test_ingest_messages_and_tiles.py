@@ -20,7 +20,7 @@ from frazil.api import Repository
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_refs import RefKind
 from frazil.paths import NodePath
-from frazil.spark.ingestion import layout as storage
+from frazil.spark.ingestion import ingest_layout as storage
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.sources import Source
 from frazil.spark.sources.source_reader import source_chunks

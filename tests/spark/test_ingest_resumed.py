@@ -17,12 +17,12 @@ import xarray as xr
 from pyspark.sql import SparkSession
 
 import frazil
-from frazil.assets.layout import CHUNKS, chunk_key
+from frazil.engine.files.object_keys import CHUNKS, chunk_key
 from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore import LocalStore
-from frazil.spark.ingestion import run
+from frazil.spark.ingestion import ingest_run as run
 from frazil.spark.ingestion import tasks as record_rules
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.ingestion.tasks import Records
@@ -288,7 +288,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
-from frazil.repo.repository import Repository
+from frazil.engine.repository import Repository
 from frazil.spark.ingest import ingest
 from frazil.spark.ingestion import run
 from frazil.spark.session import session

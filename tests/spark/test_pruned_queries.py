@@ -10,7 +10,7 @@ from frazil.format.chunk_refs import Native
 from frazil.paths import NodePath
 from frazil.spark import plan_read, plan_sql
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.table.plan import list_chunks
+from frazil.spark.table.scan_plan import list_chunks
 from tests.spark.in_process import InProcessReader, counted
 from tests.spark.repositories import make_weather
 

@@ -13,15 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from frazil.api import Repository, local_filesystem_storage
+from frazil.engine.repository import Repository as Engine
 from frazil.errors import InvalidInputError, RepositoryNotFoundError
 from frazil.format.chunk_refs import Native
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository as Engine
 from frazil.spark import plan_read, read
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.table.plan import list_chunks
+from frazil.spark.table.scan_plan import list_chunks
 from frazil.spark.table.selection import to_selection
 from tests.spark.in_process import InProcessReader, counted
 from tests.spark.repositories import (

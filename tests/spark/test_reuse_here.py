@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
-from frazil.spark.ingestion import run as run_module
+from frazil.spark.ingestion import ingest_run as run_module
 from frazil.spark.ingestion.ingest import _write  # all of an ingest but its commit
-from frazil.spark.ingestion.run import Combine, IngestMode, OnError, Request, forget
+from frazil.spark.ingestion.ingest_run import Combine, IngestMode, OnError, Request, forget
 from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
 from frazil.spark.io import write_sink as streams
 from frazil.spark.io import write_sink as writer

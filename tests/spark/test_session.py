@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from frazil.spark.session import SETTINGS, session
+from frazil.spark.spark_session import SETTINGS, session
 from tests.spark.repositories import make_weather
 
 pytestmark = pytest.mark.spark

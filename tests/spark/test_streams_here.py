@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import frazil
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.paths import NodePath
-from frazil.repo.session import Session
 from frazil.spark.io.chunk_scan import plan_chunk_scan, read_chunk_part
 from frazil.spark.table.opened import open_pinned, pin
 from frazil.spark.table.options import parse_options

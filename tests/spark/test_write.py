@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import frazil.spark
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.spark.writing_cases import Case, cases, make_repository, ordered, table_of
 

@@ -22,12 +22,12 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_commit import find_coordinates, merge_fragments, stage
 from frazil.spark.io.write_layout import plan_layout

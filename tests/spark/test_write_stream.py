@@ -12,8 +12,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 import frazil.spark
+from frazil.engine.refs.version import Branch
 from frazil.paths import NodePath
-from frazil.repo.version import Branch
 from frazil.zarrstore.arrays import open_array
 from tests.spark.writing_cases import make_repository
 

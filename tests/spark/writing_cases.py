@@ -30,8 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
-from frazil.repo.repository import Repository
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsWriter
 from frazil.spark.table.schema import arrow_schema

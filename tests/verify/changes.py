@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.layout import (
+from frazil.engine.files.object_keys import (
     CHUNKS,
     MANIFESTS,
     OVERWRITTEN,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.layout import MANIFESTS, REPO_INFO, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import MANIFESTS, REPO_INFO, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.repository import Repository
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
@@ -19,11 +20,10 @@ from frazil.format.envelope import FileType, decode_header, encode_envelope
 from frazil.format.schemas import IDENTIFIER, NODE_ARRAY
 from frazil.format.storage_config import S3Options, S3StoreConfig, VirtualChunkContainer
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.maintenance.verify.opening import OpenedFile, open_file
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.file_reader import OpenedFile, open_file
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
 
 GROUP = b'{"zarr_format": 3, "node_type": "group"}'
 A, B = NodePath("/a"), NodePath("/g/b")

@@ -1,6 +1,6 @@
 """Every damage that a test plants, one by one, and the kind that it must be found as."""
 
-from frazil.assets.layout import (
+from frazil.engine.files.object_keys import (
     CHUNKS,
     CONFIG_YAML,
     MANIFESTS,

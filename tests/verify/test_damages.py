@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from frazil.maintenance.verify.problems import KINDS
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from tests.verify.damage import Damage, copied, healthy
 from tests.verify.damages import DAMAGES

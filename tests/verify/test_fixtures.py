@@ -11,15 +11,15 @@ import zarr
 from frazil.api import Repository as Api
 from frazil.api import Storage
 from frazil.api.values import AlphaVersion
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.format.chunk_refs import RefKind
 from frazil.generations.alpha_encoder import pack_snapshot
 from frazil.generations.msgpack_values import unpack
-from frazil.maintenance.repair.run import repair
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.repair.repair_store import repair
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 
 FIXTURES = Path(__file__).parents[1] / "conformance" / "fixtures"
 ARCHIVES = sorted([*FIXTURES.glob("V*.tar.gz"), *FIXTURES.glob("node-order/*.tar.gz")])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from tests.verify.lives import Life

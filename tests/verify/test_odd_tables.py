@@ -8,13 +8,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.assets.layout import (
+from frazil.engine.files.object_keys import (
     MANIFESTS,
     REPO_INFO,
     TRANSACTIONS,
     snapshot_key,
     transaction_key,
 )
+from frazil.engine.repository import Repository
 from frazil.errors import StorageError
 from frazil.flatbuf.columns import VectorColumn
 from frazil.flatbuf.decode import decode
@@ -23,17 +24,16 @@ from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.schemas import CHUNK_INDICES, IDENTIFIER, TRANSACTION_LOG
 from frazil.ids import INITIAL_SNAPSHOT
-from frazil.maintenance.repair.run import repair
-from frazil.maintenance.verify.listing import list_everything
-from frazil.maintenance.verify.nodes import Seen, check_nodes
-from frazil.maintenance.verify.opening import OpenedFile
+from frazil.maintenance.repair.repair_store import repair
+from frazil.maintenance.verify.file_reader import OpenedFile
+from frazil.maintenance.verify.node_checks import Seen, check_nodes
 from frazil.maintenance.verify.problems import MOST_ROWS, Place, Problem, problems_of_rows
-from frazil.maintenance.verify.repo_info import check_ops_log
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.repo_info_checks import check_ops_log
+from frazil.maintenance.verify.stored_objects import list_everything
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from frazil.testing.hooked_store import HookedStore
 from tests.examples_count import scaled
 from tests.unit.spec.written import GROUP, array_metadata

@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO, TRANSACTIONS
 from frazil.clock import system_clock
+from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO, TRANSACTIONS
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import (
     ConflictError,
     PreconditionFailedError,
     ReadOnlyError,
 )
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
-from frazil.maintenance.repair.run import plan_repair, repair
-from frazil.maintenance.repair.steps import execute_steps
-from frazil.maintenance.verify.listing import DAMAGED
+from frazil.maintenance.repair.repair_steps import execute_steps
+from frazil.maintenance.repair.repair_store import plan_repair, repair
 from frazil.maintenance.verify.problems import KINDS
-from frazil.maintenance.verify.run import verify
+from frazil.maintenance.verify.stored_objects import DAMAGED
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
 from frazil.objectstore.wrappers import ReadOnly
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.overtaking import OvertakenStore
 from tests.verify.damage import Damage, copied, healthy, keys, removed, tip_key, truncated

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from frazil.maintenance.verify.run import verify
+from frazil.engine.repository import Repository
+from frazil.maintenance.verify.verify_store import verify
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectInfo
-from frazil.repo.repository import Repository
 from tests.verify.damage import A, copied, healthy
 
 

@@ -13,13 +13,13 @@ import numpy.typing as npt
 import zarr
 
 import frazil
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, Virtual
 from frazil.ids import SnapshotId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 from frazil.web.server import Server
 from tests.unit.spec.written import GROUP
 

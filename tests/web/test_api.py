@@ -9,10 +9,10 @@ import zarr
 from PIL import Image
 
 import frazil
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly
 from frazil.web.server import PAGES, Server
 from tests.conformance.generations import put, repository_files
 from tests.web.made import (

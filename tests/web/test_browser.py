@@ -7,8 +7,8 @@ import icechunk
 import pytest
 from playwright.sync_api import Browser
 
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
-from frazil.repo.repository import Repository
 from frazil.web.server import Server
 from tests.web.browsing import Window, browser_of_the_system, window
 from tests.web.made import (

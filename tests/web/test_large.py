@@ -13,11 +13,11 @@ import pytest
 from playwright.sync_api import Browser
 
 from benchmarks.made_up_history import build_history
+from frazil.engine.repository import Repository
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from frazil.web.server import Server
 from tests.web.browsing import browser_of_the_system, window
 from tests.web.made import Client, document

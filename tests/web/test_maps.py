@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.describe.graph import Layout, layout_of_all
+from frazil.engine.repository import Repository
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
 from frazil.web import images as map_view
 from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map

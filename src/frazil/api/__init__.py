@@ -149,7 +149,7 @@ from frazil.objectstore.credentials import (
     S3Credentials as S3Credentials,
     S3StaticCredentials as S3StaticCredentials,
 )
-from frazil.repo.solver import VersionSelection as VersionSelection
+from frazil.engine.merge.solver import VersionSelection as VersionSelection
 from frazil.zarrstore.virtual import VirtualChunkSpec as VirtualChunkSpec
 from frazil.zarrstore.virtual_listing import ChunkType as ChunkType
 

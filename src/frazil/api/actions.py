@@ -15,8 +15,9 @@ from typing import Any
 from frazil.api.storage import Storage
 from frazil.api.values import CommitMethod, SpecVersion
 from frazil.api.virtual_access import GivenAccess, access_of
-from frazil.assets.files import Files
 from frazil.clock import from_datetime
+from frazil.engine.files.files import Files
+from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, require_type
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import SnapshotId
@@ -25,40 +26,35 @@ from frazil.maintenance.copying.bundle import export_bundle, plan_export, plan_i
 from frazil.maintenance.copying.clone import CloneResult as CloneResult  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.copying.clone import clone, plan_clone
 from frazil.maintenance.copying.derived import derive, plan_partial
-from frazil.maintenance.deleting import DeleteLimits
-from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.executor import Progress, ThreadExecutor, quiet_files
 from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
 from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
-from frazil.maintenance.inventory import CONCURRENT_LISTINGS, inventory_of
+from frazil.maintenance.inventory import CONCURRENT_LISTINGS, DeleteLimits, inventory_of
 from frazil.maintenance.inventory import GivenInventory as GivenInventory  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.migrate import migration
 from frazil.maintenance.migrate import upgrade as upgrading
-from frazil.maintenance.migrate.listing import PREFETCHED
 from frazil.maintenance.migrate.migration import MigrateResult as MigrateResult  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.pack import PackResult as PackResult  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.pack import pack as execute_pack
-from frazil.maintenance.pack import plan_pack
-from frazil.maintenance.progress import Progress
-from frazil.maintenance.purge import message as message_purge
-from frazil.maintenance.purge import path as path_purge
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.pack import plan_pack, plan_unpack
+from frazil.maintenance.pack import unpack as execute_unpack
+from frazil.maintenance.purge import purge_message as message_purge
+from frazil.maintenance.purge import purge_path as path_purge
 from frazil.maintenance.reachable import Budget, narrowed
-from frazil.maintenance.repair.run import RepairResult as RepairResult  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.repair.run import repair as repair_store
+from frazil.maintenance.repair.repair_store import RepairResult as RepairResult  # noqa: PLC0414 -- for annotations
+from frazil.maintenance.repair.repair_store import repair as repair_store
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.maintenance.rewrite_manifests import rewrite_manifests as execute_rewrite
+from frazil.maintenance.snapshot_list import PREFETCHED
 from frazil.maintenance.summaries import ChunkStorageStats as ChunkStorageStats  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.summaries import GCSummary
 from frazil.maintenance.summaries import PurgeSummary as PurgeSummary  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.summaries import StorageStats as StorageStats  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.unpack import plan_unpack
-from frazil.maintenance.unpack import unpack as execute_unpack
 from frazil.maintenance.verify.report import VerifyReport as VerifyReport  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.verify.run import unopened_files
-from frazil.maintenance.verify.run import verify as verify_store
+from frazil.maintenance.verify.verify_store import unopened_files
+from frazil.maintenance.verify.verify_store import verify as verify_store
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
 from frazil.zarrstore.array_codecs import chunk_problem
 
 type FilePath = str | os.PathLike[str]

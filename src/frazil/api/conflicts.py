@@ -1,8 +1,8 @@
 """Conflicts and their solvers, with Icechunk's names and signatures."""
 
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy, VersionSelection
 from frazil.errors import Conflict, ConflictType
-from frazil.repo.rebase import Rebasing
-from frazil.repo.solver import Policy, VersionSelection
 
 __all__ = [
     "BasicConflictSolver",

@@ -1,8 +1,8 @@
 """Repositories, sessions and stores as notebooks show them. Nothing is read for it."""
 
+from frazil.engine.repository import Repository
 from frazil.format.generation import CURRENT
 from frazil.format.records import View, fields_of
-from frazil.repo.repository import Repository
 
 
 def repository_view(repository: Repository, storage: object) -> View:

@@ -8,15 +8,15 @@ from typing import Any
 from frazil.api.conflicts import ConflictSolver, policy_of
 from frazil.api.values import Diff, SnapshotInfo
 from frazil.describe.graph import Graph, svg_of, text_of
+from frazil.engine.history.history_editing import Edit, Edited
+from frazil.engine.history.squash import SquashRequest, squash
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.ancestry import SnapshotBlock
+from frazil.engine.refs.version import Version, resolve
+from frazil.engine.repository import Repository
 from frazil.errors import Conflict
 from frazil.ids import SnapshotId
-from frazil.repo import history
-from frazil.repo.history import SnapshotBlock
-from frazil.repo.history_editing import Edit, Edited
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy
-from frazil.repo.squash import SquashRequest, squash
-from frazil.repo.version import Version, resolve
 from frazil.zarrstore.store import AsyncCloseableIterator
 
 # Lists

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.api.session import IcechunkStore, Session
+from frazil.engine.session import session as engine
 from frazil.errors import InvalidInputError, ReadOnlyStoreError
 from frazil.paths import NodePath
-from frazil.repo import session as engine
 from frazil.zarrstore import arrays
 from frazil.zarrstore.arrays import GivenSelection as Selection
 from frazil.zarrstore.arrays import Selected, select

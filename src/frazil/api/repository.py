@@ -28,9 +28,13 @@ from frazil.api.values import (
     require_version,
 )  # fmt: skip
 from frazil.api.virtual_access import ContainerAccess, GivenAccess, access_of, container_access
-from frazil.assets.object_stores import with_settings
 from frazil.describe import inspect
 from frazil.describe.graph import graph_of
+from frazil.engine import repository as engine
+from frazil.engine.files.object_stores import with_settings
+from frazil.engine.history import history_editing
+from frazil.engine.refs.ancestry import SnapshotList
+from frazil.engine.refs.commit_metadata import require_json
 from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.config import RepositoryConfig
 from frazil.format.limits import Limits
@@ -38,14 +42,9 @@ from frazil.format.records import Displayed, View
 from frazil.format.storage_config import StorageSettings, VirtualChunkContainer
 from frazil.ids import ManifestId, SnapshotId
 from frazil.lazy import lazy_module
-from frazil.maintenance.defaults import PACK_BYTES, REPLACEMENT, SMALL_BYTES
-from frazil.maintenance.progress import Progress
+from frazil.maintenance.executor import PACK_BYTES, REPLACEMENT, SMALL_BYTES, Progress
 from frazil.maintenance.summaries import GCSummary
 from frazil.objectstore.archive import ArchiveStore
-from frazil.repo import history_editing
-from frazil.repo import repository as engine
-from frazil.repo.commit_metadata import require_json
-from frazil.repo.history import SnapshotList
 from frazil.twins import async_constructor, async_twin
 from frazil.zarrstore.store import AsyncCloseableIterator
 from frazil.zarrstore.virtual_listing import VirtualChunkTable

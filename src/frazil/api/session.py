@@ -9,12 +9,12 @@ from typing import Any
 from frazil.api.conflicts import ConflictSolver, policy_of, rebasing_of
 from frazil.api.display import session_view
 from frazil.api.values import Diff, SessionMode
+from frazil.engine.refs.commit_metadata import require_message
+from frazil.engine.session import fork
+from frazil.engine.session import session as engine
 from frazil.format.config import RepositoryConfig
 from frazil.format.records import Displayed, View, html_of
 from frazil.paths import NodePath
-from frazil.repo import fork
-from frazil.repo import session as engine
-from frazil.repo.commit_metadata import require_message
 from frazil.twins import async_twin
 from frazil.zarrstore.store import AsyncCloseableIterator, SessionStore
 from frazil.zarrstore.virtual_listing import (

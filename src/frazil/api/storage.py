@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from frazil.assets.layout import REPO_INFO, V1_MAIN_BRANCH
-from frazil.assets.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
+from frazil.engine.files.object_keys import REPO_INFO, V1_MAIN_BRANCH
+from frazil.engine.files.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
 from frazil.errors import (
     InvalidInputError,
     RepositoryNotFoundError,

@@ -7,6 +7,13 @@ from operator import index
 from typing import Any, Literal
 
 from frazil.clock import from_datetime, to_datetime
+from frazil.engine.changes import diff
+from frazil.engine.refs import repo_settings
+from frazil.engine.refs.ancestry import SnapshotBlock, SnapshotList
+from frazil.engine.refs.repo_settings import Flag, require_version_2
+from frazil.engine.refs.version import Branch, BranchAsOf, Exactly, Tag, Version
+from frazil.engine.repository import Repository
+from frazil.engine.session import session
 from frazil.errors import require_type
 from frazil.format import update_log
 from frazil.format.config import NamedIntEnum
@@ -14,11 +21,6 @@ from frazil.format.generation import Generation
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import SnapshotId
-from frazil.repo import diff, repo_settings, session
-from frazil.repo.history import SnapshotBlock, SnapshotList
-from frazil.repo.repo_settings import Flag, require_version_2
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag, Version
 
 type AlphaVersion = Literal["alpha1", "alpha2"]
 CommitMethod = Literal["new_commit", "amend"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from frazil.api.storage import Storage
-from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualChunkAccess
-from frazil.assets.virtual.clients import home_of
+from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualChunkAccess
+from frazil.engine.files.virtual_chunks import home_of
+from frazil.engine.repository import Repository
 from frazil.format.limits import Limits
 from frazil.format.storage_config import ObjectStoreConfig
 from frazil.objectstore.credentials import AnyCredential
-from frazil.repo.repository import Repository
 
 type GivenAccess = Mapping[str, AnyCredential | None] | VirtualChunkAccess | None
 

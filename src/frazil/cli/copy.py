@@ -71,7 +71,7 @@ def _clone_on_spark(
 ) -> None:
     from frazil.cli.output import print_json, silence_logs
     from frazil.spark.pipelines.clone import clone as run_clone
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     silence_logs()
     result = run_clone(
@@ -153,7 +153,7 @@ def export(
     from frazil.cli.repositories import chosen_version, open_source
     from frazil.spark.pipelines.export import explain_export
     from frazil.spark.pipelines.export import export as run_export
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     repository = open_source(repo)
     version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
@@ -303,8 +303,8 @@ def _migrate_on_spark(repo: str, target: str | None, to: int, *, as_json: bool) 
     from frazil.cli.output import silence_logs
     from frazil.cli.views.copy_view import print_migration
     from frazil.maintenance.migrate.migration import MigrateResult
-    from frazil.spark.maintenance.migrate import migrate as run
-    from frazil.spark.session import session
+    from frazil.spark.actions.migrate import migrate as run
+    from frazil.spark.spark_session import session
 
     silence_logs()
     done = run(session(app_name="frazil migrate"), repo, target, to=to)

@@ -8,7 +8,7 @@ import typer
 from frazil.cli.options import AsJson, Commit, DryRun, Message, OnBranch, Repo, Yes
 
 if TYPE_CHECKING:
-    from frazil.repo.solver import Policy
+    from frazil.engine.merge.solver import Policy
 
 
 # Options that say what to do about conflicts, for the commands that make commits of others.
@@ -38,7 +38,7 @@ MergeAppends = Annotated[
 def policy_of(
     on_chunk_conflict: ChunkChoice, *, delete_updated: bool, merge_appends: bool
 ) -> "Policy":
-    from frazil.repo.solver import Policy, VersionSelection
+    from frazil.engine.merge.solver import Policy, VersionSelection
 
     selections = {
         ChunkChoice.FAIL: VersionSelection.Fail,
@@ -70,7 +70,7 @@ def merge(
     """Bring what was done on one branch to another, chunk by chunk."""
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import run
-    from frazil.repo import history_editing
+    from frazil.engine.history import history_editing
 
     repository = open_repository(repo)
     edit = history_editing.Edit(
@@ -102,7 +102,7 @@ def cherry_pick(
     """Do on a branch what a commit did elsewhere, by a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
-    from frazil.repo import history_editing
+    from frazil.engine.history import history_editing
 
     repository = open_repository(repo)
     snapshot = resolve(repository, commit)
@@ -135,7 +135,7 @@ def revert(
     """Undo on a branch what one commit of its history did, by a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
-    from frazil.repo import history_editing
+    from frazil.engine.history import history_editing
 
     repository = open_repository(repo)
     snapshot = resolve(repository, commit)
@@ -172,7 +172,7 @@ def squash(
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import diff_as_json, diff_as_text
-    from frazil.repo import squash as engine
+    from frazil.engine.history import squash as engine
 
     repository = open_repository(repo)
     request = engine.SquashRequest(

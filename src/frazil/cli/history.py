@@ -9,8 +9,8 @@ import typer
 from frazil.cli.options import AsJson, Branch, Repo, Snapshot, Tag
 
 if TYPE_CHECKING:
-    from frazil.repo.repository import Repository
-    from frazil.repo.version import Version
+    from frazil.engine.refs.version import Version
+    from frazil.engine.repository import Repository
 
 
 def log(

@@ -120,9 +120,9 @@ def ingest(
     from frazil.cli.repositories import open_repository
     from frazil.spark.ingestion.ingest import PARQUET
     from frazil.spark.ingestion.ingest import ingest as run_ingest
-    from frazil.spark.ingestion.run import IngestMode
-    from frazil.spark.session import session
+    from frazil.spark.ingestion.ingest_run import IngestMode
     from frazil.spark.sources import find_sources, parse_format
+    from frazil.spark.spark_session import session
 
     repository = open_repository(repo)
     # Before Spark starts: a typing error should not take long.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from frazil.engine.repository import Repository
     from frazil.maintenance.executor import Executor
-    from frazil.repo.repository import Repository
 
 OnSpark = Annotated[
     bool, typer.Option("--spark", help="Let Spark's executors do the work, with the same result.")
@@ -18,7 +18,7 @@ OnSpark = Annotated[
 def spark_session(command: str) -> Any:
     """A quiet SparkSession of this command, or the active one."""
     from frazil.cli.output import silence_logs
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     silence_logs()
     return session(app_name=f"frazil {command}")
@@ -28,14 +28,13 @@ def spark_session(command: str) -> Any:
 def executor_for(repository: "Repository", command: str, *, on_spark: bool) -> Iterator["Executor"]:
     """Threads or Spark, for work on many files. A bar shows progress on a terminal."""
     if on_spark:
-        from frazil.spark.maintenance.executor import spark_executor
+        from frazil.spark.runtime.executor import spark_executor
 
         with spark_executor(spark_session(command), repository, command) as remote:
             yield remote
         return
     from frazil.cli.output import progress_bar
-    from frazil.maintenance.executor import ThreadExecutor
-    from frazil.maintenance.quiet_files import quiet_files
+    from frazil.maintenance.executor import ThreadExecutor, quiet_files
 
     with progress_bar() as tell:
         yield ThreadExecutor(quiet_files(repository), tell)

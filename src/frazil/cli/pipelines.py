@@ -51,7 +51,7 @@ def map_blocks(
     from frazil.cli.output import print_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.spark.pipelines.map_blocks import map_blocks as run_map
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     called = _load(function)
     repository = open_source(repo)
@@ -156,7 +156,7 @@ def rechunk(
     from frazil.cli.views.maintenance_view import plan_as_json, print_plan
     from frazil.spark.pipelines.rechunk import explain_rechunk
     from frazil.spark.pipelines.rechunk import rechunk as run_rechunk
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     repository = open_source(repo)
     sharding = {} if unsharded else per_shard
@@ -233,7 +233,7 @@ def reduce(
     from frazil.cli.views.query_view import print_rows
     from frazil.spark.pipelines.reduce import explain_reduce
     from frazil.spark.pipelines.reduce import reduce as run_reduce
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     repository = open_source(repo)
     # Before Spark starts: a typing error should not take long.

@@ -9,7 +9,7 @@ from frazil.cli.on_spark import OnSpark, executor_for
 from frazil.cli.options import AsJson, DryRun, Repo, Yes
 
 if TYPE_CHECKING:
-    from frazil.repo.repository import Repository
+    from frazil.engine.repository import Repository
 
 
 def purge(
@@ -64,7 +64,7 @@ class _How:
 def _purge_path(repository: "Repository", path: str, message: str, how: _How) -> None:
     from frazil.cli.output import require_consent
     from frazil.cli.views.maintenance_view import print_path_purge
-    from frazil.maintenance.purge.path import plan_purge_path, purge_path
+    from frazil.maintenance.purge.purge_path import plan_purge_path, purge_path
     from frazil.paths import NodePath
 
     with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
@@ -89,7 +89,7 @@ def _purge_messages(
     from frazil.cli.output import require_consent
     from frazil.cli.repositories import resolve
     from frazil.cli.views.maintenance_view import print_message_purge
-    from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
+    from frazil.maintenance.purge.purge_message import plan_purge_messages, purge_messages
 
     with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
         plan = plan_purge_messages(

@@ -7,8 +7,8 @@ import typer
 from frazil.cli.options import AsJson, Commit, DryRun, OnBranch, Repo, Yes
 
 if TYPE_CHECKING:
+    from frazil.engine.repository import Repository
     from frazil.ids import SnapshotId
-    from frazil.repo.repository import Repository
 
 
 branch_app = typer.Typer(help="List, create and delete branches.", no_args_is_help=True)
@@ -52,7 +52,7 @@ def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = 
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import only_by
-    from frazil.repo.refs import require_deletable
+    from frazil.engine.refs.refs import require_deletable
 
     require_deletable(name)
     repository = open_repository(repo)
@@ -160,7 +160,7 @@ def _only_in(
     repository: "Repository", tip: "SnapshotId", target: "SnapshotId"
 ) -> list["SnapshotId"]:
     """Ancestors of `tip` that are not ancestors of `target`, newest first."""
-    from frazil.repo.version import Exactly
+    from frazil.engine.refs.version import Exactly
 
     kept = {record.id for record in repository.ancestry(Exactly(target))}
     return [each.id for each in repository.ancestry(Exactly(tip)) if each.id not in kept]

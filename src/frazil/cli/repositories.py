@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
+from frazil.engine.refs.version import Branch, Exactly, Tag, Version, find_ref
+from frazil.engine.repository import Repository
 from frazil.errors import (
     InvalidInputError,
     RefNotFoundError,
@@ -25,8 +27,6 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly, Tag, Version, find_ref
 
 # Storage options of buckets, for every command that takes a place.
 #

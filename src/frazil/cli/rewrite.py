@@ -8,8 +8,8 @@ from frazil.cli.on_spark import OnSpark
 from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo
 
 if TYPE_CHECKING:
+    from frazil.engine.repository import Repository
     from frazil.maintenance.rewrite_manifests import CommitMethod
-    from frazil.repo.repository import Repository
 
 
 def rewrite_manifests(
@@ -157,7 +157,7 @@ def unpack(
     from frazil.cli.on_spark import executor_for
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.maintenance_view import print_packing
-    from frazil.maintenance import unpack as engine
+    from frazil.maintenance import pack as engine
     from frazil.paths import ROOT, NodePath
 
     repository = open_repository(repo)

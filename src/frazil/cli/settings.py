@@ -87,7 +87,7 @@ def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
     """Show the feature flags, and whether they were set."""
     from frazil.cli.output import print_json, print_table
     from frazil.cli.repositories import open_repository
-    from frazil.repo import repo_settings
+    from frazil.engine.refs import repo_settings
 
     info = open_repository(repo).info_of_version_2()
     found = {
@@ -118,7 +118,7 @@ def set_flag(
     """Allow or forbid an operation, for everyone."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
-    from frazil.repo import repo_settings
+    from frazil.engine.refs import repo_settings
 
     repository = open_repository(repo)
     repository.info_of_version_2()
@@ -152,8 +152,8 @@ def init(
     """Make an empty repository in a new or empty folder, or below a prefix of a bucket."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import store_at
+    from frazil.engine.repository import Repository
     from frazil.format.generation import Generation
-    from frazil.repo.repository import Repository
 
     generations = {
         Version.V2: Generation.V2,

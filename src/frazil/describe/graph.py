@@ -12,10 +12,10 @@ from html import escape
 
 import numpy as np
 
+from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.refs import MAIN
+from frazil.engine.refs.version import Version, resolve
 from frazil.format.repo_info import RepoInfo
-from frazil.repo import history
-from frazil.repo.refs import MAIN
-from frazil.repo.version import Version, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,12 @@ from dataclasses import fields
 
 import numpy as np
 
-from frazil.assets.files import Files, naming
-from frazil.assets.layout import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.clock import to_datetime
+from frazil.engine.files.files import Files, naming
+from frazil.engine.files.object_keys import REPO_INFO, manifest_key, snapshot_key, transaction_key
+from frazil.engine.refs.entries import older_generations
+from frazil.engine.refs.repo_settings import require_version_2
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
@@ -33,9 +36,6 @@ from frazil.format.update_log import (
 )
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entries import older_generations
-from frazil.repo.repo_settings import require_version_2
-from frazil.repo.repository import Repository
 
 # Several transaction logs as one: what expired snapshots leave to their successor.
 

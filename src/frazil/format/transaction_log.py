@@ -19,6 +19,7 @@ from frazil.flatbuf.decode import decode, decode_batch
 from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.record_encoder import encode_record
+from frazil.flatbuf.schema import TableSchema, TableVector
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.chunk_index import ChunkSet, distinct
 from frazil.format.envelope import (
@@ -27,7 +28,7 @@ from frazil.format.envelope import (
     encode_envelope,
     encode_envelope_stream,
 )
-from frazil.format.nodes import id_column
+from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import (
     ARRAY_UPDATED_CHUNKS,
     CHUNK_INDICES,
@@ -471,3 +472,44 @@ def _merged(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
 def _runs(count: int) -> Iterator[tuple[int, int]]:
     for start in range(0, count, _ROWS_AT_ONCE):
         yield start, min(count, start + _ROWS_AT_ONCE)
+
+
+# Transaction logs of version 2 before March 2026, whose moves have paths and no node ids.
+#
+# The ids are those of the nodes at the new paths in the snapshot of the same commit.
+
+_PATHS = TableSchema("MoveOperation", MOVE_OPERATION.fields[:2])  # from and to
+_MOVES = "moved_nodes"
+_LOG = TableSchema(
+    "TransactionLog",
+    tuple(
+        replace(field, kind=TableVector(_PATHS)) if field.name == _MOVES else field
+        for field in TRANSACTION_LOG.fields
+    ),
+)
+
+
+def decode_early_log(
+    data: Buffer, nodes_of: Callable[[], Nodes], *, max_size: int | None = None
+) -> TransactionLog:
+    """`nodes_of` gives the nodes of the commit's snapshot, and is asked only if need be."""
+    root = decode(decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size).data, _LOG)
+    moves = root.tables(_MOVES).rows
+    sources, targets = moves.string("from").to_texts(), moves.string("to").to_texts()
+    if not targets:
+        raise FormatError("a transaction log is damaged")
+    nodes = nodes_of()
+    moved = [_move(nodes, *pair) for pair in zip(sources, targets, strict=True)]
+    return replace(decode_log_of(root), moved=tuple(moved))
+
+
+def _move(nodes: Nodes, source: str | None, target: str | None) -> Move:
+    try:
+        origin, place = NodePath(source or ""), NodePath(target or "")
+    except InvalidInputError as error:
+        raise FormatError(f"a moved node's path is not valid: {error}") from error
+    row = nodes.find(place)
+    if row < 0:
+        raise FormatError(f"a node was moved to {place}, where there is none")
+    node = nodes.node(row)
+    return Move(origin, place, node.id, node.is_array)

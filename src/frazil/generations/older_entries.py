@@ -12,10 +12,15 @@ Entry points of pre-releases of version 2 are only read.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from frazil.assets.entry_file import create_entry, nothing
-from frazil.assets.files import naming
-from frazil.assets.layout import CONFIG_YAML
 from frazil.clock import Clock
+from frazil.engine.files.entry_file import create_entry, nothing
+from frazil.engine.files.files import naming
+from frazil.engine.files.object_keys import CONFIG_YAML
+from frazil.engine.refs.ancestry import SnapshotChain
+from frazil.engine.refs.entries import fetch_config_yaml
+from frazil.engine.refs.entry import Change, exhausted, tries
+from frazil.engine.refs.entry_v1 import require_name
+from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
     ConflictError,
     FormatError,
@@ -49,11 +54,6 @@ from frazil.generations.alpha_refs import (
 )
 from frazil.generations.older_files import AlphaFiles, V2preFiles
 from frazil.ids import SnapshotId
-from frazil.repo.entries import fetch_config_yaml
-from frazil.repo.entry import Change, exhausted, tries
-from frazil.repo.refs import MAIN
-from frazil.repo.refs_v1 import require_name
-from frazil.repo.snapshot_chain import SnapshotChain
 
 _ONLINE = RepoStatus(availability=Availability.ONLINE, set_at_us=0, reason=None)
 _FIRST_MESSAGES = {Generation.ALPHA1: "Dataset initialized"}

@@ -14,7 +14,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.errors import ObjectNotFoundError
 from frazil.format.generation import Generation, require_written
 from frazil.generations.msgpack_values import LONG_WIDTH, WIDTH, id_text

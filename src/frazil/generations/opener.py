@@ -1,13 +1,15 @@
-"""The seam to the engine: implements `OlderGenerations` of repo/entries.py."""
+"""The seam to the engine: implements `OlderGenerations` of engine/refs/entries.py."""
 
 from collections.abc import Buffer
 from typing import Final
 
-from frazil.assets.caches import Caches
-from frazil.assets.files import Files
-from frazil.assets.layout import REPO_INFO
-from frazil.assets.settings import Settings
 from frazil.clock import Clock
+from frazil.engine.files.caches import Caches
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import REPO_INFO
+from frazil.engine.files.settings import Settings
+from frazil.engine.refs.entries import OlderGenerations
+from frazil.engine.refs.entry import EntryPoint
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.generation import Generation
@@ -19,8 +21,6 @@ from frazil.generations.older_files import AlphaFiles, V2preFiles
 from frazil.generations.recognition import old_generation
 from frazil.generations.v2pre import has_early_values, is_early_repo_info
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.entries import OlderGenerations
-from frazil.repo.entry import EntryPoint
 
 
 class Opener:

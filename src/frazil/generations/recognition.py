@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from frazil.assets.layout import CONFIG_YAML, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import CONFIG_YAML, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.refs.refs import MAIN
 from frazil.errors import FormatError, ObjectNotFoundError, StorageError
 from frazil.format.envelope import FRAME_MAGIC, FileType
 from frazil.format.generation import Generation
@@ -29,7 +30,6 @@ from frazil.generations.older_layout import OlderLayout
 from frazil.generations.v1pre import has_early_nodes
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.protocol import Data, ObjectInfo, ObjectStore
-from frazil.repo.refs import MAIN
 
 _ZSTD = FRAME_MAGIC.to_bytes(4, "little")
 

@@ -11,15 +11,23 @@ A task is called with the files of a repository and a range of rows. The rules:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files
-from frazil.maintenance.progress import Progress
+from frazil.engine.files.files import Files
+from frazil.engine.repository import Repository
+from frazil.errors import FormatError
+from frazil.format.generation import CURRENT
+
+# Progress callbacks of long-running work.
+
+type Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is; 0 if unknown."""
+
 
 type Task[T] = Callable[[Files, range], T]
 type Sizes = Sequence[int] | npt.NDArray[np.unsignedinteger[Any] | np.signedinteger[Any]]
@@ -114,3 +122,52 @@ def prefetched[T, R](work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
                 yield ready.result()
         if coming is not None:
             yield coming.result()
+
+
+# Divides rows into ranges that fit into memory.
+
+
+def waves(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> Iterator[slice]:
+    """Consecutive slices of rows: as many as have `most` together, and at least one."""
+    ends = np.cumsum(np.asarray(sizes, dtype=np.int64))
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def wave_spans(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> list[range]:
+    """The same as ranges, for `Executor.run`."""
+    return [range(rows.start, rows.stop) for rows in waves(sizes, most)]
+
+
+# The files of a repository for work that goes through all of them once: nothing is remembered.
+
+
+def quiet_files(repository: Repository) -> Files:
+    """Manifests and chunks are forgotten at once, so that memory is what the work holds."""
+    return quietened(repository.files)
+
+
+def quietened(files: Files) -> Files:
+    settings = replace(files.settings, cached_refs=0, cached_chunk_bytes=0, cached_changes=0)
+    return files.with_settings(settings)
+
+
+def require_current(repository: Repository) -> None:
+    """Raises FormatError for generations before version 1, whose files are not rewritten."""
+    if repository.generation not in CURRENT:
+        raise FormatError(
+            "this needs a repository of version 1 or 2, and this one is of generation"
+            f" {repository.generation}: migrate it first",
+            kind="unsupported-spec-version",
+        )
+
+
+# Default options of actions. Light: signatures of the API need them.
+
+SMALL_BYTES = 1 << 20  # chunks of at most so many are packed,
+PACK_BYTES = 16 << 20  # into objects of about so many
+REPLACEMENT = "(redacted)"  # for messages that are purged

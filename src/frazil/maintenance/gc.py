@@ -23,6 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import to_datetime
+from frazil.engine.files.object_keys import OVERWRITTEN, branch_key
+from frazil.engine.refs.entry import exhausted, require_online, tries
+from frazil.engine.repository import Repository
 from frazil.errors import (
     FormatError,
     IcechunkError,
@@ -33,38 +36,110 @@ from frazil.errors import (
 from frazil.format.nodes import id_column
 from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
-from frazil.format.update_log import GCRan, UpdateKind
+from frazil.format.update_log import (
+    BranchCreated,
+    BranchReset,
+    CommitAmended,
+    GCRan,
+    NewCommit,
+    UpdateKind,
+    UpdateLog,
+)
 from frazil.ids import SnapshotId
-from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_keys
 from frazil.maintenance.executor import Executor
-from frazil.maintenance.expire import require_writable
+from frazil.maintenance.expire import adoptions, nearest_of, require_writable, retained
 from frazil.maintenance.gc_tasks import GCWork
 from frazil.maintenance.id_sets import Ids, IdSet, KeySet
 from frazil.maintenance.inventory import (
+    Deleted,
+    DeleteLimits,
     FileKind,
     Inventory,
     Listing,
     StoredInventory,
+    delete_keys,
     list_files,
 )
-from frazil.maintenance.leftovers import (
-    OldBackups,
-    collect_temporary,
-    old_backups,
-    stale_branches,
-)
-from frazil.maintenance.migrate.journal import read_journal
-from frazil.maintenance.reachable import (
-    Budget,
-    ids_of_rows,
-    reachable_rows,
-    root_rows,
-    united,
-)
-from frazil.maintenance.retained import adoptions, nearest_of, retained
+from frazil.maintenance.migration_journal import read_journal
+from frazil.maintenance.reachable import Budget, ids_of_rows, reachable_rows, root_rows, united
 from frazil.maintenance.summaries import GCSummary
-from frazil.repo.entry import exhausted, require_online, tries
-from frazil.repo.repository import Repository
+from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+
+# Leftovers of killed writers that are not garbage by their ids.
+#
+# backups         `overwritten/`: a copy of the entry point for each change, kept for ever
+# staging         branches on which a killed job was working
+# temporary       files beside those of a local directory
+
+STAGING = "frazil-staging-"  # how names of such branches begin
+
+
+@dataclass(frozen=True, slots=True)
+class OldBackups:
+    keys: tuple[str, ...]
+    size_bytes: int
+
+
+def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
+    """Backups that are older and that the ops log does not need: it goes on in some of them."""
+    needed = pages_of_log(repository)
+    found: list[ObjectInfo] = [
+        info
+        for info in inventory.others(OVERWRITTEN)
+        if info.modified_at_us < older_than_us and info.key not in needed
+    ]
+    return OldBackups(tuple(info.key for info in found), sum(info.size_bytes for info in found))
+
+
+def pages_of_log(repository: Repository) -> set[str]:
+    """Keys of the backups in which the ops log goes on, or may: each that an entry names.
+
+    Whenever there are more entries than fit, the log goes on in the backup that the first one
+    which does not names.
+    """
+    if not repository.has_ops_log:
+        return set()
+    info = repository.repo_info()
+    named = UpdateLog.of(info.updates).table.string("backup_path").to_texts()
+    needed = {OVERWRITTEN + each for each in named if each is not None}
+    name = info.before_updates
+    passed = set[str]()
+    while name is not None and name not in passed:
+        passed.add(name)
+        needed.add(OVERWRITTEN + name)
+        try:
+            name = repository.files.fetch_log_page(name).before_updates
+        except ObjectNotFoundError:  # the log was cut short before
+            break
+    return needed
+
+
+def stale_branches(repository: Repository, older_than_us: int) -> tuple[str, ...]:
+    """Branches of jobs that died: nothing was done to them since."""
+    names = [name for name in sorted(repository.branches()) if name.startswith(STAGING)]
+    if not names:
+        return ()
+    if not repository.has_ops_log:
+        head = repository.store.head
+        return tuple(n for n in names if head(branch_key(n)).modified_at_us < older_than_us)
+    alive = set[str]()
+    for update in repository.ops_log():
+        if update.updated_at_us < older_than_us:
+            break
+        match update.kind:
+            case BranchCreated(name) | BranchReset(name, _):
+                alive.add(name)
+            case NewCommit(name, _) | CommitAmended(name, _, _):
+                alive.add(name)
+            case _:
+                pass
+    return tuple(name for name in names if name not in alive)
+
+
+def collect_temporary(store: ObjectStore, older_than_us: int, now_us: int) -> int:
+    """The number of temporary files removed. Only local directories have any."""
+    return store.collect_leftovers(max(0.0, (now_us - older_than_us) / 1e6))
+
 
 PHASES = {
     FileKind.SNAPSHOT: "snapshots",

@@ -12,16 +12,24 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from frazil.assets.files import Files
-from frazil.assets.pool import Pool
+from frazil.engine.files.files import Files
+from frazil.engine.files.pool import Pool
 from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.projections import ManifestFiles
 from frazil.ids import ALPHABET
-from frazil.maintenance.deleting import Deleted, DeleteLimits, delete_files
 from frazil.maintenance.executor import Executor, split_rows
 from frazil.maintenance.id_sets import GrowingKeySet, Ids, IdSet, KeySet, halves
-from frazil.maintenance.inventory import FileKind, Inventory, Listing, StoredInventory, listed
+from frazil.maintenance.inventory import (
+    Deleted,
+    DeleteLimits,
+    FileKind,
+    Inventory,
+    Listing,
+    StoredInventory,
+    delete_files,
+    listed,
+)
 from frazil.maintenance.reachable import (
     Budget,
     batches,

@@ -18,18 +18,17 @@ from itertools import batched
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files, naming
-from frazil.assets.layout import MANIFESTS, SNAPSHOTS
-from frazil.assets.pool import Pool
+from frazil.engine.files.files import Files, naming
+from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS
+from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
 from frazil.format.chunk_refs import RefKind
 from frazil.format.projections import ManifestFiles, decode_chunk_ids, decode_manifest_files
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
-from frazil.maintenance.executor import prefetched
+from frazil.maintenance.executor import Progress, prefetched
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
-from frazil.maintenance.progress import Progress
 from frazil.objectstore.protocol import Data
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about

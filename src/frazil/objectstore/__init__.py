@@ -1,6 +1,6 @@
 """Blobs by key, with preconditions. Knows nothing of Icechunk."""
 
-from frazil.objectstore.local.store import LocalStore
+from frazil.objectstore.local.local_store import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import (
     ABSENT,
@@ -16,7 +16,7 @@ from frazil.objectstore.protocol import (
     Precondition,
     content_version,
 )
-from frazil.objectstore.remote.store import RemoteStore
+from frazil.objectstore.remote.remote_store import RemoteStore
 from frazil.objectstore.settings import RemoteSettings
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly, Request
 

@@ -39,7 +39,7 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.objectstore.keys import require_key, require_prefix
-from frazil.objectstore.local.directories import sync_directory
+from frazil.objectstore.local.local_directories import sync_directory
 from frazil.objectstore.protocol import (
     ALWAYS,
     Always,

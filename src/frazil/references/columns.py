@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
-from frazil.repo.zarr_metadata import ArrayMetadata, parse_node_metadata
 
 # Metadata of Zarr version 2 and 3, by the last part of the key
 ARRAY_2, GROUP_2, ATTRIBUTES_2, NODE_3 = ".zarray", ".zgroup", ".zattrs", "zarr.json"

@@ -11,6 +11,7 @@ import numpy as np
 
 from frazil.api.session import IcechunkStore, Session
 from frazil.clock import from_datetime
+from frazil.engine.session import session as engine
 from frazil.errors import FormatError, ObjectNotFoundError, ReadOnlyError
 from frazil.format.chunk_refs import RefKind
 from frazil.paths import NodePath
@@ -18,7 +19,6 @@ from frazil.references.columns import CONSOLIDATED_2, ReferenceSet
 from frazil.references.json_sets import decode_json_set, parse_reference_set
 from frazil.references.parquet_sets import ContainedFiles, LocalFiles, SetFiles, read_parquet_set
 from frazil.references.plan import ImportPlan, plan_import, sizes_of_files, write_plan
-from frazil.repo import session as engine
 
 type KerchunkSource = str | PathLike[str] | Mapping[str, Any]
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.session.session import Session
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.columns import StringColumn, concat_texts
 from frazil.flatbuf.strings import Strings
@@ -40,7 +41,6 @@ from frazil.references.columns import (
     grid_of,
     wrong,
 )
-from frazil.repo.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa

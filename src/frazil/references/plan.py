@@ -13,6 +13,8 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.changes.zarr_metadata import parse_node_metadata
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
@@ -30,8 +32,6 @@ from frazil.references.columns import (
     wrong,
 )
 from frazil.references.zarr_v2 import array_document, group_document
-from frazil.repo.session import Session
-from frazil.repo.zarr_metadata import parse_node_metadata
 
 # Where references point to, as locations of virtual chunks.
 #

@@ -12,6 +12,27 @@ from typing import TYPE_CHECKING
 from frazil.lazy import attach
 
 if TYPE_CHECKING:  # loaded at first use, from the modules below
+    from frazil.spark.actions.collection import ExpireResult as ExpireResult
+    from frazil.spark.actions.collection import GarbageResult as GarbageResult
+    from frazil.spark.actions.collection import StatsResult as StatsResult
+    from frazil.spark.actions.collection import expire_snapshots as expire_snapshots
+    from frazil.spark.actions.collection import garbage_collect as garbage_collect
+    from frazil.spark.actions.collection import stats as stats
+    from frazil.spark.actions.migrate import MigrateResult as MigrateResult
+    from frazil.spark.actions.migrate import migrate as migrate
+    from frazil.spark.actions.pack import PackResult as PackResult
+    from frazil.spark.actions.pack import UnpackResult as UnpackResult
+    from frazil.spark.actions.pack import pack as pack
+    from frazil.spark.actions.pack import unpack as unpack
+    from frazil.spark.actions.purge import PurgeResult as PurgeResult
+    from frazil.spark.actions.purge import purge_messages as purge_messages
+    from frazil.spark.actions.purge import purge_path as purge_path
+    from frazil.spark.actions.rewrite_manifests import (
+        RewriteManifestsResult as RewriteManifestsResult,
+    )
+    from frazil.spark.actions.rewrite_manifests import rewrite_manifests as rewrite_manifests
+    from frazil.spark.actions.verify import VerifyResult as VerifyResult
+    from frazil.spark.actions.verify import verify as verify
     from frazil.spark.ingestion.ingest import IngestResult as IngestResult
     from frazil.spark.ingestion.ingest import ingest as ingest
     from frazil.spark.io.data_source import register as register
@@ -26,27 +47,6 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.io.sql import sql as sql
     from frazil.spark.io.write import WriteResult as WriteResult
     from frazil.spark.io.write import write as write
-    from frazil.spark.maintenance.expire import ExpireResult as ExpireResult
-    from frazil.spark.maintenance.expire import expire_snapshots as expire_snapshots
-    from frazil.spark.maintenance.gc import GarbageResult as GarbageResult
-    from frazil.spark.maintenance.gc import garbage_collect as garbage_collect
-    from frazil.spark.maintenance.migrate import MigrateResult as MigrateResult
-    from frazil.spark.maintenance.migrate import migrate as migrate
-    from frazil.spark.maintenance.pack import PackResult as PackResult
-    from frazil.spark.maintenance.pack import pack as pack
-    from frazil.spark.maintenance.purge import PurgeResult as PurgeResult
-    from frazil.spark.maintenance.purge import purge_messages as purge_messages
-    from frazil.spark.maintenance.purge import purge_path as purge_path
-    from frazil.spark.maintenance.rewrite_manifests import (
-        RewriteManifestsResult as RewriteManifestsResult,
-    )
-    from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests as rewrite_manifests
-    from frazil.spark.maintenance.stats import StatsResult as StatsResult
-    from frazil.spark.maintenance.stats import stats as stats
-    from frazil.spark.maintenance.unpack import UnpackResult as UnpackResult
-    from frazil.spark.maintenance.unpack import unpack as unpack
-    from frazil.spark.maintenance.verify import VerifyResult as VerifyResult
-    from frazil.spark.maintenance.verify import verify as verify
     from frazil.spark.pipelines.clone import CloneResult as CloneResult
     from frazil.spark.pipelines.clone import clone as clone
     from frazil.spark.pipelines.clone import explain_clone as explain_clone
@@ -62,11 +62,24 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.pipelines.reduce import ReduceResult as ReduceResult
     from frazil.spark.pipelines.reduce import reduce as reduce
     from frazil.spark.runtime.progress import JobProgress as JobProgress
-    from frazil.spark.session import session as session
+    from frazil.spark.spark_session import session as session
 
 attach(
     __name__,
     {
+        "frazil.spark.actions.collection": [
+            "ExpireResult",
+            "GarbageResult",
+            "StatsResult",
+            "expire_snapshots",
+            "garbage_collect",
+            "stats",
+        ],
+        "frazil.spark.actions.migrate": ["MigrateResult", "migrate"],
+        "frazil.spark.actions.pack": ["PackResult", "UnpackResult", "pack", "unpack"],
+        "frazil.spark.actions.purge": ["PurgeResult", "purge_messages", "purge_path"],
+        "frazil.spark.actions.rewrite_manifests": ["RewriteManifestsResult", "rewrite_manifests"],
+        "frazil.spark.actions.verify": ["VerifyResult", "verify"],
         "frazil.spark.ingestion.ingest": ["IngestResult", "ingest"],
         "frazil.spark.io.data_source": ["register"],
         "frazil.spark.io.read": [
@@ -79,24 +92,12 @@ attach(
         ],
         "frazil.spark.io.sql": ["SqlPlan", "plan_sql", "sql"],
         "frazil.spark.io.write": ["WriteResult", "write"],
-        "frazil.spark.maintenance.expire": ["ExpireResult", "expire_snapshots"],
-        "frazil.spark.maintenance.gc": ["GarbageResult", "garbage_collect"],
-        "frazil.spark.maintenance.migrate": ["MigrateResult", "migrate"],
-        "frazil.spark.maintenance.pack": ["PackResult", "pack"],
-        "frazil.spark.maintenance.purge": ["PurgeResult", "purge_messages", "purge_path"],
-        "frazil.spark.maintenance.rewrite_manifests": [
-            "RewriteManifestsResult",
-            "rewrite_manifests",
-        ],
-        "frazil.spark.maintenance.stats": ["StatsResult", "stats"],
-        "frazil.spark.maintenance.unpack": ["UnpackResult", "unpack"],
-        "frazil.spark.maintenance.verify": ["VerifyResult", "verify"],
         "frazil.spark.pipelines.clone": ["CloneResult", "clone", "explain_clone"],
         "frazil.spark.pipelines.export": ["ExportResult", "export"],
         "frazil.spark.pipelines.map_blocks": ["Block", "MapBlocksResult", "Output", "map_blocks"],
         "frazil.spark.pipelines.rechunk": ["RechunkResult", "explain_rechunk", "rechunk"],
         "frazil.spark.pipelines.reduce": ["ReduceResult", "reduce"],
         "frazil.spark.runtime.progress": ["JobProgress"],
-        "frazil.spark.session": ["session"],
+        "frazil.spark.spark_session": ["session"],
     },
 )

@@ -22,7 +22,7 @@ from http import HTTPStatus
 from typing import assert_never, cast
 from urllib.parse import urlsplit
 
-from frazil.objectstore.remote.reads import bare_etag
+from frazil.objectstore.remote.remote_reads import bare_etag
 from frazil.testing.faults import (
     AnswerWith,
     Choice,

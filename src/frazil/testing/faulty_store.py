@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from frazil.errors import ObjectNotFoundError, StorageError
-from frazil.objectstore.local.files import storage_error
+from frazil.objectstore.local.local_files import storage_error
 from frazil.objectstore.protocol import (
     ALWAYS,
     Blob,

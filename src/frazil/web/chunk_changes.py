@@ -6,6 +6,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.changes.diff import Diff
+from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.ancestry import merge_base
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
@@ -13,9 +16,6 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.stats import plan_stats, storage_stats
 from frazil.paths import NodePath
-from frazil.repo import history
-from frazil.repo.diff import Diff
-from frazil.repo.history import merge_base
 from frazil.web.explored import Explored
 from frazil.web.trees import path_before
 

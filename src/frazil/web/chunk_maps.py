@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.refs import ancestry as history
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo import history
 from frazil.web import images as colours
 from frazil.web.chunk_changes import CHANGES, chunk_changes
 from frazil.web.chunk_tables import UNKNOWN, ChunkWriters, chunk_writers

@@ -7,13 +7,13 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.refs import ancestry as history
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError
 from frazil.format.chunk_refs import Inline, Native, Virtual
 from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
-from frazil.repo import history
 from frazil.web.explored import ChunkColumns, ChunkKind, Explored
 
 MAX_COMMITS = 20_000  # whose logs are read

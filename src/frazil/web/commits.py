@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.describe.graph import Layout, Line
+from frazil.engine.refs import ancestry as history
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import RepoStatus, Update
 from frazil.ids import SnapshotId
-from frazil.repo import history
 from frazil.web.explored import MAX_LANES, Explored, row_of
 from frazil.web.http import readable
 

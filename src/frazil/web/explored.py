@@ -12,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.describe.graph import Layout, layout_of_all
+from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.version import Branch, Exactly, Tag, Version, resolve
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo import history
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly, Tag, Version, resolve
 
 # A small cache of results that took work.
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, StorageError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.session import Session
 from frazil.spark.table.cf import Decoding, Time, count_decoding, decode, plan_decoding
 from frazil.web.explored import ChunkColumns, Explored
 from frazil.web.http import Asked, finite, readable_document

@@ -23,8 +23,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from frazil.api.repository import Repository
+from frazil.engine.repository import Repository as Engine
 from frazil.errors import NotFoundError
-from frazil.repo.repository import Repository as Engine
 from frazil.web.endpoints import ENDPOINTS, Endpoint
 from frazil.web.explored import Explored
 from frazil.web.http import Asked, error_answer, json_answer

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.errors import NodeNotFoundError
 from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.snapshot_chain import SnapshotChain
 from frazil.web.commits import HEADLINE
 from frazil.web.explored import Explored
 from frazil.web.http import readable_document

@@ -16,9 +16,9 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath
-from frazil.repo.session import Session
 from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
 from frazil.zarrstore.pipeline.coding import use_fused_pipeline
 from frazil.zarrstore.store import SessionStore

@@ -27,11 +27,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, require_type
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import Node
 from frazil.paths import ROOT, NodePath
-from frazil.repo.session import Session
 
 METADATA_FILE = "zarr.json"
 CHUNK_MARKER = "c"

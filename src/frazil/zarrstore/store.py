@@ -32,7 +32,8 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from frazil.assets.virtual.chunks import VirtualChunks
+from frazil.engine.files.virtual_chunks import VirtualChunks
+from frazil.engine.session.session import Session
 from frazil.errors import (
     IcechunkError,
     InvalidInputError,
@@ -46,7 +47,6 @@ from frazil.format.storage_config import Containers
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve
-from frazil.repo.session import Session
 from frazil.twins import async_twin
 from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
@@ -15,7 +16,6 @@ from frazil.format.storage_config import Containers
 from frazil.format.urls import VCC, starts_with, with_changed
 from frazil.ids import format_ids
 from frazil.paths import ROOT, NodePath
-from frazil.repo.session import Session
 
 type Ints = npt.NDArray[np.int64]
 

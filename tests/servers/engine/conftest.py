@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from frazil import Storage
+from frazil.engine.repository import Repository
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.repository import Repository
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
 from tests.unit.repo.conftest import array_metadata

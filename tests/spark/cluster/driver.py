@@ -16,7 +16,7 @@ from typing import Any, Concatenate
 
 from pyspark.sql import SparkSession
 
-from frazil.spark.session import session
+from frazil.spark.spark_session import session
 from tests.spark.cluster.gates import POLL_S, Arrival, Gate
 from tests.spark.cluster.processes import kill_tree
 

@@ -12,10 +12,10 @@ from typing import override
 
 from pyspark import TaskContext
 
-from frazil.assets.layout import CHUNKS, REPO_INFO
+from frazil.engine.files.object_keys import CHUNKS, REPO_INFO
+from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ALWAYS, Precondition
-from frazil.repo.repository import Repository
 
 HELD_S = 300.0  # so long a test may take to make up its mind
 POLL_S = 0.02

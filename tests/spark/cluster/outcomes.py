@@ -7,7 +7,7 @@ import xarray as xr
 import zarr
 
 import frazil
-from frazil.assets.layout import CHUNKS
+from frazil.engine.files.object_keys import CHUNKS
 from frazil.objectstore.local import LocalStore
 from tests.spark.cluster import work
 from tests.spark.cluster.files import whole

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
-from frazil.repo.repository import Repository
+from frazil.engine.repository import Repository
 from frazil.spark import ingest, read
 from frazil.spark.ingestion.ingest import IngestResult
 from frazil.spark.io import write_layout as layout

@@ -13,12 +13,12 @@ import frazil
 from frazil import spark as fs
 from frazil.clock import to_datetime
 from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.gc import STAGING
 from frazil.maintenance.gc_tasks import GCWork
 from frazil.maintenance.id_sets import KeySet
 from frazil.maintenance.inventory import FileKind, StoredInventory
-from frazil.maintenance.leftovers import STAGING
 from frazil.objectstore.local import LocalStore
-from frazil.spark.maintenance.executor import spark_executor
+from frazil.spark.runtime.executor import spark_executor
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,8 @@ import frazil
 from frazil.cli.main import app
 from frazil.maintenance.copying.clone import clone, plan_clone
 from frazil.objectstore.local import LocalStore
-from frazil.spark.maintenance.executor import spark_executor
-from frazil.spark.maintenance.migrate import migrate
+from frazil.spark.actions.migrate import migrate
+from frazil.spark.runtime.executor import spark_executor
 from tests.conformance.generations import ARCHIVES, put, repository_files
 from tests.conformance.test_migration import seen, theirs
 from tests.unit.maintenance.moved import made

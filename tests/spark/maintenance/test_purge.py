@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.errors import SnapshotNotFoundError
 from frazil.ids import SnapshotId
-from frazil.maintenance.purge.message import plan_purge_messages
-from frazil.maintenance.purge.path import plan_purge_path, purge_path
+from frazil.maintenance.purge.purge_message import plan_purge_messages
+from frazil.maintenance.purge.purge_path import plan_purge_path, purge_path
 from frazil.paths import NodePath
-from frazil.spark.maintenance.purge import purge_messages
-from frazil.spark.maintenance.purge import purge_path as purge_there
+from frazil.spark.actions.purge import purge_messages
+from frazil.spark.actions.purge import purge_path as purge_there
 from tests.spark.repositories import make_weather
 from tests.unit.maintenance.contents import contents_of
 

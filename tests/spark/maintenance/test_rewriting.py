@@ -13,14 +13,12 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.errors import NodeNotFoundError
 from frazil.maintenance.pack import pack as pack_here
-from frazil.maintenance.pack import plan_pack
+from frazil.maintenance.pack import plan_pack, plan_unpack
+from frazil.maintenance.pack import unpack as unpack_here
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.maintenance.rewrite_manifests import rewrite_manifests as rewrite_here
-from frazil.maintenance.unpack import plan_unpack
-from frazil.maintenance.unpack import unpack as unpack_here
-from frazil.spark.maintenance.pack import pack
-from frazil.spark.maintenance.rewrite_manifests import rewrite_manifests
-from frazil.spark.maintenance.unpack import unpack
+from frazil.spark.actions.pack import pack, unpack
+from frazil.spark.actions.rewrite_manifests import rewrite_manifests
 from tests.spark.repositories import make_weather, temperature
 from tests.unit.maintenance.contents import contents_of
 

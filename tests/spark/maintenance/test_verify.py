@@ -8,9 +8,9 @@ import zarr
 from pyspark.sql import SparkSession
 
 import frazil
-from frazil.assets.layout import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.ids import INITIAL_SNAPSHOT
-from frazil.spark.maintenance.verify import verify
+from frazil.spark.actions.verify import verify
 from tests.spark.repositories import make_weather
 from tests.verify.damage import healthy
 from tests.verify.test_chunks import made as made_virtual

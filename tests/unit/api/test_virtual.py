@@ -24,9 +24,9 @@ from frazil import (
     in_memory_storage,
     local_filesystem_storage,
 )
+from frazil.engine import repository as engine
 from frazil.errors import ObjectChangedError
 from frazil.objectstore.credentials import LocalFileSystemAccess
-from frazil.repo import repository as engine
 from frazil.virtual import CodedLocations, VirtualChunkAccess
 
 S3 = ObjectStoreConfig.S3(S3Options("us-east-1"))

@@ -8,10 +8,10 @@ import numpy as np
 import zarr
 
 import frazil
-from frazil.assets.caches import WeighedCache
-from frazil.assets.files import Files
-from frazil.assets.layout import snapshot_key
-from frazil.assets.settings import Settings
+from frazil.engine.files.caches import WeighedCache
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import snapshot_key
+from frazil.engine.files.settings import Settings
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config import RepositoryConfig
 from frazil.format.snapshot import decode_snapshot

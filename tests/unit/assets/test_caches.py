@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from frazil import CachingConfig, Repository, RepositoryConfig, Storage
-from frazil.assets.files import Files
-from frazil.assets.settings import Settings
+from frazil.engine import repository as engine
+from frazil.engine.files.files import Files
+from frazil.engine.files.settings import Settings
+from frazil.engine.refs.version import Branch
+from frazil.engine.session.session import Session
 from frazil.format.config import CompressionConfig, ManifestConfig, ManifestPreloadConfig
 from frazil.ids import ChunkId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.ranges import Range
-from frazil.repo import repository as engine
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 NO_PRELOAD = ManifestConfig(preload=ManifestPreloadConfig(max_total_refs=0))

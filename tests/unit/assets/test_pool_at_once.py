@@ -5,7 +5,7 @@ from time import sleep
 
 import pytest
 
-from frazil.assets.pool import Pool
+from frazil.engine.files.pool import Pool
 
 
 def test_work_that_shares_out_work_waits_for_nobody() -> None:

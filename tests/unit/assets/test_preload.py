@@ -15,16 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.assets.caches import SingleFlight
-from frazil.assets.layout import manifest_key
-from frazil.assets.pool import BETWEEN_FORKS, Background
-from frazil.assets.preload_rules import (
+from frazil.engine.files.caches import SingleFlight
+from frazil.engine.files.object_keys import manifest_key
+from frazil.engine.files.pool import BETWEEN_FORKS, Background
+from frazil.engine.files.settings import (
     DEFAULT_CONDITION,
     PreloadPlan,
     PreloadRules,
     fits,
     plan_preload,
 )
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import StorageError
 from frazil.format.conditions import Bound, ManifestPreloadCondition, PreloadNumRefs
 from frazil.format.config import ManifestConfig, ManifestPreloadConfig, RepositoryConfig
@@ -34,8 +36,6 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 from frazil.testing.hooked_store import HookedStore
 
 ANY = ManifestPreloadCondition.true()
@@ -329,7 +329,7 @@ FORKING = """
 import os, sys, threading, time
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
+from frazil.engine.repository import Repository
 
 repository = Repository.open(LocalStore(sys.argv[1]))
 for _ in range(20):

@@ -4,9 +4,9 @@ import gc
 from collections.abc import Buffer
 
 import frazil
-from frazil.assets.caches import SharedSnapshots
+from frazil.engine.files.caches import SharedSnapshots
+from frazil.engine.refs.entry import initial_snapshot
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
-from frazil.repo.entry import initial_snapshot
 
 
 def test_equal_files_are_one_snapshot_while_somebody_has_it() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from frazil.assets.virtual.access import (
+from frazil.engine.files.virtual_access import (
     NO_AUTHORIZATION,
     Home,
     VirtualAccess,

@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from frazil.assets.pool import Pool
-from frazil.assets.virtual.access import Grant, VirtualAccess, VirtualChunkAccess, VirtualReads
-from frazil.assets.virtual.chunks import VirtualChunks
+from frazil.engine.files.pool import Pool
+from frazil.engine.files.virtual_access import (
+    Grant,
+    VirtualAccess,
+    VirtualChunkAccess,
+    VirtualReads,
+)
+from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import (
     InvalidInputError,
     ObjectChangedError,

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from frazil.assets.virtual.clients import SourceClients
+from frazil.engine.files.virtual_chunks import SourceClients
 from frazil.errors import StorageError
 from frazil.objectstore.protocol import DataList, Expectation, SourceStore
 from frazil.ranges import Range

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.describe.graph import Graph, graph_of, layout_of_all, svg_of, text_of
+from frazil.engine.refs.ancestry import ancestor_rows
+from frazil.engine.refs.version import Branch, Exactly, Tag
 from frazil.errors import RefNotFoundError
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import SnapshotId
-from frazil.repo.history import ancestor_rows
-from frazil.repo.version import Branch, Exactly, Tag
 
 ONLINE = RepoStatus(Availability.ONLINE, 0)
 

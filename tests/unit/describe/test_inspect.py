@@ -12,13 +12,13 @@ from frazil.describe.inspect import (
     inspect_snapshot,
     inspect_transaction_log,
 )
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.envelope import WRITER
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 ARRAY = NodePath("/a")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode, decode_batch
 from frazil.flatbuf.table import Table
@@ -9,7 +10,6 @@ from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.schemas import SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from tests.unit.spec.written import GROUP, array_metadata
 
 

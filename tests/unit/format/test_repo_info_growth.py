@@ -5,6 +5,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.refs.entry import initial_repo_info
+from frazil.engine.refs.ops_log import record
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.repo_info import (
@@ -18,8 +20,6 @@ from frazil.format.repo_info import (
 )
 from frazil.format.update_log import GrowingLog, NewCommit, TagCreated
 from frazil.ids import SnapshotId
-from frazil.repo.entry import initial_repo_info
-from frazil.repo.ops_log import record
 
 
 def committed(info: RepoInfo, number: int) -> RepoInfo:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.assets.preload_rules import PreloadRules, plan_preload
+from frazil.engine.files.settings import PreloadRules, plan_preload
 from frazil.errors import FormatError
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.nodes import ArrayData, Node, Nodes, StoredNodes

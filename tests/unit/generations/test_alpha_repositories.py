@@ -9,6 +9,11 @@ import msgpack  # type: ignore[import-untyped]  # the package has no type inform
 import numpy as np
 import pytest
 
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Branch, BranchAsOf, Exactly, Tag
+from frazil.engine.repository import Repository
+from frazil.engine.session.fork import fork, merge
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -34,11 +39,6 @@ from frazil.objectstore.protocol import (
 )
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.repo.fork import fork, merge
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy
-from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
 from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 

@@ -3,6 +3,8 @@
 import pytest
 
 from frazil.clock import system_clock
+from frazil.engine.refs.version import Branch, Tag
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StringVectorColumn
 from frazil.flatbuf.encode import encode_parts
@@ -15,8 +17,6 @@ from frazil.format.schemas import IDENTIFIER, REF, SNAPSHOT_INFO
 from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Tag
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 THEN_US = 1_756_000_000_000_000  # August 2025

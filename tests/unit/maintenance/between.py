@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from frazil.assets.files import Files
+from frazil.engine.files.files import Files
+from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, RepositoryNotFoundError
-from frazil.maintenance.copying.files import needed_files, with_stored_logs
+from frazil.maintenance.copying.needed_files import needed_files, with_stored_logs
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
 from frazil.maintenance.inventory import StoredInventory, keys_of
@@ -17,7 +18,6 @@ from frazil.maintenance.reachable import reachable_rows, root_rows
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Capabilities, ObjectInfo, ObjectStore
 from frazil.objectstore.wrappers import Verb
-from frazil.repo.repository import Repository
 from frazil.testing.hooked_store import HookedStore
 
 DAY_US = 86_400_000_000

@@ -1,13 +1,13 @@
 """What a version of a repository holds, wherever its bytes are."""
 
+from frazil.engine.changes.chunk_reads import fetch_payload
+from frazil.engine.refs.version import Branch, Exactly, Version
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.format.chunk_refs import Payload, Virtual
 from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.chunk_reads import fetch_payload
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly, Version
 
 type Contents = dict[str, tuple[bytes, dict[tuple[int, ...], bytes | Virtual]]]
 

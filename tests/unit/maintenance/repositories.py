@@ -8,8 +8,8 @@ import zarr
 
 import frazil
 from frazil.clock import to_datetime
+from frazil.engine import repository as engine
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo import repository as engine
 
 
 @dataclass(slots=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.maintenance import chunk_parts
-from frazil.maintenance.chunk_parts import Parts, Relocation, grouped, random_ids
+from frazil.maintenance import relocate as chunk_parts
+from frazil.maintenance.relocate import Parts, Relocation, grouped, random_ids
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**32 - 1, 2**64 - 1])
 rows = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=12)

@@ -17,18 +17,18 @@ import frazil
 from frazil.clock import from_datetime, to_datetime
 from frazil.errors import StorageError
 from frazil.ids import ChunkId
-from frazil.maintenance.deleting import DeleteLimits, delete_files
 from frazil.maintenance.executor import ThreadExecutor
-from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
+from frazil.maintenance.gc import STAGING, GCRequest, collect_garbage, plan_gc
 from frazil.maintenance.inventory import (
+    DeleteLimits,
     FileInventory,
     FileKind,
     Listing,
     StoredInventory,
+    delete_files,
     list_files,
 )
-from frazil.maintenance.leftovers import STAGING
-from frazil.maintenance.migrate.journal import write_journal
+from frazil.maintenance.migration_journal import write_journal
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore

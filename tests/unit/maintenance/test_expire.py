@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import frazil
+from frazil.engine import repository as engine
 from frazil.format.generation import Generation
 from frazil.objectstore.local import LocalStore
-from frazil.repo import repository as engine
 from tests.overtaking import OvertakenStore
 from tests.unit.maintenance.repositories import Kept
 

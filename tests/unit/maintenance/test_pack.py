@@ -5,7 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from frazil.assets.layout import CHUNKS, chunk_key
+from frazil.engine.files.object_keys import CHUNKS, chunk_key
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import (
     FormatError,
     InvalidInputError,
@@ -18,17 +22,12 @@ from frazil.format.generation import Generation
 from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import ChunkId, SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
-from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack
-from frazil.maintenance.purge.message import plan_purge_messages
-from frazil.maintenance.purge.path import plan_purge_path
+from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack, plan_unpack, unpack
+from frazil.maintenance.purge.purge_message import plan_purge_messages
+from frazil.maintenance.purge.purge_path import plan_purge_path
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
-from frazil.maintenance.unpack import plan_unpack, unpack
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy
-from frazil.repo.version import Branch
 from tests.unit.maintenance.contents import contents_of, keys
 from tests.unit.spec.written import GROUP, array_metadata, split_every
 
@@ -302,7 +301,7 @@ def test_chunks_are_packed_piece_by_piece(
     before = contents_of(repository)
     plan = planned(repository)
     monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 1500)
-    monkeypatch.setattr("frazil.maintenance.unpack.BYTES_AT_ONCE", 150)
+    monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 150)
     told = list[tuple[str, int, int]]()
     executor = ThreadExecutor(repository.files, lambda *each: told.append(each))
     pack(repository, plan, executor=executor)

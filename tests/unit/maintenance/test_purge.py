@@ -6,7 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.assets.layout import CHUNKS, MANIFESTS, OVERWRITTEN, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, OVERWRITTEN, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, FormatError, InvalidInputError, SnapshotNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.envelope import decode_envelope, decode_header
@@ -14,15 +18,11 @@ from frazil.format.manifest import Manifest
 from frazil.format.nodes import ManifestRef
 from frazil.ids import ManifestId, SnapshotId
 from frazil.maintenance.pack import pack, plan_pack
-from frazil.maintenance.purge.message import plan_purge_messages, purge_messages
-from frazil.maintenance.purge.path import plan_purge_path, purge_path
+from frazil.maintenance.purge.purge_message import plan_purge_messages, purge_messages
+from frazil.maintenance.purge.purge_path import plan_purge_path, purge_path
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy
-from frazil.repo.version import Branch
 from tests.unit.maintenance.contents import Contents, contents_of, history_of, keys
 from tests.unit.spec.written import GROUP, array_metadata, split_every
 

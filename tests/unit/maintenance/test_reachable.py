@@ -4,6 +4,8 @@ import numpy as np
 import zarr
 
 import frazil
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.format.chunk_refs import RefKind
 from frazil.format.projections import ManifestFiles
 from frazil.ids import format_ids
@@ -19,8 +21,6 @@ from frazil.maintenance.reachable import (
     root_rows,
 )
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 
 
 def with_history(version: int) -> frazil.Repository:

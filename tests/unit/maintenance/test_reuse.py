@@ -26,6 +26,7 @@ from frazil.api import (
     Storage,
     VirtualChunkContainer,
 )
+from frazil.engine import repository as engine
 from frazil.errors import ConflictError, NotFoundError, ObjectNotFoundError
 from frazil.format.repo_info import decode_repo_info
 from frazil.maintenance.copying import clone as clone_module
@@ -36,12 +37,11 @@ from frazil.maintenance.copying.derived import derive, plan_partial
 from frazil.maintenance.copying.transfer import transfer
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.migrate.migration import migrate, plan_migration
-from frazil.maintenance.repair.run import repair
+from frazil.maintenance.repair.repair_store import repair
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
-from frazil.repo import repository as engine
 from tests.examples_count import scaled
 from tests.overtaking import OvertakenStore
 from tests.unit.maintenance.between import (

@@ -7,13 +7,19 @@ import pytest
 import zarr
 
 import frazil
+from frazil.engine.refs.version import Branch, Tag, Version
 from frazil.format.chunk_refs import Inline, Native, RefKind, Virtual
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.id_sets import DistinctSum, GrowingKeySet, KeySet
-from frazil.maintenance.stats import chunk_totals, plan_stats, storage_stats
-from frazil.maintenance.tally import OwnerSets, Pieces, Tally
-from frazil.repo.version import Branch, Tag, Version
+from frazil.maintenance.stats import (
+    OwnerSets,
+    Pieces,
+    Tally,
+    chunk_totals,
+    plan_stats,
+    storage_stats,
+)
 from tests.unit.maintenance.repositories import Kept
 
 SOURCE = "file:///data/of/others"

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.maintenance.migrate.upgrade import finish, plan_finish, plan_upgrade, upgrade
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Precondition
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.overtaking import OvertakenStore
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
 from frazil.maintenance.inventory import FileKind, StoredInventory, folder_ranges, list_files
-from frazil.maintenance.verify import listing
+from frazil.maintenance.verify import stored_objects as listing
 from frazil.objectstore.listing import (
     EVERYTHING,
     KeyRange,

@@ -21,8 +21,8 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.objectstore import ABSENT, LocalStore, Matches, ObjectStore
-from frazil.objectstore.local.directories import exclusive
-from frazil.objectstore.local.files import file_mark
+from frazil.objectstore.local.local_directories import exclusive
+from frazil.objectstore.local.local_files import file_mark
 from frazil.objectstore.protocol import is_older
 from frazil.ranges import Range
 from frazil.testing.objectstore import ObjectStoreContract, at_once, content, keys
@@ -341,7 +341,7 @@ def test_a_waiter_is_not_fooled_by_a_lock_file_that_was_replaced(tmp_path: Path)
 def test_a_child_forked_under_the_lock_does_not_keep_it(tmp_path: Path) -> None:
     script = (
         "import os, sys, time\n"
-        "from frazil.objectstore.local.directories import exclusive\n"
+        "from frazil.objectstore.local.local_directories import exclusive\n"
         "with exclusive(sys.argv[1]):\n"
         "    child = os.fork()\n"
         "    if not child:\n"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local.files import write_new
+from frazil.objectstore.local.local_files import write_new
 from frazil.objectstore.reads import Parts, shares
 from tests.examples_count import scaled
 

@@ -9,7 +9,7 @@ import pytest
 from obstore.store import LocalStore as RustLocalStore
 
 from frazil.errors import InvalidInputError, ObjectChangedError, ObjectNotFoundError
-from frazil.objectstore.local.source import LocalSource
+from frazil.objectstore.local.local_source import LocalSource
 from frazil.objectstore.protocol import NotModifiedAfter, SameETag
 from frazil.ranges import Range
 

@@ -5,7 +5,7 @@ import pytest
 import frazil
 from frazil import Attribution, StorageSettings
 from frazil.api.attribution import format_user_agent, with_user_agent
-from frazil.assets.object_stores import remote_settings
+from frazil.engine.files.object_stores import remote_settings
 from frazil.errors import (
     PreconditionFailedError,
 )

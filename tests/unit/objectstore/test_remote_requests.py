@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from frazil.assets.object_stores import with_settings
+from frazil.engine.files.object_stores import with_settings
 from frazil.errors import (
     StorageError,
 )

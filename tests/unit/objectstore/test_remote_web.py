@@ -11,7 +11,7 @@ from frazil.errors import (
 )
 from frazil.objectstore.protocol import NotModifiedAfter, SameETag
 from frazil.objectstore.remote.place import HttpPlace
-from frazil.objectstore.remote.store import RemoteSource
+from frazil.objectstore.remote.remote_store import RemoteSource
 from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from tests.unit.objectstore.recording_server import DATA, SECRET, RecordingServer

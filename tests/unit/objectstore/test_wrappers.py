@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from frazil.clock import system_clock
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, ObjectNotFoundError, ReadOnlyError
 from frazil.objectstore import (
     ABSENT,
@@ -21,7 +22,6 @@ from frazil.objectstore.protocol import Blob, Capabilities, ObjectInfo, Precondi
 from frazil.objectstore.reads import Parts
 from frazil.objectstore.wrappers import Overlay, WrappedStore
 from frazil.ranges import ByteRange, Last, Range
-from frazil.repo.repository import Repository
 from frazil.testing.hooked_store import HookedStore
 from frazil.testing.objectstore import content, keys
 

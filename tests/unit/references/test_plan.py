@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.changes.zarr_metadata import parse_node_metadata
 from frazil.errors import FormatError
 from frazil.flatbuf.strings import Strings
 from frazil.paths import NodePath
 from frazil.references.json_sets import parse_reference_set
 from frazil.references.plan import ImportPlan, plan_import
-from frazil.repo.zarr_metadata import parse_node_metadata
 
 ARRAY: dict[str, Any] = {
     "shape": [4, 6], "chunks": [2, 3], "dtype": "<f4", "fill_value": "NaN", "order": "C",

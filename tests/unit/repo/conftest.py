@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo.repository import Repository
 
 GROUP = b'{"zarr_format": 3, "node_type": "group"}'
 

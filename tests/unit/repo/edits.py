@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 ROOT, A, B, G = NodePath("/"), NodePath("/a"), NodePath("/b"), NodePath("/g")

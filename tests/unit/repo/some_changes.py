@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
+from frazil.engine.refs.version import Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import IcechunkError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Exactly
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 

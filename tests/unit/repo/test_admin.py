@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from frazil.engine.refs import repo_settings
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, ReadOnlyError, SessionStateError
 from frazil.format.config import CachingConfig, RepositoryConfig
 from frazil.format.update_log import (
@@ -20,9 +23,6 @@ from frazil.format.update_log import (
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT
-from frazil.repo import repo_settings
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP
 
 READ_ONLY = RepoStatus(Availability.READ_ONLY, 1_700_000_000_000_000, "maintenance")

@@ -2,11 +2,11 @@
 
 import pytest
 
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, SessionStateError
 from frazil.format.update_log import CommitAmended, NewDetachedSnapshot
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 ROOT, A, B = NodePath("/"), NodePath("/a"), NodePath("/b")

@@ -3,10 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.changes.transaction_logs import collapse_log, unite_logs
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.logs import collapse_log, unite_logs
 
 NEW, GONE, FLEETING, OTHER = (NodeId(bytes([number]) * 8) for number in (1, 2, 3, 4))
 SNAPSHOT = SnapshotId(bytes(12))

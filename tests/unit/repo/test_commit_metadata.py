@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
+from frazil.engine.refs.commit_metadata import require_json
 from frazil.errors import InvalidInputError
-from frazil.repo.commit_metadata import require_json
 
 
 def test_json_comes_back_as_it_was_with_keys_in_order() -> None:

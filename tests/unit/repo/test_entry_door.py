@@ -11,13 +11,13 @@ import pytest
 import zarr
 
 import frazil
+from frazil.engine import repository as engine
 from frazil.errors import ConflictError
 from frazil.format.update_log import KINDS, UpdateKind
 from frazil.ids import INITIAL_SNAPSHOT
-from frazil.maintenance.repair.run import repair
+from frazil.maintenance.repair.repair_store import repair
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Absent, Always, Matches, Precondition
-from frazil.repo import repository as engine
 from tests.overtaking import OvertakenStore, Write
 from tests.verify.damages import DAMAGES
 

@@ -6,6 +6,10 @@ from threading import Barrier, Lock
 
 import pytest
 
+from frazil.engine.changes.chunk_reads import current_refs
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import FormatError, StorageError
 from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
@@ -14,10 +18,6 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
-from frazil.repo.chunk_reads import current_refs
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
 
 GROUP = b'{"zarr_format": 3, "node_type": "group"}'
 ARRAY = json.dumps(

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.fork import ForkedSession, fork, merge
+from frazil.engine.session.session import Session
 from frazil.errors import ReadOnlyError, SessionStateError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
-from frazil.repo.fork import ForkedSession, fork, merge
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 A, B, NEW = NodePath("/a"), NodePath("/b"), NodePath("/new")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.format.conditions import (
     ManifestPreloadCondition,
@@ -20,7 +21,6 @@ from frazil.format.config_codec import encode_config
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT
-from frazil.repo.repository import Repository
 from tests.unit.repo.conftest import GROUP
 
 BAD = "("

@@ -5,6 +5,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from frazil.engine.history.history_editing import Edit, cherry_pick, merge, revert
+from frazil.engine.history.squash import SquashRequest, squash
+from frazil.engine.merge.solver import Policy, VersionSelection
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import (
     ConflictError,
     ConflictType,
@@ -19,11 +24,6 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy, VersionSelection
-from frazil.repo.squash import SquashRequest, squash
-from frazil.repo.version import Branch
 from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP, array_metadata
 from tests.unit.repo.edits import (

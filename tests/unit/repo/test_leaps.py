@@ -3,16 +3,16 @@
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.changes.change_set import ChangeSet
+from frazil.engine.history.history_editing import Edit, revert
+from frazil.engine.merge.rebase import Position, replay
+from frazil.engine.merge.solver import Policy, VersionSelection
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import Conflict, RebaseFailedError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet
-from frazil.repo.history_editing import Edit, revert
-from frazil.repo.rebase import Position, replay
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy, VersionSelection
 from tests.examples_count import scaled
 from tests.unit.repo.some_changes import (
     BASE,

@@ -8,6 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.merge.solver import Policy, VersionSelection
+from frazil.engine.refs.repo_settings import MOVE_NODE
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.fork import fork, merge
+from frazil.engine.session.session import Session
+from frazil.engine.session.session_state import SessionMode
 from frazil.errors import (
     AlreadyExistsError,
     ConflictType,
@@ -21,13 +28,6 @@ from frazil.errors import (
 )
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.fork import fork, merge
-from frazil.repo.repo_settings import MOVE_NODE
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.session_state import SessionMode
-from frazil.repo.solver import Policy, VersionSelection
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 

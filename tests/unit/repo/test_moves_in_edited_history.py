@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.history.history_editing import Edit, Edited, cherry_pick, merge, revert
+from frazil.engine.history.squash import SquashRequest, squash
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.repo_settings import MOVE_NODE
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictType, IcechunkError, RebaseFailedError
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.history_editing import Edit, Edited, cherry_pick, merge, revert
-from frazil.repo.repo_settings import MOVE_NODE
-from frazil.repo.repository import Repository
-from frazil.repo.solver import Policy
-from frazil.repo.squash import SquashRequest, squash
 from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 from tests.unit.repo.some_changes import (

@@ -8,9 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.assets.files import Files
-from frazil.assets.layout import transaction_key
-from frazil.assets.settings import Settings
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import transaction_key
+from frazil.engine.files.settings import Settings
+from frazil.engine.merge.rebase import Rebasing, commit_rebasing, with_attempts
+from frazil.engine.merge.solver import Policy, VersionSelection
+from frazil.engine.refs.entry import RepoInfoEntry
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import (
     Conflict,
     ConflictError,
@@ -25,12 +31,6 @@ from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.entry import RepoInfoEntry
-from frazil.repo.rebase import Rebasing, commit_rebasing, with_attempts
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy, VersionSelection
-from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP, array_metadata
 
 DETECT = Policy()

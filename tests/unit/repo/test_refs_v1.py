@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.engine.refs.entry_v1 import LazyNames, LazyRefs
 from frazil.errors import RefNotFoundError
-from frazil.repo.refs_v1 import LazyNames, LazyRefs
 
 NAMES = st.sampled_from(["main", "dev", "x", "y"])
 REFS = st.dictionaries(NAMES, st.integers(0, 9))

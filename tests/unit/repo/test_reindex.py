@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.fork import fork, merge
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError, ReadOnlyError
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.fork import fork, merge
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 

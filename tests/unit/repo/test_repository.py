@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from frazil.assets.layout import OVERWRITTEN, REPO_INFO
 from frazil.clock import from_datetime
+from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO
+from frazil.engine.refs.version import Branch, BranchAsOf, Exactly, Tag
+from frazil.engine.repository import Repository
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -25,8 +27,6 @@ from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import ReadOnly
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
 
 GROUP = b'{"zarr_format": 3, "node_type": "group"}'
 

@@ -7,6 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from frazil.engine.changes.change_set import ChangeSet
+from frazil.engine.changes.pending import UNTOUCHED, PendingChunks
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.format.chunk_refs import ChunkRefs, Inline
 from frazil.format.config import CachingConfig, RepositoryConfig
@@ -14,12 +20,6 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.repo.changes import ChangeSet
-from frazil.repo.pending import UNTOUCHED, PendingChunks
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy
 from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 

@@ -7,6 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from frazil.engine.changes.pending import UNTOUCHED
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -21,10 +25,6 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
 from frazil.ranges import Last, Range
-from frazil.repo.pending import UNTOUCHED
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
 
 GROUP = b'{"zarr_format": 3, "node_type": "group"}'
 A = NodePath("/a")

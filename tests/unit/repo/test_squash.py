@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from frazil.engine.history.history_editing import Edit, merge
+from frazil.engine.history.squash import SquashRequest, squash
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import (
     ConflictError,
     InvalidInputError,
@@ -13,10 +17,6 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
-from frazil.repo.history_editing import Edit, merge
-from frazil.repo.repository import Repository
-from frazil.repo.squash import SquashRequest, squash
-from frazil.repo.version import Branch
 from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import array_metadata
 from tests.unit.repo.edits import (

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from frazil.engine.history.history_editing import Edit, cherry_pick, merge, revert
+from frazil.engine.refs.commit_metadata import merged_by
+from frazil.engine.refs.version import Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import RebaseFailedError
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.commit_metadata import merged_by
-from frazil.repo.history_editing import Edit, cherry_pick, merge, revert
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Exactly
 from tests.examples_count import scaled
 from tests.unit.repo.conftest import GROUP, array_metadata
 

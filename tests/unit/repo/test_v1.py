@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from frazil.assets.layout import snapshot_key
 from frazil.clock import system_clock
+from frazil.engine.files.object_keys import snapshot_key
+from frazil.engine.refs import repo_settings
+from frazil.engine.refs.ancestry import SnapshotChain
+from frazil.engine.refs.version import Branch, BranchAsOf, Exactly, Tag
+from frazil.engine.repository import Repository
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -26,10 +30,6 @@ from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
-from frazil.repo import repo_settings
-from frazil.repo.repository import Repository
-from frazil.repo.snapshot_chain import SnapshotChain
-from frazil.repo.version import Branch, BranchAsOf, Exactly, Tag
 from frazil.testing.hooked_store import HookedStore
 from tests.unit.repo.conftest import GROUP
 

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from frazil.engine.changes.zarr_metadata import ArrayMetadata, GroupMetadata, parse_node_metadata
 from frazil.errors import InvalidInputError
-from frazil.repo.zarr_metadata import ArrayMetadata, GroupMetadata, parse_node_metadata
 
 
 def array(**changes: Any) -> bytes:

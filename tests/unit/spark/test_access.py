@@ -2,7 +2,7 @@
 
 import pytest
 
-from frazil.assets.virtual.access import NO_AUTHORIZATION, VirtualChunkAccess, VirtualReads
+from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualChunkAccess, VirtualReads
 from frazil.errors import InvalidInputError
 from frazil.objectstore.credentials import (
     AnyCredential,

@@ -13,8 +13,8 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.layout import TargetArray
-from frazil.spark.ingestion.metadata import array_document
+from frazil.spark.ingestion.array_documents import array_document
+from frazil.spark.ingestion.ingest_layout import TargetArray
 from frazil.spark.table.documents import group_document, json_attributes, resized_document
 from frazil.zarrstore.array_codecs import encode_region
 

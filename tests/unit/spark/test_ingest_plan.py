@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.layout import Layout, plan_layout
-from frazil.spark.ingestion.plan import (
+from frazil.spark.ingestion.ingest_layout import Layout, plan_layout
+from frazil.spark.ingestion.ingest_plan import (
     BaseRead,
     IngestPlan,
     SourceRead,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.layout import Wanted, choose_storage
+from frazil.spark.ingestion.ingest_layout import Wanted, choose_storage
 from frazil.spark.sources import SourceDescription, VariableDescription
 from frazil.spark.sources.source_types import Storage, StoredAs
 

@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.checks import TimeEncoding, convert, find_time_encoding, plan_conversion
+from frazil.spark.ingestion.source_checks import (
+    TimeEncoding,
+    convert,
+    find_time_encoding,
+    plan_conversion,
+)
 
 UNITS = st.sampled_from(["seconds", "minutes", "hours", "days", "milliseconds"])
 CALENDARS = st.sampled_from(["standard", "proleptic_gregorian", "noleap", "360_day", "julian"])

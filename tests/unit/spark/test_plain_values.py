@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import frazil
-from frazil.assets.virtual.access import Home, VirtualChunkAccess, VirtualReads
+from frazil.engine.files.virtual_access import Home, VirtualChunkAccess, VirtualReads
 from frazil.errors import InvalidInputError
 from frazil.format import storage_config as configs
 from frazil.format.limits import Limits

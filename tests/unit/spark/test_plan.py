@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.spark.table.description import ArrayDescription
-from frazil.spark.table.plan import (
+from frazil.spark.table.scan_plan import (
     Axis,
     box_rows,
     count_chunks,

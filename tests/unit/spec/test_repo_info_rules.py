@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from frazil.engine.repository import Repository
 from frazil.errors import AlreadyExistsError, ConflictError, SessionStateError
 from frazil.flatbuf.decode import decode
 from frazil.format.envelope import FileType, decode_envelope
@@ -13,7 +14,6 @@ from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 from tests.unit.spec.written import GROUP, Written, is_ascending, raw_rows
 
 YEAR_3000_MS = 32_503_680_000_000

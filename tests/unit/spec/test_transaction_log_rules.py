@@ -3,6 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import AlreadyExistsError, SessionStateError
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.table import Table
@@ -12,8 +14,6 @@ from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, en
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from tests.unit.repo.conftest import GROUP
 from tests.unit.spec.written import Written, is_ascending, raw_rows
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.layout import MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.repository import Repository
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Table
@@ -24,7 +25,6 @@ from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.schemas import MANIFEST, REPO, SNAPSHOT, TRANSACTION_LOG
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
 
 FILES: dict[str, tuple[FileType, TableSchema]] = {
     "repo": (FileType.REPO_INFO, REPO),

@@ -2,9 +2,9 @@
 
 import pytest
 
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.objectstore.memory import MemoryStore
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import fully_qualified_name, register_pipeline
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from frazil.zarrstore.arrays import open_array, open_group, read_region, write_region
 from frazil.zarrstore.pipeline.coding import ARE_THERE, FusedCodecPipeline, use_fused_pipeline
 from frazil.zarrstore.store import SessionStore

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from frazil.assets.pool import Pool
-from frazil.assets.virtual.access import VirtualAccess, VirtualChunkAccess
-from frazil.assets.virtual.chunks import VirtualChunks
+from frazil.engine.files.pool import Pool
+from frazil.engine.files.virtual_access import VirtualAccess, VirtualChunkAccess
+from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import IcechunkError, InvalidInputError, StorageError
 from frazil.format.chunk_refs import Virtual
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer

@@ -25,11 +25,11 @@ from zarr.codecs import (
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.errors import ChunkNotFoundError
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.zarrstore.pipeline.reading import WORTHWHILE_BYTES, span_of
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore

@@ -19,12 +19,12 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, cpu, default_buffer_prototype
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError, ReadOnlyError
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Verb
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
 from frazil.testing.hooked_store import HookedStore
 from frazil.zarrstore.pipeline.coding import ARE_THERE
 from frazil.zarrstore.store import SessionStore

@@ -14,8 +14,8 @@ from typing import Literal
 
 from frazil.cli.output import print_json, print_table
 from frazil.cli.repositories import store_at
+from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, ObjectNotFoundError
-from frazil.repo.repository import Repository
 
 # What an extra is for, and the packages that show whether it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -132,7 +132,7 @@ def _folder(path: Path, what: str, remedy: str) -> Check:
 
 def _spark() -> Check:
     from frazil.cli.output import silence_logs
-    from frazil.spark.session import session
+    from frazil.spark.spark_session import session
 
     silence_logs()
     before = perf_counter()

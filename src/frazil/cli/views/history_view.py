@@ -11,15 +11,15 @@ import typer
 from frazil.cli.options import format_size
 from frazil.cli.output import Cell, format_time, print_json, print_table
 from frazil.clock import to_datetime
+from frazil.engine.changes.diff import Diff
+from frazil.engine.history.history_editing import Edit, Edited
+from frazil.engine.refs.ancestry import SnapshotRecord
+from frazil.engine.refs.repo_settings import require_version_2
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
 from frazil.errors import Conflict, IcechunkError, RebaseFailedError, RefNotFoundError
 from frazil.format.update_log import Availability, RepoStatus, Update
 from frazil.ids import SnapshotId
-from frazil.repo.diff import Diff
-from frazil.repo.history import SnapshotRecord
-from frazil.repo.history_editing import Edit, Edited
-from frazil.repo.repo_settings import require_version_2
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch, Exactly
 
 # Differences between versions, in words and as JSON.
 

@@ -8,8 +8,8 @@ from frazil.cli.output import format_time, print_json, print_table
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.pack import PackResult
-from frazil.maintenance.purge.message import MessagePurgePlan
-from frazil.maintenance.purge.path import PathPurgePlan
+from frazil.maintenance.purge.purge_message import MessagePurgePlan
+from frazil.maintenance.purge.purge_path import PathPurgePlan
 from frazil.maintenance.purge.remaining import Remaining
 from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
 from frazil.spark.pipelines.rechunk import RechunkPlan

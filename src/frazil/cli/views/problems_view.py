@@ -9,7 +9,7 @@ from frazil.cli.output import progress_bar, require_consent
 from frazil.cli.repositories import store_at
 from frazil.errors import IcechunkError
 from frazil.format.storage_config import LocalStoreConfig
-from frazil.maintenance.repair.run import RepairResult
+from frazil.maintenance.repair.repair_store import RepairResult
 from frazil.maintenance.verify.problems import Problem, Severity
 from frazil.maintenance.verify.report import VerifyReport
 from frazil.objectstore.credentials import LocalFileSystemAccess
@@ -32,7 +32,7 @@ def _verified_on_spark(
     storage: Storage, access: GivenAccess, *, decode: bool, virtual: bool
 ) -> VerifyReport:
     from frazil.cli.on_spark import spark_session
-    from frazil.spark.maintenance.verify import verify_store
+    from frazil.spark.actions.verify import verify_store
     from frazil.spark.runtime.access import format_access
 
     spark, leave = spark_session("verify"), access_of(access, storage)

@@ -15,11 +15,11 @@ from frazil.cli.main import describe
 from frazil.cli.output import print_table, silence_logs
 from frazil.cli.query import TABLE, OutputFormat
 from frazil.cli.repositories import open_repository
+from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, InvalidInputError
-from frazil.repo.repository import Repository
 from frazil.spark.io.read import make_version, open_options, read
 from frazil.spark.io.sql import BLANK, plan_sql
-from frazil.spark.session import session
+from frazil.spark.spark_session import session
 from frazil.spark.table.opened import Opened
 
 # The rows of a query's result, as a table, as CSV or as JSON.

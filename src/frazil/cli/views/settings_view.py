@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from frazil.engine.repository import Repository
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import (
@@ -19,7 +20,6 @@ from frazil.format.storage_config import (
     StorageSettings,
     StorageTimeoutSettings,
 )
-from frazil.repo.repository import Repository
 
 # Parts that are None unless they are set; shown only then.
 _QUIET = ("storage.", "virtual_chunk_containers", "manifest.splitting")

@@ -2,9 +2,9 @@
 
 import json
 
+from frazil.engine.session.session import Session
 from frazil.format.nodes import Node
 from frazil.paths import NodePath
-from frazil.repo.session import Session
 
 
 def nodes_below(session: Session, top: NodePath, depth: int | None = None) -> list[Node]:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.virtual.access import NO_AUTHORIZATION
 from frazil.cli.output import print_json
 from frazil.cli.repositories import chosen_version, open_repository
+from frazil.engine.files.virtual_access import NO_AUTHORIZATION
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.chunk_refs import RefKind
 from frazil.paths import ROOT, NodePath
-from frazil.repo.session import Session
 from frazil.spark.runtime.access import AccessText, parse_access
 from frazil.spark.table.cf import Time, decode, plan_decoding, with_nan
 from frazil.spark.table.description import ArrayDescription

@@ -10,17 +10,15 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from frazil.clock import to_datetime
+from frazil.engine.refs.refs import MAIN
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, ObjectNotFoundError
 from frazil.ids import SnapshotId
 from frazil.maintenance.copying.clone import ClonePlan, CloneResult, clone, plan_clone
-from frazil.maintenance.executor import Executor, ThreadExecutor
-from frazil.maintenance.progress import Progress
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.executor import Executor, Progress, ThreadExecutor, quiet_files
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.refs import MAIN
-from frazil.repo.repository import Repository
 
 type FilePath = str | os.PathLike[str]
 

@@ -6,7 +6,7 @@
 Names of objects are never used twice, so what is there under a name is not copied again. Before
 the entry point is written there is no repository at the target, or the earlier one: an interrupted
 copy is resumed by the next. Files that it left at a repository are garbage until then: they are
-refreshed, and looked at again before and after the entry point changes (frazil.assets.reuse).
+refreshed, and looked at again before and after the entry point changes (frazil.engine.files.reuse).
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,14 @@ from time import perf_counter
 
 import numpy as np
 
-from frazil.assets.files import Files
-from frazil.assets.settings import Settings
+from frazil.engine.files.files import Files
+from frazil.engine.files.settings import Settings
+from frazil.engine.repository import Repository
 from frazil.errors import ObjectNotFoundError, ReadOnlyError, StorageError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.maintenance.copying.files import (
+from frazil.maintenance.copying.copied_refs import with_rows
+from frazil.maintenance.copying.needed_files import (
     NeededFiles,
     compare_files,
     lost_files,
@@ -36,7 +38,6 @@ from frazil.maintenance.copying.origin import (
     read_origin,
     settled_snapshots,
 )
-from frazil.maintenance.copying.refs import with_rows
 from frazil.maintenance.copying.transfer import (
     compare_contents,
     refresh_listed,
@@ -44,14 +45,12 @@ from frazil.maintenance.copying.transfer import (
     require_no_strangers,
     transfer,
 )
-from frazil.maintenance.executor import Executor, ThreadExecutor
+from frazil.maintenance.executor import Executor, ThreadExecutor, quiet_files
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, keys_of
-from frazil.maintenance.quiet_files import quiet_files
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 from frazil.objectstore.wrappers import Overlay
-from frazil.repo.repository import Repository
 
 _TRIES = 3  # to have an object at the target
 

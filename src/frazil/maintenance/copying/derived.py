@@ -15,9 +15,10 @@ from time import perf_counter
 
 import numpy as np
 
-from frazil.assets.files import Files
-from frazil.assets.layout import CHUNKS
-from frazil.assets.settings import Settings
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import CHUNKS
+from frazil.engine.files.settings import Settings
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, NodeNotFoundError, ObjectNotFoundError
 from frazil.flatbuf.columns import StructColumn, VectorColumn
 from frazil.format.chunk_refs import ChunkRefs, RefKind
@@ -35,7 +36,8 @@ from frazil.format.storage_config import (
 )
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, SnapshotId, format_ids
 from frazil.maintenance.copying.clone import CloneResult
-from frazil.maintenance.copying.files import NeededFiles, compare_files, lost_files
+from frazil.maintenance.copying.copied_refs import choose_refs, chooses_main, log_ids
+from frazil.maintenance.copying.needed_files import NeededFiles, compare_files, lost_files
 from frazil.maintenance.copying.origin import (
     Entry,
     RepoFile,
@@ -45,8 +47,7 @@ from frazil.maintenance.copying.origin import (
     settled_snapshots,
 )
 from frazil.maintenance.copying.partial_logs import partial_logs
-from frazil.maintenance.copying.refs import choose_refs, chooses_main, log_ids
-from frazil.maintenance.copying.rewrite import (
+from frazil.maintenance.copying.rewrite_rules import (
     DerivedNames,
     Names,
     NewManifest,
@@ -63,19 +64,17 @@ from frazil.maintenance.copying.transfer import (
     require_no_strangers,
     transfer,
 )
-from frazil.maintenance.executor import Executor, ThreadExecutor, split_rows
+from frazil.maintenance.executor import Executor, ThreadExecutor, quiet_files, split_rows
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory
-from frazil.maintenance.migrate.listing import in_order
-from frazil.maintenance.quiet_files import quiet_files
 from frazil.maintenance.reachable import chunks_of, manifests_of
+from frazil.maintenance.snapshot_list import in_order
 from frazil.objectstore.credentials import S3AnonymousCredentials
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.s3 import S3Place
 from frazil.paths import ROOT, NodePath
-from frazil.repo.repository import Repository
 
 _AT_ONCE = 256  # files
 

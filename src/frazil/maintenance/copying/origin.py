@@ -26,9 +26,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.entry_file import create_entry
-from frazil.assets.files import Files
-from frazil.assets.layout import (
+from frazil.clock import Clock
+from frazil.engine.files.entry_file import create_entry
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import (
     CONFIG_YAML,
     OVERWRITTEN,
     REFS,
@@ -38,7 +39,9 @@ from frazil.assets.layout import (
     tag_key,
     tombstone_key,
 )
-from frazil.clock import Clock
+from frazil.engine.refs.ancestry import record_at
+from frazil.engine.refs.refs import MAIN
+from frazil.engine.repository import Repository
 from frazil.errors import (
     ConflictError,
     InternalError,
@@ -55,14 +58,11 @@ from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.format.update_log import BranchCreated, ConfigChanged, NewCommit, TagCreated, UpdateKind
 from frazil.ids import SnapshotId
-from frazil.maintenance.copying.refs import choose_refs, chooses_main, tips_of
+from frazil.maintenance.copying.copied_refs import choose_refs, chooses_main, tips_of
 from frazil.maintenance.id_sets import IdSet
-from frazil.maintenance.migrate.listing import in_order, prefetched, with_history
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows, root_rows
+from frazil.maintenance.snapshot_list import in_order, prefetched, with_history
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.history import record_at
-from frazil.repo.refs import MAIN
-from frazil.repo.repository import Repository
 
 type Versions = Mapping[str, str]
 """Versions of objects found at the target, by key."""

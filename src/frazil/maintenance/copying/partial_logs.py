@@ -17,16 +17,16 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files
+from frazil.engine.files.files import Files
+from frazil.engine.merge.comparison import chunks_between, refs_reader
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_index import distinct
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.repo_info import RepoInfo
 from frazil.format.transaction_log import NODE_LISTS, TransactionLog
 from frazil.ids import NodeId, SnapshotId
-from frazil.maintenance.copying.rewrite import Wants
+from frazil.maintenance.copying.rewrite_rules import Wants
 from frazil.paths import NodePath
-from frazil.repo.comparison import chunks_between, refs_reader
 
 type Paths = Mapping[bytes, NodePath]
 """By node id, where nodes are."""

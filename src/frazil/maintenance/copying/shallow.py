@@ -21,8 +21,15 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files
-from frazil.assets.settings import Settings
+from frazil.engine.changes.attached_manifests import AttachedManifest
+from frazil.engine.changes.chunk_reads import refs_in
+from frazil.engine.commit.splitting import cell_sizes
+from frazil.engine.files.files import Files
+from frazil.engine.files.settings import Settings
+from frazil.engine.refs.refs import MAIN
+from frazil.engine.refs.version import Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs
@@ -33,19 +40,11 @@ from frazil.format.storage_config import VirtualChunkContainer
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.copying.clone import CloneResult
+from frazil.maintenance.copying.copied_refs import tips_of
 from frazil.maintenance.copying.derived import container_of, virtual_refs
 from frazil.maintenance.copying.origin import read_origin
-from frazil.maintenance.copying.refs import tips_of
-from frazil.maintenance.executor import Executor, ThreadExecutor
-from frazil.maintenance.quiet_files import quiet_files
+from frazil.maintenance.executor import Executor, ThreadExecutor, quiet_files
 from frazil.objectstore.protocol import ObjectStore
-from frazil.repo.attached_manifests import AttachedManifest
-from frazil.repo.chunk_reads import refs_in
-from frazil.repo.refs import MAIN
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.splitting import cell_sizes
-from frazil.repo.version import Exactly
 
 _CHUNKS_LOGGED_HERE = 200_000  # the log of more is written by a task
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files
-from frazil.assets.layout import (
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import (
     CHUNKS,
     CONFIG_YAML,
     MANIFESTS,
@@ -21,7 +21,7 @@ from frazil.assets.layout import (
     SNAPSHOTS,
     TRANSACTIONS,
 )
-from frazil.assets.reuse import ReusedObject, refresh_objects
+from frazil.engine.files.reuse import ReusedObject, refresh_objects
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.maintenance.executor import Executor, split_rows
 from frazil.maintenance.inventory import Listing, keys_of

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import override
 
-from frazil.assets.entry_file import create_entry, replace_entry
-from frazil.assets.layout import (
+from frazil.engine.files.entry_file import create_entry, replace_entry
+from frazil.engine.files.object_keys import (
     CHUNKS,
     CONFIG_YAML,
     MANIFESTS,
@@ -35,6 +35,7 @@ from frazil.assets.layout import (
     tag_key,
     transaction_key,
 )
+from frazil.engine.repository import Repository
 from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import encode_config, encode_config_yaml
@@ -43,6 +44,7 @@ from frazil.format.ref_file import decode_ref, encode_ref
 from frazil.format.repo_info import RepoInfo, encode_repo_info
 from frazil.format.update_log import RepoStatus
 from frazil.ids import INITIAL_SNAPSHOT, SnapshotId
+from frazil.maintenance.copying.copied_refs import log_ids
 from frazil.maintenance.copying.derived import DerivedPlan, plan_derived
 from frazil.maintenance.copying.origin import (
     Entry,
@@ -53,15 +55,13 @@ from frazil.maintenance.copying.origin import (
     moved_is_conflict,
     require_absent,
 )
-from frazil.maintenance.copying.refs import log_ids
-from frazil.maintenance.copying.rewrite import DerivedNames, Names, Rules, SameNames
+from frazil.maintenance.copying.rewrite_rules import DerivedNames, Names, Rules, SameNames
 from frazil.maintenance.copying.transfer import require_elsewhere
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.inventory import kind_of
-from frazil.maintenance.migrate.journal import read_journal
-from frazil.maintenance.migrate.listing import in_order, listed_info
+from frazil.maintenance.migration_journal import read_journal
+from frazil.maintenance.snapshot_list import in_order, listed_info
 from frazil.objectstore.protocol import Blob, ObjectStore
-from frazil.repo.repository import Repository
 
 KEPT = "migration/kept/"
 _OLD_FOLDERS = ("r/", "s/", "m/", "c/", "t/", "a/", "attributes/")

@@ -12,8 +12,8 @@ other. Clients that do not look may write later; `finish` looks for that.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from frazil.assets.entry_file import create_entry, replace_entry
-from frazil.assets.layout import (
+from frazil.engine.files.entry_file import create_entry, replace_entry
+from frazil.engine.files.object_keys import (
     CONFIG_YAML,
     OVERWRITTEN,
     REFS,
@@ -23,6 +23,7 @@ from frazil.assets.layout import (
     ref_of_key,
     tag_key,
 )
+from frazil.engine.repository import Repository
 from frazil.errors import (
     ConflictError,
     FormatError,
@@ -39,14 +40,8 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.update_log import RepoMigrated
 from frazil.ids import SnapshotId
-from frazil.maintenance.migrate.listing import (
-    PREFETCHED,
-    listed_info,
-    prefetched,
-    with_history,
-)
+from frazil.maintenance.snapshot_list import PREFETCHED, listed_info, prefetched, with_history
 from frazil.objectstore.protocol import Blob, ObjectStore
-from frazil.repo.repository import Repository
 
 type RefState = Mapping[str, bytes]
 """By key: contents of branches and of the configuration; b"" for tags, which never change."""

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from frazil.assets.files import Files
-from frazil.assets.layout import CONFIG_YAML, OVERWRITTEN, REPO_INFO
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import CONFIG_YAML, OVERWRITTEN, REPO_INFO
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot

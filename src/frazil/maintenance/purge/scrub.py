@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.refs.commit_metadata import NOTES, carried_keys, with_keys
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.table import Table, TableVectorColumn
@@ -19,8 +20,6 @@ from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.commit_keys import carried_keys, with_keys
-from frazil.repo.commit_metadata import NOTES
 
 _CONSOLIDATED = "consolidated_metadata"
 _RESERVED = ("__icechunk", NOTES)

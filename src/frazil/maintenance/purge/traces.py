@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from frazil.assets.files import Files
+from frazil.engine.files.files import Files
 from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
@@ -15,7 +15,6 @@ from frazil.format.nodes import Node
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.maintenance.chunk_parts import Parts, id_keys
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, StoredInventory, list_files
@@ -26,6 +25,7 @@ from frazil.maintenance.purge.remaining import (
     mentions_by_snapshot,
 )
 from frazil.maintenance.purge.scrub import without_path
+from frazil.maintenance.relocate import Parts, id_keys
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from frazil.maintenance.verify.manifest import RefCounts
+from frazil.maintenance.verify.manifest_checks import RefCounts
 from frazil.maintenance.verify.problems import Problem, Severity
 
 

@@ -1,5 +1,5 @@
 """Objects as files in a directory, and files that others write."""
 
-from frazil.objectstore.local.store import LocalStore
+from frazil.objectstore.local.local_store import LocalStore
 
 __all__ = ["LocalStore"]

@@ -23,7 +23,7 @@ from frazil.objectstore.remote.place import (
     aware,
     join_prefix,
 )
-from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:

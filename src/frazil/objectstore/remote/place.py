@@ -13,7 +13,7 @@ from frazil.errors import (
 )
 from frazil.objectstore.keys import decode_name, encode_key, require_key
 from frazil.objectstore.protocol import Place
-from frazil.objectstore.remote.requests import Role, client_options, retry_options
+from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousC
 from frazil.objectstore.protocol import DataList, Expectation, ReadOnlyStore, SourceStore
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace, RemotePlace, clean_prefix
+from frazil.objectstore.remote.remote_store import LazyStore
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.remote.store import LazyStore
 from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 

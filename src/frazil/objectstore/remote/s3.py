@@ -23,9 +23,9 @@ from frazil.objectstore.remote.place import (
     aware,
     join_prefix,
 )
-from frazil.objectstore.remote.reads import Mark
-from frazil.objectstore.remote.requests import Role, client_options, retry_options
-from frazil.objectstore.remote.store import LazyStore, RemoteStore
+from frazil.objectstore.remote.remote_reads import Mark
+from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
+from frazil.objectstore.remote.remote_store import LazyStore, RemoteStore
 from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.errors import InvalidInputError
-from frazil.spark.ingestion.checks import Conversions, check_static, convert, require_same_structure
+from frazil.spark.ingestion.source_checks import (
+    Conversions,
+    check_static,
+    convert,
+    require_same_structure,
+)
 from frazil.spark.sources.source_reader import AnySource, ConcatenatedSource
 from frazil.spark.sources.source_types import SourceDescription, StoredAs, VariableDescription
 

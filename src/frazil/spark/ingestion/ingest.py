@@ -18,12 +18,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from frazil.engine.session.session import Session
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo.session import Session
 from frazil.spark.ingestion.grid import differing_dims
-from frazil.spark.ingestion.jobs import describe_sources
-from frazil.spark.ingestion.run import (
+from frazil.spark.ingestion.ingest_jobs import describe_sources
+from frazil.spark.ingestion.ingest_run import (
     Combine,
     IngestMode,
     OnError,

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.spark.ingestion.layout import Layout, TargetArray
-from frazil.spark.ingestion.metadata import array_document
+from frazil.spark.ingestion.array_documents import array_document
+from frazil.spark.ingestion.ingest_layout import Layout, TargetArray
 from frazil.spark.ingestion.tasks import TaskResult
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.sources.source_dataset import describe_dataset

@@ -15,19 +15,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.assets.layout import chunk_key
-from frazil.assets.pool import Pool
-from frazil.assets.reuse import copy_chunks
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.object_keys import chunk_key
+from frazil.engine.files.pool import Pool
+from frazil.engine.files.reuse import copy_chunks
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.writer import ChunkWriter
-from frazil.spark.ingestion.checks import convert
-from frazil.spark.ingestion.layout import TargetArray
-from frazil.spark.ingestion.plan import (
+from frazil.spark.ingestion.ingest_layout import TargetArray
+from frazil.spark.ingestion.ingest_plan import (
     BaseRead,
     Box,
     IngestPlan,
@@ -38,6 +37,7 @@ from frazil.spark.ingestion.plan import (
     region,
     region_bytes,
 )
+from frazil.spark.ingestion.source_checks import convert
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, store_region
 from frazil.spark.sources import ReaderPool, open_readers
 from frazil.spark.sources.source_reader import AnySource, pieces_of, read_any
@@ -54,7 +54,7 @@ from frazil.zarrstore.arrays import read_region
 # No manifest refers to a record: to garbage collection, anyone's, it is garbage as are the chunks
 # that it tells of until they are committed. So a record may outlive them, and they may go at any
 # moment: references that are found are to copies of them, made for the run that asks
-# (frazil.assets.reuse). Records older than a day are not used.
+# (frazil.engine.files.reuse). Records older than a day are not used.
 
 MAX_AGE_S = 24 * 3600
 _STORED_AT = b"frazil.stored_at_s"

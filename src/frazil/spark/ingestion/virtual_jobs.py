@@ -14,16 +14,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from frazil.engine.changes.attached_manifests import AttachedManifest
+from frazil.engine.commit.splitting import cell_sizes, plan_manifests
+from frazil.engine.session.session import Session
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.nodes import Node
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import NodePath
-from frazil.repo.attached_manifests import AttachedManifest
-from frazil.repo.session import Session
-from frazil.repo.splitting import cell_sizes, plan_manifests
-from frazil.spark.ingestion.layout import Layout, TargetArray
-from frazil.spark.ingestion.virtual import (
+from frazil.spark.ingestion.ingest_layout import Layout, TargetArray
+from frazil.spark.ingestion.virtual_ingest import (
     Block,
     VirtualJob,
     VirtualTarget,

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from frazil.engine.changes.chunk_reads import lookup_current
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.repo.chunk_reads import lookup_current
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, GroupDescription, choose_arrays
 from frazil.spark.table.metadata_tables import (
@@ -37,8 +37,8 @@ from frazil.spark.table.metadata_tables import (
 )
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ChunkData, ReadOptions
-from frazil.spark.table.plan import Axis, Box, touched
 from frazil.spark.table.scan import positions_along, require_dimensions
+from frazil.spark.table.scan_plan import Axis, Box, touched
 from frazil.spark.table.schema import ColumnPlan, spark_type, to_arrow
 from frazil.spark.table.selection import Positions
 from frazil.zarrstore.arrays import read_chunks

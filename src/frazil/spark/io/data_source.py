@@ -31,8 +31,8 @@ from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
-from frazil.spark.table.plan import Box
 from frazil.spark.table.scan import Scan, Table, plan_scan, plan_table, read_box
+from frazil.spark.table.scan_plan import Box
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 # What the data source hands to Spark for a write.

@@ -10,10 +10,16 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
+from frazil.engine.refs.ancestry import (
+    ancestor_rows,
+    branch_row,
+    log_ids_between,
+    require_row,
+    snapshot_id,
+)
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
-from frazil.repo.history import ancestor_rows, branch_row, log_ids_between, require_row, snapshot_id
 from frazil.spark.runtime.storage_options import is_storage_option
 from frazil.spark.table.options import OPTIONS, Mode, ReadOptions, Version, parse_positive
 from frazil.spark.table.timetext import find_instants

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
-from frazil.repo.repository import Repository
 from frazil.spark.io.chunk_scan import plan_chunk_scan
 from frazil.spark.io.stream_chunks import ChunksPart, ChunksRequest, plan_chunks, read_chunk_changes
 from frazil.spark.io.stream_commits import (

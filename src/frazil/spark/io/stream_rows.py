@@ -17,12 +17,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from frazil.engine.changes.transaction_logs import ids_in, unite_logs
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_index import distinct
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import NodeId
 from frazil.paths import NodePath
-from frazil.repo.logs import ids_in, unite_logs
 from frazil.spark.io.chunk_scan import chunk_kinds
 from frazil.spark.io.stream_commits import Commit, OnRemoval
 from frazil.spark.table.cf import RAW, Values, plan_decoding
@@ -30,8 +30,8 @@ from frazil.spark.table.description import ArrayDescription, choose_grid
 from frazil.spark.table.metadata_tables import repeat_column, time_column
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.table.plan import Axis, Box, cell_size
 from frazil.spark.table.scan import Scan, Table, positions_along, read_box
+from frazil.spark.table.scan_plan import Axis, Box, cell_size
 from frazil.spark.table.schema import (
     ColumnPlan,
     arrow_schema,

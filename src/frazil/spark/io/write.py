@@ -19,11 +19,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StructField, StructType
 
+from frazil.engine.refs.commit_metadata import require_json
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo.commit_metadata import require_json
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 from frazil.spark.io.write_columns import Column
 from frazil.spark.io.write_commit import Commit, make_assembly
 from frazil.spark.io.write_layout import Layout, plan_layout

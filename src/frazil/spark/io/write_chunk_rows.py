@@ -21,12 +21,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.refs.version import Branch
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
-from frazil.repo.writer import ChunkWriter
 from frazil.spark.io.write_commit import Commit
 from frazil.spark.io.write_options import WriteMode, WriteOptions, open_repository
 from frazil.spark.io.write_session import StoredChunks, make_group, merge_chunks

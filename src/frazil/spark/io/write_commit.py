@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from frazil.assets.layout import chunk_key
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.object_keys import chunk_key
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.solver import Policy
+from frazil.engine.refs.version import Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InternalError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.objectstore.protocol import Data, ObjectStore
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.solver import Policy
-from frazil.repo.version import Exactly
-from frazil.repo.writer import ChunkWriter
 from frazil.spark.io.write_blocks import Indices, group_rows, locate
 from frazil.spark.io.write_columns import Column, StoredColumn, encode_coordinate
 from frazil.spark.io.write_layout import Layout, plan_layout

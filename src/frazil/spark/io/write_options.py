@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
+from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.repo.repository import Repository
 from frazil.spark.runtime.access import NO_ACCESS, AccessText
 from frazil.spark.runtime.storage_options import (
     PlaceText,

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.writer import ChunkWriter
 from frazil.spark.io.write_blocks import (
     Coordinate,
     Indices,

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, InvalidInputError
-from frazil.repo.repository import Repository
-from frazil.repo.version import Branch
 from frazil.spark.io.write_commit import Commit, Fragment, discard, stage, write_fragments
 from frazil.spark.io.write_options import Input, WriteMode, WriteOptions, open_repository
 from frazil.spark.io.write_session import prepare, require_coordinates

@@ -12,11 +12,10 @@ from pyspark.sql import SparkSession
 
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.maintenance.copying import clone as engine
+from frazil.maintenance.copying.copied_refs import tips_of
 from frazil.maintenance.copying.origin import read_origin
-from frazil.maintenance.copying.refs import tips_of
 from frazil.maintenance.copying.shallow import clone_shallow, plan_shallow
-from frazil.spark.maintenance.executor import spark_executor
-from frazil.spark.pipelines.opening import (
+from frazil.spark.io.opening import (
     StorageOptions,
     open_shared,
     open_target,
@@ -24,6 +23,7 @@ from frazil.spark.pipelines.opening import (
     require_folder,
 )
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote
+from frazil.spark.runtime.executor import spark_executor
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.table.opened import RepositoryLike
 

@@ -15,22 +15,22 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from frazil.engine.refs.version import Branch, Exactly, Tag, Version
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.objectstore.keys import LOCK_NAME
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly, Tag, Version
-from frazil.spark.io.read import read
-from frazil.spark.pipelines.opening import (
+from frazil.spark.io.opening import (
     StorageOptions,
     open_shared,
     open_target,
     require_elsewhere,
     require_folder,
 )
+from frazil.spark.io.read import read
 from frazil.spark.pipelines.relayout import dims_of
 from frazil.spark.runtime.jobs import (
     MAX_TASK_BYTES,

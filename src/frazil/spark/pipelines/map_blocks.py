@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import SparkSession
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.refs.version import Branch
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
-from frazil.repo.writer import ChunkWriter
-from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.io.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.relayout import WHOLE, is_whole, read_bounded
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
 from frazil.spark.runtime.jobs import (

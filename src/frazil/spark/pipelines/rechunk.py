@@ -20,8 +20,12 @@ from time import perf_counter
 import numpy as np
 from pyspark.sql import SparkSession
 
-from frazil.assets.layout import branch_key
-from frazil.assets.reuse import ReusedObject, refresh_objects
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.object_keys import branch_key
+from frazil.engine.files.reuse import ReusedObject, refresh_objects
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -33,11 +37,7 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
-from frazil.repo.writer import ChunkWriter
-from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.io.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.relayout import (
     Codec,
     Layout,

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 
+from frazil.engine.refs.version import Branch
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.paths import NodePath
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch
-from frazil.spark.pipelines.opening import StorageOptions, open_shared
+from frazil.spark.io.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.reduce_job import (
     ORDER,
     PARTIALS,

@@ -18,9 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.session.session import Session
 from frazil.paths import NodePath
-from frazil.repo.session import Session
-from frazil.repo.writer import ChunkWriter
 from frazil.spark.pipelines.reduce_plan import (
     Partial,
     ReducePlan,
@@ -37,7 +37,7 @@ from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, Grid
 from frazil.spark.table.opened import Opened
-from frazil.spark.table.plan import BlockColumn, CoordinateColumn, VariableColumn, batches
+from frazil.spark.table.scan_plan import BlockColumn, CoordinateColumn, VariableColumn, batches
 from frazil.spark.table.schema import ColumnPlan, arrow_schema, spark_type, to_arrow
 
 PARTIALS = pa.schema(

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.repo.session import Session
 from frazil.spark.runtime.jobs import MAX_TASK_BYTES, Cut, Region, choose_box, region_shape
 from frazil.zarrstore.array_codecs import check_document, codec_object, split_chain
 from frazil.zarrstore.arrays import read_region

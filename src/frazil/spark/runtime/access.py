@@ -14,7 +14,12 @@ from enum import Enum
 from types import NoneType, UnionType
 from typing import Any, TypeAliasType, Union, cast, get_args, get_origin, get_type_hints
 
-from frazil.assets.virtual.access import NO_AUTHORIZATION, Home, VirtualChunkAccess, VirtualReads
+from frazil.engine.files.virtual_access import (
+    NO_AUTHORIZATION,
+    Home,
+    VirtualChunkAccess,
+    VirtualReads,
+)
 from frazil.errors import InvalidInputError
 from frazil.format import storage_config as configs
 from frazil.format.limits import Limits

@@ -15,16 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.refs.commit_metadata import KEY, NOTES, has_key
+from frazil.engine.refs.entry import backoff_s
+from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import ConflictError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import SnapshotId
-from frazil.repo.commit_keys import KEY, has_key
-from frazil.repo.commit_metadata import NOTES
-from frazil.repo.entry import backoff_s
-from frazil.repo.rebase import Rebasing
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Branch, Exactly
 
 METADATA_KEY = NOTES  # of the commit, holds what `CommitNote` says
 
@@ -60,7 +59,7 @@ class Committed:
 def find_commit(repository: Repository, branch: str, key: str | None) -> str | None:
     """The snapshot in the branch's history that was made with the key, or took over one that was.
 
-    See repo/commit_keys.py: by a squash, for instance.
+    See engine/refs/commit_metadata.py: by a squash, for instance.
     """
     if key is None:
         return None

@@ -18,11 +18,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Inline, RefKind
-from frazil.repo.writer import ChunkWriter
 from frazil.spark.runtime.commits import CommitNote
 from frazil.spark.runtime.progress import (
     Counter,

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.objectstore.remote.reads import Mark
+from frazil.objectstore.remote.remote_reads import Mark
 from frazil.ranges import Range
 from frazil.spark.sources.source_errors import source_errors
 from frazil.spark.sources.source_types import Remote, Source

@@ -14,6 +14,10 @@ import pyarrow as pa
 
 from frazil.api.updates import Update, entries
 from frazil.clock import from_datetime
+from frazil.engine.changes.chunk_reads import refs_in
+from frazil.engine.refs.version import Exactly, find_ref
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError, RefNotFoundError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, RefKind
@@ -21,10 +25,6 @@ from frazil.format.metadata import decode_metadata_of
 from frazil.format.nodes import Node
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.paths import NodePath
-from frazil.repo.chunk_reads import refs_in
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
-from frazil.repo.version import Exactly, find_ref
 from frazil.zarrstore.virtual_listing import complete_locations
 
 # A repository as a metadata table sees it, on the driver and on executors.

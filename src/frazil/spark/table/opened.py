@@ -13,13 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from frazil.engine.refs import version as versions
+from frazil.engine.repository import Repository
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.format.config_codec import encode_config
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from frazil.repo import version as versions
-from frazil.repo.repository import Repository
-from frazil.repo.session import Session
 from frazil.spark.runtime.access import NO_ACCESS, AccessText, format_access, parse_access
 from frazil.spark.runtime.storage_options import (
     PlaceText,
@@ -32,7 +32,7 @@ from frazil.spark.runtime.storage_options import (
 from frazil.spark.table.cf import Decoding, Values, decode
 from frazil.spark.table.description import ArrayDescription, GroupDescription
 from frazil.spark.table.options import ReadOptions, Version
-from frazil.spark.table.plan import Axis, Box, Run, runs
+from frazil.spark.table.scan_plan import Axis, Box, Run, runs
 from frazil.spark.table.schema import ColumnPlan
 from frazil.zarrstore.arrays import open_array, read_region
 

@@ -13,7 +13,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.table.description import ArrayDescription, Grid, choose_grid
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.table.plan import (
+from frazil.spark.table.scan_plan import (
     Axis,
     BlockColumn,
     Box,

@@ -17,13 +17,13 @@ from zarr.abc.codec import Codec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
-from frazil.assets.pool import Pool
+from frazil.engine.files.pool import Pool
+from frazil.engine.session.session import Session
 from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.format.envelope import measure_frames
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
-from frazil.repo.session import Session
 from frazil.zarrstore.keys import ChunkKey, parse_key
 from frazil.zarrstore.pipeline.coding import (
     Bytes,

@@ -18,9 +18,9 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import get_pipeline_class, register_pipeline
 from zarr.storage import StorePath
 
+from frazil.engine.commit.chunk_writer import PACKED_BYTES
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
-from frazil.repo.session import Session
-from frazil.repo.writer import PACKED_BYTES
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
 from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch
 from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards

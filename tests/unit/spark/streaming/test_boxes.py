@@ -16,7 +16,7 @@ from frazil.spark.io.stream_rows import (
     within,
 )
 from frazil.spark.table.description import ArrayDescription
-from frazil.spark.table.plan import Axis
+from frazil.spark.table.scan_plan import Axis
 from frazil.spark.table.selection import compact
 
 SHAPE = (7, 5)

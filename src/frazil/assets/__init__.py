@@ -1,1 +1,0 @@
-"""Format meets objectstore: files fetched, put and remembered; chunks in bulk."""

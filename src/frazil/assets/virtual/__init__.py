@@ -1,1 +1,0 @@
-"""Chunks that are parts of files outside of the repository."""

@@ -1,0 +1,1 @@
+"""The engine: versions and transactions over the files of a repository."""

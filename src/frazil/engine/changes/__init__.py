@@ -1,0 +1,1 @@
+"""Uncommitted changes, and chunks as a session sees them."""

@@ -1,0 +1,1 @@
+"""Writing chunks, manifests, a snapshot and its transaction log."""

@@ -1,0 +1,1 @@
+"""Files of a repository: fetching, storing, caches, chunk objects, virtual chunks."""

@@ -1,0 +1,412 @@
+"""The files of one repository: fetched, decoded and cached; encoded and put."""
+
+from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from types import TracebackType
+from typing import Self
+from weakref import ReferenceType, ref
+
+from frazil.engine.files.caches import Caches, StoredRepoInfo, shared_snapshots
+from frazil.engine.files.chunk_objects import ChunkFiles
+from frazil.engine.files.entry_file import create_entry, replace_entry
+from frazil.engine.files.object_keys import (
+    OVERWRITTEN,
+    REPO_INFO,
+    manifest_key,
+    snapshot_key,
+    transaction_key,
+)
+from frazil.engine.files.pool import BETWEEN_FORKS, Pool
+from frazil.engine.files.settings import PreloadPlan, Settings, plan_preload
+from frazil.engine.files.virtual_chunks import VirtualChunks
+from frazil.errors import FormatError
+from frazil.format.chunk_index import ChunkSet
+from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.format.repo_info import (
+    LogPage,
+    RepoInfo,
+    decode_log_page,
+    decode_repo_info,
+    encode_grown,
+    encode_repo_info,
+    resume_growth,
+)
+from frazil.format.snapshot import (
+    ManifestFile,
+    NodeNames,
+    Snapshot,
+    SnapshotHead,
+    decode_node_names,
+    decode_snapshot_head,
+    encode_snapshot,
+)
+from frazil.format.transaction_log import (
+    TransactionLog,
+    decode_early_log,
+    decode_txlog,
+    decode_txlogs,
+    encode_txlog,
+    encode_txlog_stream,
+)
+from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.objectstore.protocol import Blob, Data, ObjectStore
+
+# Writes of files that are under way while the next files are encoded.
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """Puts of files that nothing refers to before `settle` was called, in any order.
+
+    A far store gets them at once. In a near one a thread costs more than it saves, and everything
+    is done in its turn. On leaving the context nothing is under way any more.
+    """
+
+    store: ObjectStore
+    pool: Pool
+    _under_way: list[Callable[[], object]] = field(default_factory=list)
+
+    def do(self, work: Callable[[], object], *, long: bool = False) -> None:
+        """Does `work` now or in a thread; `long` work gets a thread for any store."""
+        if long or self.store.far:
+            self._under_way.append(self.pool.start(work))
+        else:
+            work()
+
+    def put(self, key: str, data: Buffer) -> None:
+        self.do(lambda: self.store.put(key, data))
+
+    def settle(self) -> None:
+        """Waits until everything has arrived. Raises the first failure, after all have ended."""
+        failures = []
+        while self._under_way:
+            try:
+                self._under_way.pop(0)()
+            except BaseException as failure:  # noqa: BLE001 -- of whichever kind, it is raised below
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.settle()
+        except Exception:
+            if failure is None:
+                raise
+
+
+_MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Format errors raised inside say which file they are about."""
+    try:
+        yield
+    except FormatError as error:
+        raise error.at(key) from error
+
+
+class Files:
+    """Reads and writes files; caches the immutable ones, within the sizes of the configuration.
+
+    What is put here is durable only after the store's `sync`; names are random, so nothing is
+    ever overwritten.
+    """
+
+    # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
+    # decoded in bulk, without this object. Subclasses for older generations say otherwise.
+    has_current_encoding = True
+
+    def __init__(
+        self, store: ObjectStore, settings: Settings, caches: Caches | None = None
+    ) -> None:
+        """`caches` of another object for the same repository are shared if their sizes match."""
+        self.store = store
+        self.raw_store = store  # by the keys that files really have, where `store` translates them
+        self.settings = settings
+        self.pool = Pool(settings.io_threads)
+        self.caches = Caches.of(settings) if caches is None else caches.fitting(settings)
+        self.chunks = ChunkFiles(store, self.pool, self.caches.chunks)
+        self.virtual = VirtualChunks(settings.virtual, self.pool)
+        self.v1_tags = self.caches.v1_tags
+        self._newest = self.caches.newest
+
+    def with_settings(self, settings: Settings) -> Self:
+        """The same files with other settings, and with empty caches."""
+        return type(self)(self.raw_store, settings)
+
+    # The entry point
+
+    def fetch_repo_info(self) -> StoredRepoInfo:
+        """The newest repo info, always compared with the store."""
+        known = self._newest.stored
+        blob = self.store.reread(REPO_INFO, None if known is None else known.blob)
+        if known is not None and blob is known.blob:
+            return known
+        if known is not None and blob.equals(known.blob):  # the same bytes are not decoded again
+            self._newest.stored = stored = StoredRepoInfo(known.info, blob)
+            return stored
+        with naming(REPO_INFO):
+            info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
+            stored = StoredRepoInfo(info, blob)
+        self._newest.stored = stored
+        return stored
+
+    @property
+    def newest_repo_info(self) -> RepoInfo | None:
+        """The newest repo info that this process has seen."""
+        return None if self._newest.stored is None else self._newest.stored.info
+
+    def fetch_to_replace(self) -> StoredRepoInfo:
+        """The newest repo info, in a form that its successor is quickly encoded from."""
+        stored = self.fetch_repo_info()
+        info = resume_growth(stored.info)
+        if info is not stored.info:
+            self._newest.stored = stored = StoredRepoInfo(info, stored.blob)
+        return stored
+
+    def fetch_log_page(self, name: str) -> LogPage:
+        """The ops log of an earlier version, by the name the ops log gives."""
+        key = OVERWRITTEN + name
+        with naming(key):
+            data = self.store.get(key).data
+            return decode_log_page(data, max_size=self._allowed(data))
+
+    def create_repo_info(self, info: RepoInfo) -> None:
+        create_entry(self.store, REPO_INFO, self._encode_repo_info(info))
+
+    def replace_repo_info(
+        self, old: StoredRepoInfo, new: RepoInfo, *, backup: str, ready: Callable[[], None]
+    ) -> None:
+        """Keeps `old` by the name `backup` first; see replace_entry for `ready`.
+
+        Raises PreconditionFailedError if the stored one is no longer `old`.
+        """
+        data, new = encode_grown(new, level=self.settings.bulk_level)
+        version = replace_entry(
+            self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
+        )
+        # The next commit of this object finds it unchanged, and does not decode what it encoded.
+        self._newest.stored = StoredRepoInfo(new, Blob(data, version))
+
+    def drop_backup(self, name: str) -> None:
+        self.store.delete([OVERWRITTEN + name])
+
+    def _encode_repo_info(self, info: RepoInfo) -> bytes:
+        return encode_repo_info(info, level=self.settings.compression_level)
+
+    # Immutable files
+
+    def fetch_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        return self.caches.snapshots.fetch(snapshot, self._load_snapshot)
+
+    def fetch_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        """The head of a snapshot of version 1, without its nodes."""
+        known = self.caches.snapshots.find(snapshot)
+        return self.caches.heads.fetch(snapshot, self._load_head) if known is None else known.head
+
+    def forget_heads(self) -> None:
+        """Empties the cache of heads: expiry of version 1 rewrites parents in their files."""
+        self.caches.snapshots.clear()
+        self.caches.heads.clear()
+
+    def fetch_node_names(self, snapshot: SnapshotId) -> NodeNames:
+        """The names of a snapshot's nodes, without the rest of it unless that is cached."""
+        known = self.caches.snapshots.find(snapshot)
+        if known is not None:
+            return NodeNames.of(known.nodes)
+        return self.caches.names.fetch(snapshot, self._load_names)
+
+    def fetch_manifest(self, manifest: ManifestId) -> Manifest:
+        known = self.caches.manifests.find(manifest)
+        return self.preload_manifest(manifest) if known is None else known
+
+    def preload_manifest(self, manifest: ManifestId) -> Manifest:
+        """Fetches a manifest that is known not to be cached."""
+        return self.caches.loading.load(manifest, self._load_manifest)
+
+    def find_manifest(self, manifest: ManifestId) -> Manifest | None:
+        """The manifest if it is in memory."""
+        return self.caches.manifests.find(manifest)
+
+    def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
+        """Notes the dimensions of arrays, which some older generations need to read a manifest."""
+
+    def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
+        return self.caches.logs.fetch(snapshot, self._load_log)
+
+    def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
+        """Fetches several logs with concurrent requests."""
+        cache = self.caches.logs
+        known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
+        missing = [each for each in snapshots if each not in known]
+        read_all = self.pool.map if self.store.far else self.pool.map_quickly
+        data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
+        try:
+            logs = decode_txlogs(data)
+        except FormatError:
+            logs = [self.fetch_log(each) for each in missing]  # says which file is damaged
+        for each, log in zip(missing, logs, strict=True):
+            cache.remember(each, log)
+            known[each] = log
+        return [known[each] for each in snapshots]
+
+    def as_stored(self, user_data: bytes) -> bytes:
+        """The metadata of a node as it will be read back. Raises InvalidInputError."""
+        return user_data
+
+    def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
+        del is_taken  # the same 64 random bits are not drawn twice
+        return NodeId.random()
+
+    def outgoing(self) -> Outgoing:
+        return Outgoing(self.store, self.pool)
+
+    def put_snapshot(self, snapshot: Snapshot) -> None:
+        key = snapshot_key(snapshot.id)
+        settings = self.settings
+        data = encode_snapshot(
+            snapshot, level=settings.compression_level, spec_version=settings.spec_version
+        )
+        self.store.put(key, data)
+        self.caches.snapshots.remember(snapshot.id, snapshot)
+
+    def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
+        """Returns its entry in a snapshot's list. `outgoing`, if given, uploads it concurrently."""
+        data = encode_manifest(
+            manifest,
+            level=self.settings.bulk_level,
+            location_compression=self.settings.location_compression,
+            spec_version=self.settings.spec_version,
+        )
+        (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
+        self.caches.manifests.remember(manifest.id, manifest)
+        return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
+
+    def put_log(self, log: TransactionLog) -> None:
+        settings = self.settings
+        if log.num_changes > _MANY_CHANGES:
+            self.put_log_stream(log, {})
+            self.caches.logs.remember(log.id, log)
+            return
+        data = encode_txlog(
+            log, level=settings.compression_level, spec_version=settings.spec_version
+        )
+        self.store.put(transaction_key(log.id), data)
+        self.caches.logs.remember(log.id, log)
+
+    def put_log_stream(
+        self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
+    ) -> None:
+        """Puts a log that lists these chunks too, which may be too many to hold in memory."""
+        settings = self.settings
+        data = encode_txlog_stream(
+            log, chunks, level=settings.compression_level, spec_version=settings.spec_version
+        )
+        self.store.put(transaction_key(log.id), data)
+
+    def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
+        return self._load(snapshot_key(snapshot), shared_snapshots.decode)
+
+    def _load_names(self, snapshot: SnapshotId) -> NodeNames:
+        return self._load(snapshot_key(snapshot), decode_node_names)
+
+    def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
+        return self._load(snapshot_key(snapshot), decode_snapshot_head)
+
+    def _load_manifest(self, manifest: ManifestId) -> Manifest:
+        with BETWEEN_FORKS:  # this may run in the background
+            known = self.caches.manifests.find(manifest)
+        if known is not None:  # another thread loaded it since the caller looked
+            return known
+        loaded = self._decode_manifest(manifest)
+        with BETWEEN_FORKS:
+            self.caches.manifests.remember(manifest, loaded)
+        return loaded
+
+    def _decode_manifest(self, manifest: ManifestId) -> Manifest:
+        return self._load(manifest_key(manifest), decode_manifest)
+
+    def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
+        key = transaction_key(snapshot)
+        data = self.store.get(key).data
+        with naming(key):
+            try:
+                return decode_txlog(data, max_size=self._allowed(data))
+            except FormatError as damage:
+                try:
+                    return decode_early_log(data, lambda: self.fetch_snapshot(snapshot).nodes)
+                except FormatError:
+                    raise damage from None
+
+    def _load[T](self, key: str, decode: Callable[..., T]) -> T:
+        with naming(key):
+            data = self.store.get(key).data
+            return decode(data, max_size=self._allowed(data))
+
+    def _allowed(self, data: Data) -> int:
+        """Bytes that a file of that size may hold."""
+        return self.settings.limits.payload_bytes(len(data))
+
+
+_FEW = 16
+
+
+def preload_manifests(files: Files, snapshot: Snapshot, *, reader: object) -> None:
+    """Begins to fetch what the rules choose of the snapshot's manifests; returns at once.
+
+    Ends early once the files or `reader` are gone: neither is kept alive by it. Failures are not
+    reported: a reader that needs the manifest meets the error again.
+    """
+    rules = files.settings.preload
+    if rules.are_void or not snapshot.manifest_files:
+        return
+    if len(snapshot.manifest_files) <= _FEW and _are_cached(files, snapshot):
+        return  # as after a commit in this process
+    kept, wanted_by = ref(files), ref(reader)
+    plan = files.caches.plans.find(snapshot.id)
+    if plan is not None and plan.rules == rules:
+        _submit(files, plan, wanted_by)
+        return
+
+    def begin() -> None:
+        if (files := kept()) is not None and wanted_by() is not None:
+            plan = plan_preload(snapshot, rules)
+            with BETWEEN_FORKS:
+                files.caches.plans.remember(snapshot.id, plan)
+            _submit(files, plan, wanted_by)
+
+    if len(snapshot.nodes) <= _FEW:  # planning is faster than starting a thread
+        with suppress(FormatError):
+            begin()
+    else:
+        files.caches.background.submit(begin)
+
+
+def _are_cached(files: Files, snapshot: Snapshot) -> bool:
+    with BETWEEN_FORKS:
+        return all(files.find_manifest(each.id) is not None for each in snapshot.manifest_files)
+
+
+def _submit(files: Files, plan: PreloadPlan, wanted_by: ReferenceType[object]) -> None:
+    kept = ref(files)
+
+    def fetch(manifest: ManifestId) -> None:
+        if (files := kept()) is not None and wanted_by() is not None:
+            files.preload_manifest(manifest)
+
+    with BETWEEN_FORKS:
+        missing = [manifest for manifest in plan.manifests if files.find_manifest(manifest) is None]
+    for manifest in missing:
+        files.caches.background.submit(partial(fetch, manifest))

@@ -1,0 +1,230 @@
+"""Object stores and their settings, made from a configuration."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from frazil.engine.files.object_keys import (
+    CHUNKS,
+    CONFIG_YAML,
+    MANIFESTS,
+    OVERWRITTEN,
+    REFS,
+    REPO_INFO,
+    SNAPSHOTS,
+    TRANSACTIONS,
+)
+from frazil.errors import StorageError
+from frazil.format.storage_config import (
+    AzureStoreConfig,
+    GcsStoreConfig,
+    HttpStoreConfig,
+    ObjectStoreConfig,
+    S3CompatibleStoreConfig,
+    S3Options,
+    S3StoreConfig,
+    StorageConcurrencySettings,
+    StorageRetriesSettings,
+    StorageSettings,
+    StorageTimeoutSettings,
+    TigrisStoreConfig,
+)
+from frazil.objectstore.credentials import (
+    AnyCredential,
+    AzureCredentials,
+    AzureFromEnvCredentials,
+    CredentialsForAzure,
+    CredentialsForGcs,
+    CredentialsForS3,
+    GcsAnonymousCredentials,
+    GcsCredentials,
+    S3AnonymousCredentials,
+    S3Credentials,
+    S3FromEnvCredentials,
+)
+from frazil.objectstore.protocol import ObjectStore, SourceStore
+from frazil.objectstore.remote.azure import AzurePlace
+from frazil.objectstore.remote.gcs import GcsPlace
+from frazil.objectstore.remote.place import Headers, HttpPlace, RemotePlace
+from frazil.objectstore.remote.remote_store import RemoteSource
+from frazil.objectstore.remote.s3 import S3Place, require_checksum
+from frazil.objectstore.settings import RemoteSettings
+
+TIGRIS_ENDPOINT = "https://t3.storage.dev"
+_METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)
+
+
+def remote_settings(
+    given: StorageSettings | None, *, before: RemoteSettings | None = None
+) -> RemoteSettings:
+    """`given` over the settings `before`; a field that is None keeps the earlier value."""
+    settings = given or StorageSettings()
+    concurrency = settings.concurrency or StorageConcurrencySettings()
+    retries = settings.retries or StorageRetriesSettings()
+    timeouts = settings.timeouts or StorageTimeoutSettings()
+    given_values = {
+        "max_requests_for_object": concurrency.max_concurrent_requests_for_object,
+        "request_bytes": concurrency.ideal_concurrent_request_size,
+        "multipart_bytes": settings.minimum_size_for_multipart_upload,
+        "max_tries": retries.max_tries,
+        "initial_backoff_ms": retries.initial_backoff_ms,
+        "max_backoff_ms": retries.max_backoff_ms,
+        "connect_timeout_ms": timeouts.connect_timeout_ms,
+        "read_timeout_ms": timeouts.read_timeout_ms,
+        "attempt_timeout_ms": timeouts.operation_attempt_timeout_ms,
+        "operation_timeout_ms": timeouts.operation_timeout_ms,
+        "conditional_create": settings.unsafe_use_conditional_create,
+        "conditional_update": settings.unsafe_use_conditional_update,
+        "metadata": settings.unsafe_use_metadata,
+        "storage_classes": _storage_classes(settings) or None,
+    }
+    known = {name: value for name, value in given_values.items() if value is not None}
+    return replace(before or RemoteSettings(), **known)  # type: ignore[arg-type]  # by their names
+
+
+def _storage_classes(settings: StorageSettings) -> tuple[tuple[str, str], ...]:
+    chunks = settings.chunks_storage_class or settings.storage_class
+    others = settings.metadata_storage_class or settings.storage_class
+    wanted = ((CHUNKS, chunks), *((start, others) for start in _METADATA))
+    return tuple((start, name) for start, name in wanted if name is not None)
+
+
+def portable(stored: StorageSettings | None) -> StorageSettings | None:
+    """The saved settings of a repository that hold for the store that it is in now.
+
+    Capabilities of the store are left out: the repository may have been copied from another one.
+    The reference saves the settings of a local directory, tiny requests and no retries, with every
+    repository that it creates in one: these are left out too.
+    """
+    if stored is None:
+        return None
+    kept = replace(
+        stored,
+        unsafe_use_conditional_create=None,
+        unsafe_use_conditional_update=None,
+        unsafe_use_metadata=None,
+    )
+    if stored.concurrency == _OF_DIRECTORIES:
+        return replace(kept, concurrency=None, retries=None)
+    return kept
+
+
+_OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
+
+
+def with_settings(
+    store: ObjectStore, settings: StorageSettings | None, *, max_requests: int | None = None
+) -> ObjectStore:
+    """The store with the settings of a configuration; only remote stores have any.
+
+    `max_requests` bounds the concurrent requests of the whole store.
+    """
+
+    def change(before: RemoteSettings) -> RemoteSettings:
+        changed = remote_settings(settings, before=before)
+        if max_requests is None:
+            return changed
+        return replace(changed, max_requests=max(1, max_requests))
+
+    return store.with_settings(change)
+
+
+def open_source(
+    config: ObjectStoreConfig,
+    authority: str,
+    credentials: AnyCredential | None,
+    settings: StorageSettings,
+    *,
+    scheme: str = "https",
+) -> SourceStore:
+    """A store of virtual chunks: the bucket, container or host that `authority` names.
+
+    `scheme` matters only for web servers.
+    """
+    return RemoteSource(
+        place_of_config(config, authority, credentials, scheme=scheme), remote_settings(settings)
+    )
+
+
+def place_of_config(
+    config: ObjectStoreConfig, authority: str, credentials: AnyCredential | None, *, scheme: str
+) -> RemotePlace:
+    match config:
+        case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
+            return s3_place(options, bucket=authority, credentials=_for_s3(options, credentials))
+        case TigrisStoreConfig(options):
+            found = _for_s3(options, credentials)
+            place = s3_place(options, bucket=authority, credentials=found)
+            return replace(place, endpoint_url=options.endpoint_url or TIGRIS_ENDPOINT)
+        case GcsStoreConfig(opts):
+            return GcsPlace(
+                bucket=authority, prefix="", credentials=_for_gcs(credentials), config=pairs(opts)
+            )
+        case AzureStoreConfig(opts):
+            return _azure_place(opts or {}, authority, _for_azure(credentials))
+        case HttpStoreConfig(opts, headers):
+            return HttpPlace(
+                base_url=f"{scheme}://{authority}", options=pairs(opts), headers=pairs(headers)
+            )
+        case _:
+            raise StorageError(f"no objects of others in {config!r}", kind="storage-config")
+
+
+def s3_place(
+    options: S3Options, *, bucket: str, credentials: S3Credentials, prefix: str = ""
+) -> S3Place:
+    checksum = None if options.checksum_algorithm is None else options.checksum_algorithm.value
+    if checksum is not None:
+        require_checksum(checksum)
+    timeout_s = options.network_stream_timeout_seconds
+    return S3Place(
+        bucket=bucket,
+        prefix=prefix,
+        credentials=credentials,
+        region=options.region,
+        endpoint_url=options.endpoint_url,
+        allow_http=options.allow_http,
+        force_path_style=options.force_path_style,
+        stream_timeout_s=60 if timeout_s is None else timeout_s,
+        requester_pays=options.requester_pays,
+        checksum=checksum,
+    )
+
+
+def _azure_place(
+    opts: Mapping[str, str], authority: str, credentials: AzureCredentials
+) -> AzurePlace:
+    """`abfs` locations may name the account: `container@account.dfs.core.windows.net`."""
+    container, _, host = authority.partition("@")
+    rest = {name: value for name, value in opts.items() if name not in _ACCOUNT_NAMES}
+    named = [opts[name] for name in _ACCOUNT_NAMES if name in opts]
+    account = named[0] if named else host.partition(".")[0]
+    return AzurePlace(
+        account=account,
+        container=container,
+        prefix="",
+        credentials=credentials,
+        config=pairs(rest),
+    )
+
+
+_ACCOUNT_NAMES = ("account", "account_name", "azure_storage_account_name")
+
+
+def pairs(given: Mapping[str, str] | None) -> Headers:
+    return tuple((given or {}).items())
+
+
+def _for_s3(options: S3Options, given: AnyCredential | None) -> S3Credentials:
+    if isinstance(given, CredentialsForS3):
+        return given.credentials
+    return S3AnonymousCredentials() if options.anonymous else S3FromEnvCredentials()
+
+
+def _for_gcs(given: AnyCredential | None) -> GcsCredentials:
+    return given.credentials if isinstance(given, CredentialsForGcs) else GcsAnonymousCredentials()
+
+
+def _for_azure(given: AnyCredential | None) -> AzureCredentials:
+    if isinstance(given, CredentialsForAzure):
+        return given.credentials
+    return AzureFromEnvCredentials()

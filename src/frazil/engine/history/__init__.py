@@ -1,0 +1,1 @@
+"""Commits made from other commits: revert, cherry-pick, merge, squash."""

@@ -1,0 +1,1 @@
+"""Two sides changed something: detecting conflicts, solving and applying."""

@@ -1,0 +1,268 @@
+"""The entry point of a repository: one object, changed by compare-and-swap.
+
+Every change reads the object, works out its successor, keeps a copy of the old version under
+`overwritten/`, and replaces the object only if no other client has in the meantime. If one has,
+the change is applied again to its result.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from frazil.clock import Clock, to_datetime
+from frazil.engine.files.caches import StoredRepoInfo
+from frazil.engine.files.entry_file import nothing
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import backup_name, snapshot_key, transaction_key
+from frazil.engine.files.settings import Settings
+from frazil.engine.refs import ops_log
+from frazil.engine.refs.ops_log import RefusedUpdate, was_stored
+from frazil.engine.refs.refs import MAIN
+from frazil.errors import (
+    ConflictError,
+    FormatError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    ReadOnlyError,
+    RepositoryNotFoundError,
+)
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.nodes import Nodes
+from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import Snapshot
+from frazil.format.snapshot_infos import SnapshotInfos
+from frazil.format.transaction_log import TransactionLog
+from frazil.format.update_log import Availability, RepoInitialized, RepoStatus, Update, UpdateKind
+from frazil.ids import INITIAL_SNAPSHOT
+from frazil.objectstore.protocol import ObjectStore
+
+type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
+"""The successor of a repo info and what the ops log calls the step; raises to give up."""
+
+
+_EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
+
+
+def backoff_s(
+    attempt: int, *, base_s: float, cap_s: float, uniform: Callable[[float, float], float]
+) -> float:
+    """Seconds to wait before try number `attempt`, counted from 0."""
+    if attempt <= _EAGER_TRIES:
+        return 0.0
+    ceiling = min(cap_s, base_s * 2.0 ** (attempt - _EAGER_TRIES))
+    return uniform(0.0, ceiling)
+
+
+def tries(settings: Settings) -> Iterator[int]:
+    """Numbers of tries, each after a pause."""
+    for attempt in range(settings.update_tries):
+        pause_s = backoff_s(
+            attempt,
+            base_s=settings.update_backoff_s,
+            cap_s=settings.update_backoff_cap_s,
+            uniform=random.uniform,
+        )
+        if pause_s:
+            time.sleep(pause_s)
+        yield attempt
+
+
+def exhausted(settings: Settings) -> ConflictError:
+    return ConflictError(
+        message=f"repository cannot be updated after {settings.update_tries} attempts,"
+        " too many concurrent changes",
+        kind="update-attempts-exhausted",
+    )
+
+
+class EntryPoint(Protocol):
+    """The mutable root of a repository: its refs and, in version 2, its list of snapshots."""
+
+    @property
+    def files(self) -> Files: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def create(self, *, config: Json | None) -> None:
+        """An empty repository. Raises ConflictError if there is one."""
+        ...
+
+    def fetch(self) -> RepoInfo:
+        """Fetches the current repo info. Raises RepositoryNotFoundError."""
+        ...
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        """The entry point without the ref files that cannot be read, and their errors by key."""
+        ...
+
+    def fetch_config(self) -> Json | None:
+        """Fetches the stored configuration. Raises RepositoryNotFoundError."""
+        ...
+
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        """Applies `change` and returns the repo info that was stored.
+
+        `ready` waits until what the new one refers to is stored, or raises.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RepoInfoEntry:
+    """The entry point of version 2: one object."""
+
+    files: Files
+    clock: Clock
+
+    def create(self, *, config: Json | None) -> None:
+        now_us = self.clock()
+        with self.files.outgoing() as outgoing:
+            outgoing.do(lambda: self.files.put_snapshot(initial_snapshot(now_us)))
+            outgoing.do(lambda: self.files.put_log(initial_log()))
+        self.files.store.sync()
+        try:
+            self.files.create_repo_info(initial_repo_info(now_us, config=config))
+        except PreconditionFailedError as error:
+            raise ConflictError(
+                message="another client created a repository here", kind="repo-info-updated"
+            ) from error
+
+    def fetch(self) -> RepoInfo:
+        with _not_found():
+            return self.files.fetch_repo_info().info
+
+    def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
+        return self.fetch(), {}
+
+    def fetch_config(self) -> Json | None:
+        return self.fetch().config
+
+    def update(
+        self,
+        change: Change,
+        *,
+        doing: str,
+        even_if_read_only: bool = False,
+        ready: Callable[[], None] = nothing,
+    ) -> RepoInfo:
+        settings = self.files.settings
+        refused: RefusedUpdate | None = None
+        for _ in tries(settings):
+            with _not_found():
+                old = self.files.fetch_to_replace()
+            if refused is not None and self._was_done(old.info, refused):
+                return refused.info
+            if not even_if_read_only:
+                require_online(old.info, doing=doing)
+            new, kind = change(old.info)
+            now_us = self.clock()
+            backup = backup_name(now_us)
+            new = ops_log.record(
+                new, kind, now_us=now_us, backup=backup, page_size=settings.updates_per_file
+            )
+            if self._swap(old, new, backup, ready):
+                return new
+            refused = RefusedUpdate(new, kind, backup)
+        if refused is not None and self._was_done(self.fetch(), refused):
+            return refused.info
+        raise exhausted(settings)
+
+    def _was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
+        """True if a refused update is part of `info` all the same; if not, its backup goes.
+
+        Where the ops log does not tell, the backup stays: the log may need it.
+        """
+        done = was_stored(info, refused=refused, fetch_page=self.files.fetch_log_page)
+        if done is False:
+            self.files.drop_backup(refused.backup)
+        return bool(done)
+
+    def _swap(
+        self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
+    ) -> bool:
+        """True if `new` replaced `old`; False if another client had replaced `old` before."""
+        try:
+            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
+        except PreconditionFailedError:
+            return False
+        return True
+
+
+@contextmanager
+def _not_found() -> Iterator[None]:
+    """Raises RepositoryNotFoundError if the entry point does not exist."""
+    try:
+        yield
+    except ObjectNotFoundError as error:
+        raise RepositoryNotFoundError("the repository doesn't exist") from error
+
+
+def require_online(info: RepoInfo, *, doing: str) -> None:
+    status = info.status
+    if status.availability is not Availability.ONLINE:
+        raise ReadOnlyError(
+            f"the repository status is {status.availability.label}: {doing} is not possible;"
+            f" set at {to_datetime(status.set_at_us).isoformat()}, reason: {status.reason!r}",
+            kind="read-only-repository",
+        )
+
+
+_MESSAGE = "Repository initialized"
+_METADATA: dict[str, Json] = {"__icechunk": {"is_root": True}}
+
+
+def is_clean(store: ObjectStore) -> bool:
+    """True if a repository may be created: the store is empty, or holds the leftovers of a process
+    that died while it created one. Both files are rewritten, under the same names.
+    """
+    leftovers = {snapshot_key(INITIAL_SNAPSHOT), transaction_key(INITIAL_SNAPSHOT)}
+    return all(info.key in leftovers for info in store.list())
+
+
+def initial_snapshot(now_us: int) -> Snapshot:
+    """No nodes, not even a root group."""
+    return Snapshot(
+        id=INITIAL_SNAPSHOT,
+        parent_id=None,
+        flushed_at_us=now_us,
+        message=_MESSAGE,
+        metadata=_METADATA,
+        manifest_files=(),
+        nodes=Nodes.empty(),
+    )
+
+
+def initial_log() -> TransactionLog:
+    return TransactionLog(id=INITIAL_SNAPSHOT)
+
+
+def initial_repo_info(now_us: int, *, config: Json) -> RepoInfo:
+    info = RepoInfo(
+        spec_version=2,
+        tags={},
+        branches={},
+        deleted_tags=(),
+        snapshots=SnapshotInfos.empty(),
+        status=RepoStatus(availability=Availability.ONLINE, set_at_us=now_us, reason=None),
+        metadata={},
+        updates=(Update(kind=RepoInitialized(), updated_at_us=now_us, backup_path=None),),
+        before_updates=None,
+        config=config,
+        enabled_flags=(),
+        disabled_flags=(),
+    )
+    info = info.with_snapshot(
+        INITIAL_SNAPSHOT, parent=None, flushed_at_us=now_us, message=_MESSAGE, metadata=_METADATA
+    )
+    return info.with_branch(MAIN, INITIAL_SNAPSHOT)

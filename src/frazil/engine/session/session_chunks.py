@@ -1,0 +1,273 @@
+"""The chunks of a session's arrays: pending ones over committed ones.
+
+An array and its pending chunks are looked up together, so that a commit which ends between the two
+cannot make a chunk disappear. What was found then is good for as long as it takes to read: the
+manifests and chunks of a snapshot do not change.
+"""
+
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from frazil.engine.changes.attached_manifests import AttachedManifest, LogWriter, attach_to_node
+from frazil.engine.changes.chunk_reads import (
+    Rule,
+    current_refs,
+    fetch_found,
+    fetch_payload,
+    find_committed,
+    is_cached,
+    lookup_current,
+    reindex_refs,
+    require_regular_grid,
+    shift_refs,
+)
+from frazil.engine.changes.pending import UNTOUCHED, ChunkChanges, Index, Untouched
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.commit.splitting import cell_sizes
+from frazil.engine.session.session_state import SessionState
+from frazil.errors import InvalidInputError
+from frazil.format.chunk_index import distinct
+from frazil.format.chunk_refs import ChunkRefs, Payload
+from frazil.format.nodes import ArrayData, Node
+from frazil.ids import ManifestId
+from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
+from frazil.paths import NodePath
+from frazil.ranges import ByteRange
+
+
+class SessionChunks(SessionState):
+    """The part of a Session that reads and writes chunks."""
+
+    # Reading
+
+    def chunk_payload(self, path: NodePath, index: Index) -> Payload | None:
+        """Payload of the chunk; None if it was never written or lies outside the grid."""
+        node, found = self._find_chunk(path, index)
+        return find_committed(self.files, node, index) if found is UNTOUCHED else found
+
+    def cached_payload(self, path: NodePath, index: Index) -> Payload | Untouched | None:
+        """Like `chunk_payload`, but UNTOUCHED where a file would have to be read."""
+        node, found = self._find_chunk(path, index)
+        if found is UNTOUCHED and is_cached(self.files, node, index):
+            return find_committed(self.files, node, index)
+        return found
+
+    def fetch_chunk(
+        self, path: NodePath, index: Index, byte_range: ByteRange | None = None
+    ) -> Data | None:
+        payload = self.chunk_payload(path, index)
+        return None if payload is None else fetch_payload(self.files, payload, byte_range)
+
+    def fetch_chunks(
+        self,
+        path: NodePath,
+        wanted: npt.NDArray[np.uint32],
+        parts: npt.NDArray[np.int64] | None = None,
+        into: Targets | None = None,
+    ) -> list[Data | None]:
+        """Bytes of each wanted chunk, (m, ndim), None where there is none.
+
+        With `parts`, (m, 2), only those from, up to: cut off at the end of the chunk; a negative
+        start counts from there, and the rest is given. With `into`, (m,), bytes may have been put
+        there already: then the target itself is given back.
+        """
+        node, array, changes = self._array_with_changes(path)
+        if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
+            raise _wrong_ndim(path, wanted.shape[-1], array)
+        found = lookup_current(self.files, node, changes, wanted)
+        return fetch_found(self.files, found, len(wanted), parts, into)
+
+    def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
+        """All references of the array as of now, in batches; changed ones come first."""
+        node, _, changes = self._array_with_changes(path)
+        return current_refs(self.files, node, changes)
+
+    # Writing
+
+    def chunk_writer(self) -> ChunkWriter:
+        """Stores chunks for this session, here or in another process."""
+        return ChunkWriter(self.files.store, self.files.settings.inline_threshold_bytes)
+
+    def set_chunk(self, path: NodePath, index: Index, data: Buffer) -> None:
+        """Stores the bytes at once; the reference waits for the commit."""
+        self._require_place(path, index)
+        payload = self.chunk_writer().put_chunk(data)
+        with self._editing() as changes:
+            changes.pending(self._require_place(path, index)).set(index, payload)
+
+    def change_chunks(
+        self, path: NodePath, index: npt.NDArray[np.uint32], data: Sequence[Buffer | None]
+    ) -> None:
+        """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
+        _, array, _ = self._array_with_changes(path)
+        self._require_writable()
+        _require_inside(path, index, array)
+        is_set = np.array([each is not None for each in data], np.bool_)
+        given = [each for each in data if each is not None]
+        refs = self.chunk_writer().put_chunks(index[is_set], given, self.files.pool)
+        changed = ChunkChanges(refs=refs, deleted=distinct(index[~is_set]))
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            _require_inside(path, index, array)
+            changes.pending(node).change_many(changed)
+
+    def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
+        """True if the chunk was set; of several concurrent calls one succeeds."""
+        self._require_place(path, index)
+        payload = None
+        while True:
+            base = self.base
+            if self.chunk_payload(path, index) is not None:
+                return False
+            payload = payload or self.chunk_writer().put_chunk(data)
+            with self._editing() as changes:
+                if base is not self.base:
+                    continue  # rebased since: another writer may have committed the chunk
+                node = self._require_place(path, index)
+                if self._pending_payload(node, index) not in (UNTOUCHED, None):
+                    return False
+                changes.pending(node).set(index, payload)
+                return True
+
+    def set_chunk_refs(self, path: NodePath, refs: ChunkRefs) -> None:
+        """Many references at once: virtual ones, or those a ChunkWriter made."""
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            if refs.index.shape[1] != len(array.shape):
+                raise _wrong_ndim(path, refs.index.shape[1], array)
+            if len(refs) and len(refs.within(array.num_chunks)) != len(refs):
+                last = tuple(stop - 1 for _, stop in refs.bounding_box())
+                raise _outside(path, last, array)
+            changes.pending(node).set_many(refs)
+
+    def attach_manifests(
+        self,
+        path: NodePath,
+        attached: Sequence[AttachedManifest],
+        replaced: Sequence[ManifestId] = (),
+        *,
+        log_writer: LogWriter | None = None,
+    ) -> None:
+        """Manifests that others wrote for the array, instead of those that they replace.
+
+        `log_writer` stores the transaction log when the session is committed: there may be too
+        many chunks to have it in memory here.
+        """
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            cell = cell_sizes(self.files.settings.splitting, node)
+            changes.edited[path.text] = attach_to_node(node, array, attached, replaced, cell=cell)
+            changes.log_writer = log_writer or changes.log_writer
+            gone = set(replaced)
+            earlier = [e for e in changes.attached.get(node.id, ()) if e.file.id not in gone]
+            changes.attached[node.id] = (*earlier, *attached)
+
+    def delete_chunk(self, path: NodePath, index: Index) -> None:
+        """A change even if there was no such chunk; outside the grid nothing happens."""
+        with self._editing() as changes:
+            node, array = self._find_array(path)
+            if _in_grid(index, array):
+                changes.pending(node).delete(index)
+
+    def delete_chunks_under(self, path: NodePath, index_prefix: Index) -> None:
+        """All chunks whose index starts so."""
+        self._require_writable()
+        prefix = np.array(index_prefix, dtype=np.uint32)
+        doomed = [
+            refs.index[(refs.index[:, : len(prefix)] == prefix).all(axis=1)]
+            for refs in self.chunk_refs(path)
+        ]
+        if not any(len(index) for index in doomed):
+            return  # and nothing has changed
+        with self._editing() as changes:
+            pending = changes.pending(self._find_array(path)[0])
+            for index in doomed:
+                if len(index):
+                    pending.delete_many(index)
+
+    def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
+        """Moves every chunk by so many places of the grid; those that leave it are dropped."""
+        self._rearrange_chunks(path, lambda refs, grid: shift_refs(refs, offset, grid))
+
+    def reindex_array(self, path: NodePath, forward: Rule, backward: Rule | None = None) -> None:
+        """Moves every chunk to where `forward` says; see `reindex_refs`."""
+        self._rearrange_chunks(path, lambda refs, grid: reindex_refs(refs, forward, backward, grid))
+
+    # Shared parts
+
+    def _find_chunk(self, path: NodePath, index: Index) -> tuple[Node, Payload | Untouched | None]:
+        """The array, and what is pending for one of its chunks; None outside the grid."""
+        with self._state:
+            node, array = self._find_array(path)
+            return node, self._pending_payload(node, index) if _in_grid(index, array) else None
+
+    def _array_with_changes(self, path: NodePath) -> tuple[Node, ArrayData, ChunkChanges | None]:
+        with self._state:
+            node, array = self._find_array(path)
+            return node, array, self._pending_changes(node)
+
+    def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
+        """Pending payload of a chunk. The caller holds the state."""
+        pending = self._changes.chunks.get(node.id)
+        return UNTOUCHED if pending is None else pending.find(index)
+
+    def _pending_changes(self, node: Node) -> ChunkChanges | None:
+        """Pending changes of an array. The caller holds the state."""
+        pending = self._changes.chunks.get(node.id)
+        return None if pending is None else pending.changes()
+
+    def _require_place(self, path: NodePath, index: Index) -> Node:
+        """The array, if the chunk can be written."""
+        self._require_writable()
+        node, array = self._find_array(path)
+        if len(index) != len(array.num_chunks):
+            raise _wrong_ndim(path, len(index), array)
+        if not _in_grid(index, array):
+            raise _outside(path, index, array)
+        return node
+
+    def _rearrange_chunks(
+        self, path: NodePath, change: Callable[[ChunkRefs, tuple[int, ...]], ChunkChanges]
+    ) -> None:
+        node, array = self._find_array(path)
+        self._require_writable()
+        require_regular_grid(node)
+        refs = ChunkRefs.concat([ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)])
+        # Not under a lock: `change` may call the user's functions, and these the session.
+        changes = change(refs, array.num_chunks)
+        with self._editing() as edited:
+            if len(changes.index):
+                edited.pending(self._find_array(path)[0]).change_many(changes)
+
+
+def _in_grid(index: Index, array: ArrayData) -> bool:
+    return len(index) == len(array.num_chunks) and all(
+        0 <= position < count for position, count in zip(index, array.num_chunks, strict=True)
+    )
+
+
+def _require_inside(path: NodePath, index: npt.NDArray[np.uint32], array: ArrayData) -> None:
+    if index.shape[1:] != (len(array.num_chunks),):
+        raise _wrong_ndim(path, index.shape[1], array)
+    beyond = (index >= np.array(array.num_chunks, np.int64)).any(axis=1)
+    if bool(beyond.any()):
+        raise _outside(path, tuple(index[np.argmax(beyond)].tolist()), array)
+
+
+def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"invalid chunk index: it has {ndim} coordinates, the array at `{path}` has"
+        f" {len(array.shape)}",
+        kind="invalid-chunk-index",
+    )
+
+
+def _outside(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
+    return InvalidInputError(
+        f"invalid chunk index: {list(index)} is outside the grid of the array at `{path}`, which"
+        f" is {list(array.num_chunks)} chunks",
+        kind="invalid-chunk-index",
+    )

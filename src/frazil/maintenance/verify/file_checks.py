@@ -1,0 +1,333 @@
+"""Tasks that check snapshots with their logs, and manifests, for an executor."""
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from frazil.engine.files.files import Files
+from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS, TRANSACTIONS
+from frazil.engine.files.pool import Pool
+from frazil.engine.refs.commit_metadata import without_carried
+from frazil.errors import StorageError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.envelope import FileType
+from frazil.format.storage_config import Containers
+from frazil.ids import format_base32
+from frazil.maintenance.id_sets import GrowingIdSet, IdSet
+from frazil.maintenance.verify.chunk_checks import ChunkChecks, ChunkDecoder
+from frazil.maintenance.verify.file_reader import (
+    Fetched,
+    Opened,
+    OpenedFile,
+    check_version,
+    fetch,
+    open_file,
+    open_together,
+)
+from frazil.maintenance.verify.log_checks import Around, check_log
+from frazil.maintenance.verify.manifest_checks import RefCounts, Surroundings, check_manifest
+from frazil.maintenance.verify.node_checks import (
+    ListedManifest,
+    ManifestTask,
+    ManifestUse,
+    NodeFacts,
+    Seen,
+)
+from frazil.maintenance.verify.problems import Problem, problem
+from frazil.maintenance.verify.repo_info_checks import SnapshotTask
+from frazil.maintenance.verify.snapshot_checks import SnapshotFacts, check_snapshot
+from frazil.maintenance.verify.stored_objects import Objects
+from frazil.objectstore.protocol import ObjectStore
+
+IO_THREADS = 16
+_SNAPSHOTS_AT_ONCE = 64
+_MANIFEST_BYTES_AT_ONCE = 32 << 20
+_CACHED_NODES = 100_000  # of the snapshots checked last
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SnapshotsChecked:
+    problems: list[Problem]
+    uses: list[ManifestUse]
+    listed: list[ListedManifest]
+
+    def extend(self, other: "SnapshotsChecked") -> None:
+        self.problems.extend(other.problems)
+        self.uses.extend(other.uses)
+        self.listed.extend(other.listed)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestsChecked:
+    problems: list[Problem]
+    counts: RefCounts
+    chunk_ids: IdSet
+
+
+@dataclass(slots=True)
+class _RecentNodes:
+    """Nodes of the snapshots checked last: most are the parent of the next."""
+
+    known: OrderedDict[str, NodeFacts] = field(default_factory=OrderedDict)
+    total: int = 0
+
+    def find(self, name: str) -> NodeFacts | None:
+        found = self.known.get(name)
+        if found is not None:
+            self.known.move_to_end(name)
+        return found
+
+    def add(self, name: str, nodes: NodeFacts) -> None:
+        self.known[name] = nodes
+        self.total += len(nodes.paths) + 1
+        while self.total > _CACHED_NODES and len(self.known) > 1:
+            _, old = self.known.popitem(last=False)
+            self.total -= len(old.paths) + 1
+
+
+@dataclass(slots=True)
+class CheckSnapshots:
+    """Task: checks snapshots, with caches that are kept from one range of rows to the next."""
+
+    tasks: Sequence[SnapshotTask]
+    spec_version: int | None
+    with_metadata: bool
+    pool: Pool = field(default_factory=lambda: Pool(IO_THREADS))
+    seen: Seen = field(default_factory=Seen)
+    recent: _RecentNodes = field(default_factory=_RecentNodes)
+
+    def __call__(self, files: Files, rows: range) -> SnapshotsChecked:
+        checker = SnapshotChecker(
+            files.raw_store,
+            self.pool,
+            self.spec_version,
+            self.with_metadata,
+            self.seen,
+            self.recent,
+        )
+        done = SnapshotsChecked([], [], [])
+        for part in checker.check(self.tasks[rows.start : rows.stop]):
+            done.extend(part)
+        return done
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class CheckManifests:
+    """Task: checks manifests, and if asked for the chunks that they refer to."""
+
+    tasks: Sequence[ManifestTask]
+    sizes: Sequence[int]  # bytes of the files
+    spec_version: int | None
+    objects: Objects
+    containers: Containers | None
+    virtual: bool  # ask for the objects of virtual chunks
+    decode: ChunkDecoder | None  # decode all chunks
+    pool: Pool = field(default_factory=lambda: Pool(IO_THREADS))
+
+    def __call__(self, files: Files, rows: range) -> ManifestsChecked:
+        checker = ManifestChecker(
+            files.raw_store,
+            self.pool,
+            self.spec_version,
+            self.objects,
+            self.containers,
+            ChunkChecks.find(files, virtual=self.virtual, decode=self.decode),
+        )
+        problems, counts, chunk_ids = list[Problem](), RefCounts(), GrowingIdSet()
+        chosen = slice(rows.start, rows.stop)
+        for part in checker.check(self.tasks[chosen], self.sizes[chosen]):
+            problems += part.problems
+            counts += part.counts
+            chunk_ids.add_set(part.chunk_ids)
+        return ManifestsChecked(problems, counts, chunk_ids.done())
+
+
+def manifest_spans(sizes: Sequence[int]) -> list[range]:
+    """Ranges of manifests that are read together, by the sizes of the files."""
+    spans, start = list[range](), 0
+    while start < len(sizes):
+        stop, total = start, 0
+        while stop < len(sizes) and (stop == start or total <= _MANIFEST_BYTES_AT_ONCE):
+            total += sizes[stop]
+            stop += 1
+        spans.append(range(start, stop))
+        start = stop
+    return spans
+
+
+@dataclass(slots=True)
+class SnapshotChecker:
+    store: ObjectStore
+    pool: Pool
+    spec_version: int | None
+    with_metadata: bool
+    seen: Seen = field(default_factory=Seen)
+    recent: _RecentNodes = field(default_factory=_RecentNodes)
+
+    def check(self, tasks: Sequence[SnapshotTask]) -> Iterator[SnapshotsChecked]:
+        """Checks some at a time, in order."""
+        for start in range(0, len(tasks), _SNAPSHOTS_AT_ONCE):
+            some = tasks[start : start + _SNAPSHOTS_AT_ONCE]
+            keys = [SNAPSHOTS + task.name for task in some]
+            keys += [TRANSACTIONS + task.name for task in some]
+            data = self.pool.map(lambda key: fetch(self.store, key), keys)
+            count, done = len(some), SnapshotsChecked([], [], [])
+            snapshots = open_together(keys[:count], data[:count], FileType.SNAPSHOT)
+            logs = open_together(keys[count:], data[count:], FileType.TRANSACTION_LOG)
+            for number, (task, snapshot, log) in enumerate(zip(some, snapshots, logs, strict=True)):
+                found = (data[number], snapshot), (data[count + number], log)
+                self._check_one(task, *found, done)
+            yield done
+
+    def _check_one(
+        self,
+        task: SnapshotTask,
+        snapshot: tuple[Fetched, Opened],
+        log: tuple[Fetched, Opened],
+        done: SnapshotsChecked,
+    ) -> None:
+        key = SNAPSHOTS + task.name
+        data, (opened, problems) = snapshot
+        done.problems.extend(problems)
+        facts: SnapshotFacts | None = None
+        if data is None:
+            done.problems.append(problem("snapshot-missing", key, "it is not there"))
+        elif isinstance(data, StorageError):
+            done.problems.append(problem("file-unreadable", key, data.message))
+        elif opened is not None:
+            facts = self._check_snapshot(task, opened, done)
+        self._check_log(task, facts, log, done.problems)
+
+    def _check_snapshot(
+        self, task: SnapshotTask, opened: OpenedFile, done: SnapshotsChecked
+    ) -> SnapshotFacts:
+        done.problems.extend(check_version(opened, self.spec_version))
+        facts = check_snapshot(opened, self.seen, done.problems, with_metadata=self.with_metadata)
+        done.uses.extend(facts.uses)
+        done.listed.extend(facts.listed)
+        self.recent.add(task.name, facts.nodes)
+        if task.info is not None:
+            differing = _differences(task, facts)
+            if differing:
+                text = f"{', '.join(differing)} in the repo info and the file differ"
+                done.problems.append(problem("snapshot-info-differs", opened.key, text))
+        return facts
+
+    def _check_log(
+        self,
+        task: SnapshotTask,
+        facts: SnapshotFacts | None,
+        log: tuple[Fetched, Opened],
+        problems: list[Problem],
+    ) -> None:
+        key = TRANSACTIONS + task.name
+        data, (opened, noticed) = log
+        problems += noticed
+        if data is None:
+            is_old_root = facts is not None and facts.spec_version == 1 and task.parent is None
+            if task.needs_log and not is_old_root:
+                problems.append(problem("log-missing", key, "it is not there"))
+            return
+        if isinstance(data, StorageError):
+            problems.append(problem("file-unreadable", key, data.message))
+            return
+        if opened is None:
+            return
+        problems += check_version(opened, self.spec_version)
+        before = None
+        if task.compares_parent and task.parent is not None:
+            before = self._nodes_of(task.parent)
+        after = None if facts is None else facts.nodes
+        check_log(opened, Around(after, before, amended=task.amended), problems)
+
+    def _nodes_of(self, name: str) -> NodeFacts | None:
+        """Nodes of the parent, whose problems are reported where it is checked itself."""
+        known = self.recent.find(name)
+        if known is not None:
+            return known
+        data = fetch(self.store, SNAPSHOTS + name)
+        if data is None or isinstance(data, StorageError):
+            return None
+        opened = open_file(SNAPSHOTS + name, data, FileType.SNAPSHOT, [])
+        if opened is None:
+            return None
+        nodes = check_snapshot(opened, Seen(), [], with_metadata=False).nodes
+        self.recent.add(name, nodes)
+        return nodes
+
+
+@dataclass(slots=True)
+class ManifestChecker:
+    store: ObjectStore
+    pool: Pool
+    spec_version: int | None
+    objects: Objects | None
+    containers: Containers | None
+    chunks: ChunkChecks | None = None  # checks of the chunks themselves
+
+    def check(
+        self, tasks: Sequence[ManifestTask], sizes: Sequence[int]
+    ) -> Iterator[ManifestsChecked]:
+        """Checks some at a time, by the sizes of the files."""
+        for rows in manifest_spans(sizes):
+            some = tasks[rows.start : rows.stop]
+            keys = [MANIFESTS + format_base32(task.manifest) for task in some]
+            data = self.pool.map(lambda key: fetch(self.store, key), keys)
+            yield self._check_some(some, keys, data)
+
+    def _check_some(
+        self, tasks: Sequence[ManifestTask], keys: list[str], data: list[Fetched]
+    ) -> ManifestsChecked:
+        problems: list[Problem] = []
+        counts, chunk_ids = RefCounts(), GrowingIdSet()
+        together = open_together(keys, data, FileType.MANIFEST)
+        for found, (task, key, (opened, noticed)) in zip(
+            data, zip(tasks, keys, together, strict=True), strict=True
+        ):
+            problems += noticed
+            if found is None:
+                text = f"{_needed_by(task)} needs it"
+                problems.append(problem("manifest-missing", key, text))
+                continue
+            if isinstance(found, StorageError):
+                problems.append(problem("file-unreadable", key, found.message))
+                continue
+            if opened is None:
+                continue
+            problems += check_version(opened, self.spec_version)
+            surroundings = Surroundings(self.objects, self.containers)
+            facts = check_manifest(opened, task, surroundings, problems)
+            counts += facts.counts
+            chunk_ids.add(np.ascontiguousarray(facts.chunk_ids))
+            if self.chunks is not None:
+                problems += self.chunks.check(found, facts)
+        return ManifestsChecked(problems, counts, chunk_ids.done())
+
+
+def _differences(task: SnapshotTask, facts: SnapshotFacts) -> list[str]:
+    info = task.info
+    if info is None:
+        return []
+    differing = []
+    if info.message != facts.message:
+        differing.append("message")
+    if info.flushed_at_us != facts.flushed_at_us:
+        differing.append("time")
+    both = info.metadata is not None and facts.metadata is not None
+    if both and not _are_alike(info.metadata or {}, facts.metadata or {}):
+        differing.append("metadata")
+    return differing
+
+
+def _are_alike(listed: Mapping[str, Json], own: Mapping[str, Json]) -> bool:
+    """True if metadata differ at most in keys of expired commits, which only the list has."""
+    return listed == own or without_carried(listed) == without_carried(own)
+
+
+def _needed_by(task: ManifestTask) -> str:
+    if task.uses:
+        use = task.uses[0]
+        return f"{use.path} in {use.snapshot}"
+    return task.listed[0].snapshot

@@ -1,1 +1,0 @@
-"""Versions and transactions: repositories, sessions, commits, history."""

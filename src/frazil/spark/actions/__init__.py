@@ -1,0 +1,1 @@
+"""Maintenance on Spark: the actions of frazil.maintenance with a SparkExecutor."""

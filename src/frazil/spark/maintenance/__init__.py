@@ -1,1 +1,0 @@
-"""Maintenance whose reading, writing and deleting is done by executors."""

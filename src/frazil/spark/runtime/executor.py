@@ -1,0 +1,153 @@
+"""The executor protocol (frazil.maintenance.executor) on Spark."""
+
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from frazil.engine.files.files import Files
+from frazil.engine.files.settings import Settings
+from frazil.engine.files.virtual_access import VirtualAccess
+from frazil.engine.refs.entries import files_of
+from frazil.engine.repository import Repository
+from frazil.maintenance.executor import Sizes, Task, quietened
+from frazil.objectstore.protocol import ObjectStore
+from frazil.spark.runtime.commits import CommitNote
+from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
+    cancelled_on_interrupt,
+    collect,
+    map_tasks,
+    parallelism,
+)
+from frazil.spark.runtime.progress import (
+    Counter,
+    JobProgress,
+    ProgressCallback,
+    ProgressOption,
+    create_counter,
+    progress_callback,
+    watch_progress,
+)
+
+# The files of a repository on an executor.
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorFiles:
+    """Opens the files on an executor; picklable. Virtual chunks cannot be read with it."""
+
+    store: ObjectStore
+    settings: Settings
+
+    @classmethod
+    def of(cls, repository: Repository) -> "ExecutorFiles":
+        # Credentials for virtual chunks stay on the driver.
+        settings = replace(repository.files.settings, virtual=VirtualAccess())
+        return cls(repository.raw_store, settings)
+
+    def open(self) -> Files:
+        return quietened(files_of(self.store, self.settings))
+
+
+# The result for one range of rows. Pickled: only the driver reads it.
+RESULTS = pa.schema([("first", pa.int64()), ("result", pa.binary())])
+
+
+class FilesOpener(Protocol):
+    """Opens the files of a repository on an executor; picklable."""
+
+    def open(self) -> Files: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SparkExecutor:
+    """Runs tasks on Spark's executors; their results are collected on the driver.
+
+    Progress counts rows, or bytes where the sizes of rows are given.
+    """
+
+    spark: SparkSession
+    files: FilesOpener
+    tell: ProgressCallback
+
+    @property
+    def is_remote(self) -> bool:
+        return True
+
+    def run[T](
+        self,
+        task: Task[T],
+        count: int,
+        doing: str,
+        *,
+        spans: Sequence[range] | None = None,
+        prefetch: bool = False,
+        sizes: Sizes | None = None,
+    ) -> Iterator[T]:
+        del spans, prefetch  # Spark divides the rows, and runs all of them before the first result
+        if not count:
+            return
+        counter = create_counter(self.spark)
+        partitions = parallelism(self.spark) * TASKS_PER_CORE
+        run = _RunTask(self.files, task, counter, sizes)
+        total = count if sizes is None else int(np.sum(sizes))
+        with watch_progress(counter, doing.capitalize(), total, self.tell):
+            table = collect(map_tasks(self.spark, count, partitions, run, RESULTS))
+        yield from _results(table)
+
+    def report(self, doing: str, done: int, total: int) -> None:
+        self.tell(JobProgress(doing.capitalize(), done, total))
+
+
+@contextmanager
+def spark_executor(
+    spark: SparkSession,
+    repository: Repository | FilesOpener,
+    operation: str,
+    progress: ProgressOption = None,
+) -> Iterator[SparkExecutor]:
+    """A SparkExecutor with progress reports, whose jobs end when the user presses control-C."""
+    files = ExecutorFiles.of(repository) if isinstance(repository, Repository) else repository
+    note = CommitNote(operation=operation, application="spark")
+    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
+        yield SparkExecutor(spark, files, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class _RunTask:
+    files: FilesOpener
+    task: Task[Any]
+    counter: Counter
+    sizes: Sizes | None
+
+    def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
+        result = self.task(self.files.open(), rows)
+        amount = (
+            len(rows) if self.sizes is None else int(np.sum(self.sizes[rows.start : rows.stop]))
+        )
+        self.counter.add(amount)
+        row = {"first": rows.start, "result": pickle.dumps(result)}
+        yield pa.RecordBatch.from_pylist([row], schema=RESULTS)
+
+
+def _results(table: pa.Table) -> Iterator[Any]:
+    """Results in the order of rows; the memory of a batch is free once its results are used."""
+    pending = [
+        (first, row, batch.column("result"))
+        for batch in table.to_batches()
+        for row, first in enumerate(batch.column("first").to_pylist())
+    ]
+    del table
+    pending.sort(key=lambda each: each[0], reverse=True)
+    while pending:
+        yield _load(*pending.pop()[1:])
+
+
+def _load(row: int, column: pa.BinaryArray) -> Any:
+    return pickle.loads(column[row].as_buffer())  # noqa: S301 -- written by our executors
