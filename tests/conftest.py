@@ -69,7 +69,7 @@ FIRST = (
     "tests/servers/test_races.py",
     "tests/servers/test_bad_input.py",
     "tests/unit/facade/test_install_as_icechunk.py",
-    "tests/unit/repo/test_leaps.py",
+    "tests/unit/engine/test_leaps.py",
 )
 
 

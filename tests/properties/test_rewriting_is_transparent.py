@@ -26,8 +26,8 @@ from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests, rewrite
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from tests.examples_count import scaled
+from tests.unit.engine.conftest import GROUP, array_metadata
 from tests.unit.maintenance.contents import Contents, contents_of
-from tests.unit.repo.conftest import GROUP, array_metadata
 from tests.unit.spec.written import split_every
 
 BRANCHES = ("main", "side")

@@ -226,9 +226,9 @@ class FileInventory:
     def _objects(self) -> Iterator[ObjectInfo]:
         for path in self.paths:
             rows = _parquet(path) if path.endswith(".parquet") else _csv(path, self.columns)
-            for key, size, time in rows:
+            for key, size, modified in rows:
                 if key.startswith(self.prefix):
-                    yield ObjectInfo(key[len(self.prefix) :], _size(size), _time_us(time))
+                    yield ObjectInfo(key[len(self.prefix) :], _size(size), _time_us(modified))
 
 
 def inventory_of(

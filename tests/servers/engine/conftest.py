@@ -11,7 +11,7 @@ from frazil.engine.repository import Repository
 from frazil.objectstore.protocol import ObjectStore
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server
-from tests.unit.repo.conftest import array_metadata
+from tests.unit.engine.conftest import array_metadata
 
 type Server = S3Server | AzureServer
 

@@ -1,1 +1,1 @@
-from tests.unit.repo.test_amend import *  # noqa: F403 - the same tests, on servers
+from tests.unit.engine.test_amend import *  # noqa: F403 - the same tests, on servers

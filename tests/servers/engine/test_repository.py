@@ -1,1 +1,1 @@
-from tests.unit.repo.test_repository import *  # noqa: F403 - the same tests, on servers
+from tests.unit.engine.test_repository import *  # noqa: F403 - the same tests, on servers

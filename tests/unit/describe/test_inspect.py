@@ -19,7 +19,7 @@ from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 ARRAY = NodePath("/a")
 

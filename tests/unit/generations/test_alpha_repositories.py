@@ -40,7 +40,7 @@ from frazil.objectstore.protocol import (
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
 from frazil.testing.hooked_store import HookedStore
-from tests.unit.repo.conftest import GROUP
+from tests.unit.engine.conftest import GROUP
 
 WRITTEN = [Generation.A2E, Generation.ALPHA1]
 MAIN = {Generation.A2E: "refs/branch.main/", Generation.ALPHA1: "r/main/"}

@@ -17,7 +17,7 @@ from frazil.format.schemas import IDENTIFIER, REF, SNAPSHOT_INFO
 from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 THEN_US = 1_756_000_000_000_000  # August 2025
 

@@ -14,7 +14,7 @@ from frazil.format.transaction_log import Move, TransactionLog, decode_txlog, en
 from frazil.ids import INITIAL_SNAPSHOT, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from tests.unit.repo.conftest import GROUP
+from tests.unit.engine.conftest import GROUP
 from tests.unit.spec.written import Written, is_ascending, raw_rows
 
 GROUPS = ("new_groups", "deleted_groups", "updated_groups")

@@ -18,8 +18,8 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
 from frazil.testing.hooked_store import HookedStore
-from tests.unit.repo.conftest import array_metadata
-from tests.unit.repo.edits import (
+from tests.unit.engine.conftest import array_metadata
+from tests.unit.engine.edits import (
     CHILD,
     A,
     B,

@@ -18,7 +18,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import ROOT, NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 A, B, NEW = NodePath("/a"), NodePath("/b"), NodePath("/new")
 G, BELOW = NodePath("/g"), NodePath("/g/x")

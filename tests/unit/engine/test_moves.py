@@ -29,7 +29,7 @@ from frazil.errors import (
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
 from tests.examples_count import scaled
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 SOLVE_ALL = Policy(
     on_chunk_conflict=VersionSelection.UseOurs,

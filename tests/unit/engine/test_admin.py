@@ -23,7 +23,7 @@ from frazil.format.update_log import (
 from frazil.ids import INITIAL_SNAPSHOT
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT
-from tests.unit.repo.conftest import GROUP
+from tests.unit.engine.conftest import GROUP
 
 READ_ONLY = RepoStatus(Availability.READ_ONLY, 1_700_000_000_000_000, "maintenance")
 OFFLINE = RepoStatus(Availability.OFFLINE, 1_700_000_000_000_000, None)

@@ -16,7 +16,7 @@ from frazil.errors import InvalidInputError, NodeNotFoundError, ReadOnlyError
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
 from tests.examples_count import scaled
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 A = NodePath("/a")
 

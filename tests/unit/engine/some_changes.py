@@ -11,7 +11,7 @@ from frazil.engine.session.session import Session
 from frazil.errors import IcechunkError
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
 from frazil.testing.hooked_store import HookedStore
-from tests.unit.repo.conftest import GROUP, array_metadata
-from tests.unit.repo.edits import (
+from tests.unit.engine.conftest import GROUP, array_metadata
+from tests.unit.engine.edits import (
     CHILD,
     ROOT,
     A,
@@ -43,7 +43,7 @@ from tests.unit.repo.edits import (
     update,
     write,
 )
-from tests.unit.repo.test_rebase import expire_before_tip
+from tests.unit.engine.test_rebase import expire_before_tip
 
 MAIN, SIDE = Edit(branch="main"), Edit(branch="side")
 OURS = Policy(on_chunk_conflict=VersionSelection.UseOurs, delete_updated_arrays=True)

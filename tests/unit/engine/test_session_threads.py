@@ -21,7 +21,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath
 from frazil.testing.hooked_store import HookedStore
-from tests.unit.repo.conftest import GROUP
+from tests.unit.engine.conftest import GROUP
 
 A = NodePath("/a")
 LARGE = b"x" * 1000

@@ -17,7 +17,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from frazil.ranges import Range
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 NO_PRELOAD = ManifestConfig(preload=ManifestPreloadConfig(max_total_refs=0))
 # Of the repository below: nodes of its snapshot, references of each manifest, changes of each log.

@@ -17,8 +17,8 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
 from tests.examples_count import scaled
-from tests.unit.repo.conftest import GROUP, array_metadata
-from tests.unit.repo.some_changes import (
+from tests.unit.engine.conftest import GROUP, array_metadata
+from tests.unit.engine.some_changes import (
     BASE,
     Change,
     Contents,

@@ -31,7 +31,7 @@ from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 DETECT = Policy()
 OURS = Policy(

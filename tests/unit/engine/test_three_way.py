@@ -19,7 +19,7 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from tests.examples_count import scaled
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 PATHS = ("/a", "/g/b", "/g")
 

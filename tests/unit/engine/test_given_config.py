@@ -21,7 +21,7 @@ from frazil.format.config_codec import encode_config
 from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT
-from tests.unit.repo.conftest import GROUP
+from tests.unit.engine.conftest import GROUP
 
 BAD = "("
 ANY = ManifestSplitDimCondition.Any()

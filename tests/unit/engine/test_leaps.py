@@ -14,7 +14,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.paths import NodePath
 from tests.examples_count import scaled
-from tests.unit.repo.some_changes import (
+from tests.unit.engine.some_changes import (
     BASE,
     Change,
     Define,

@@ -7,7 +7,7 @@ from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, SessionStateError
 from frazil.format.update_log import CommitAmended, NewDetachedSnapshot
 from frazil.paths import NodePath
-from tests.unit.repo.conftest import GROUP, array_metadata
+from tests.unit.engine.conftest import GROUP, array_metadata
 
 ROOT, A, B = NodePath("/"), NodePath("/a"), NodePath("/b")
 
