@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from frazil.cli.commands import COMMANDS
-from frazil.cli.main import EXIT_CODES
+from frazil.cli.failure import EXIT_CODES
 from scripts.cli_story import FILES, STORY, Part
 
 BUG = "this is a bug in frazil"  # printed for unexpected errors

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli.query import OutputFormat
+from frazil.cli.output import OutputFormat
 from frazil.cli.views.health_view import EXTRAS, checks
 from frazil.cli.views.query_view import Queries, ask, read_statements
 from tests.cli.conftest import Example

@@ -3,7 +3,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from frazil.cli.query import OutputFormat
+from frazil.cli.output import OutputFormat
 from frazil.cli.views.query_view import MAX_TABLE_ROWS, print_rows
 
 COLUMNS = ["time", "name", "value"]

@@ -9,7 +9,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.cli.query import OutputFormat
+from frazil.cli.output import OutputFormat
 from frazil.cli.views.query_view import Queries, ask
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]

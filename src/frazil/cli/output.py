@@ -6,12 +6,22 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from types import TracebackType
 from typing import Any, Self, TextIO
 
 import typer
 
 from frazil.clock import to_datetime
+
+TABLE = "repo"  # name of the repository in SQL
+
+
+class OutputFormat(StrEnum):
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
 
 # Neutral output: names and messages are untrusted, and a terminal obeys what it is sent.
 #

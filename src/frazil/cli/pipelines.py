@@ -227,8 +227,7 @@ def reduce(
     as_json: AsJson = False,
 ) -> None:
     """Reduce variables over some of their dimensions, as one commit or as rows."""
-    from frazil.cli.output import print_json, silence_logs
-    from frazil.cli.query import OutputFormat
+    from frazil.cli.output import OutputFormat, print_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.cli.views.query_view import print_rows
     from frazil.spark.pipelines.reduce import explain_reduce

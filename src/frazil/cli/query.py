@@ -1,19 +1,11 @@
 """`frazil sql`: queries over the arrays of a repository, one or many."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from frazil.cli.options import Authorize, Branch, Repo, Snapshot, Tag
-
-TABLE = "repo"
-
-
-class OutputFormat(StrEnum):
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
+from frazil.cli.output import TABLE, OutputFormat
 
 
 def sql(

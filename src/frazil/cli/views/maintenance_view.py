@@ -10,8 +10,13 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.pack import PackResult
 from frazil.maintenance.purge.purge_message import MessagePurgePlan
 from frazil.maintenance.purge.purge_path import PathPurgePlan
-from frazil.maintenance.purge.remaining import Remaining
-from frazil.maintenance.summaries import ChunkStorageStats, GCSummary, OwnerStats, StorageStats
+from frazil.maintenance.summaries import (
+    ChunkStorageStats,
+    GCSummary,
+    OwnerStats,
+    Remaining,
+    StorageStats,
+)
 from frazil.spark.pipelines.rechunk import RechunkPlan
 
 

@@ -11,9 +11,8 @@ from itertools import chain, islice
 from pathlib import PurePosixPath
 from typing import Any, Self, assert_never
 
-from frazil.cli.main import describe
-from frazil.cli.output import print_table, silence_logs
-from frazil.cli.query import TABLE, OutputFormat
+from frazil.cli.failure import describe
+from frazil.cli.output import TABLE, OutputFormat, print_table, silence_logs
 from frazil.cli.repositories import open_repository
 from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, InvalidInputError

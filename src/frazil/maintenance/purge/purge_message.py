@@ -24,16 +24,16 @@ from frazil.maintenance.executor import (
     require_current,
 )
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.remaining import (
+from frazil.maintenance.purge.scrub import info_with, redacted
+from frazil.maintenance.purge.traces import Ids, readable_ids, snapshots_of
+from frazil.maintenance.summaries import (
     COPIES,
+    PurgeSummary,
     Remaining,
     mentions_by_repository,
     mentions_by_snapshot,
     put_aside,
 )
-from frazil.maintenance.purge.scrub import info_with, redacted
-from frazil.maintenance.purge.traces import Ids, readable_ids, snapshots_of
-from frazil.maintenance.summaries import PurgeSummary
 
 type Said = Mapping[SnapshotId, tuple[str, dict[str, Json]]]
 """Message and metadata of commits after the purge."""

@@ -33,18 +33,18 @@ from frazil.maintenance.purge.new_versions import (
     WriteManifests,
     WriteSnapshots,
 )
-from frazil.maintenance.purge.remaining import (
+from frazil.maintenance.purge.scrub import MovedNodes
+from frazil.maintenance.purge.traces import Ids, Traces, find_contents, find_traces, readable_ids
+from frazil.maintenance.relocate import Parts
+from frazil.maintenance.summaries import (
     COPIES,
     SHOWN,
+    PurgeSummary,
     Remaining,
     mentions_by_repository,
     put_aside,
     tags_at,
 )
-from frazil.maintenance.purge.scrub import MovedNodes
-from frazil.maintenance.purge.traces import Ids, Traces, find_contents, find_traces, readable_ids
-from frazil.maintenance.relocate import Parts
-from frazil.maintenance.summaries import PurgeSummary
 from frazil.paths import ROOT, NodePath
 
 _ROUNDS = 5

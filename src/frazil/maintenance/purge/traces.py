@@ -18,14 +18,9 @@ from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, StoredInventory, list_files
-from frazil.maintenance.purge.remaining import (
-    SHOWN,
-    Remaining,
-    mentions_by_nodes,
-    mentions_by_snapshot,
-)
 from frazil.maintenance.purge.scrub import without_path
 from frazil.maintenance.relocate import Parts, id_keys
+from frazil.maintenance.summaries import SHOWN, Remaining, mentions_by_nodes, mentions_by_snapshot
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 
