@@ -140,7 +140,9 @@ def draw_flow(title: str, steps: Sequence[Step]) -> str:
 def _step(number: int, step: Step, x: int, y: int, width: int) -> Iterator[str]:
     yield f'<rect class="step" x="{x}" y="{y}" width="{width}" height="46" rx="6"/>'
     yield f'<text class="note" x="{x + 10}" y="{y + 19}">{number}. {escape(step.says)}</text>'
-    yield f'<text class="code" x="{x + 10}" y="{y + 36}">{escape(step.calls)}</text>'
+    module, function = step.calls.split(":")
+    short = f"{module.rpartition('.')[2]}.{function}"
+    yield f'<text class="code" x="{x + 10}" y="{y + 36}">{escape(short)}</text>'
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Everything that frazil raises, in one tree.
 
     IcechunkError                        base; every error has `kind` and `message`
-    ├── ConflictError                    somebody else was faster: look again, then retry
+    ├── ConflictError                    another writer was faster: look again, then retry
     │   └── RebaseFailedError
     ├── NotFoundError                    also KeyError
     │   ├── NodeNotFoundError
@@ -99,7 +99,7 @@ class ConflictError(IcechunkError):
 
 
 class ConflictType(IntEnum):
-    """How two sets of changes contradict each other; "ours" are those being rebased."""
+    """Kinds of conflict between two sets of changes; "ours" are those being rebased."""
 
     NewNodeConflictsWithExistingNode = 1
     NewNodeInInvalidGroup = 2

@@ -1,4 +1,4 @@
-"""Where a node is in the hierarchy.
+"""Path of a node in the hierarchy.
 
 Spec: "Node Paths". Absolute, `/`-separated, canonical: no `.`, `..` or empty segment, no trailing
 slash but for the root. Two orders are in use, and they differ (`/a/b` and `/a-b`):
@@ -70,14 +70,14 @@ class NodePath:
 
     @property
     def descendant_prefix(self) -> str:
-        """What the text of every node below this one starts with."""
+        """Common prefix of the paths of all nodes below this one."""
         return self.text if self.text == "/" else self.text + "/"
 
     def child(self, name: str) -> "NodePath":
         return NodePath(self.descendant_prefix + name)
 
     def is_under(self, other: "NodePath") -> bool:
-        """Whether this node is strictly below `other`."""
+        """True if this node is strictly below `other`."""
         return self != other and self.text.startswith(other.descendant_prefix)
 
 

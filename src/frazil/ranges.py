@@ -1,4 +1,4 @@
-"""Which bytes of an object are wanted."""
+"""Ranges of bytes in an object."""
 
 from dataclasses import dataclass
 from typing import assert_never

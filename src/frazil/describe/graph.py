@@ -124,7 +124,7 @@ def _strands(info: RepoInfo, tips: Sequence[int]) -> list[tuple[list[int], int |
 
 
 def _newest_first(info: RepoInfo, rows: Sequence[int]) -> list[int]:
-    """Orders commits by time, but never a parent above its child, whatever their clocks said."""
+    """Orders commits by time, but never a parent above its child, even if clocks disagree."""
     parents, times = info.snapshots.parents, info.snapshots.flushed_at_us
     children = dict.fromkeys(rows, 0)
     for row in rows:

@@ -37,7 +37,7 @@ from frazil.format.update_log import (
 from frazil.ids import ManifestId, NodeId, ObjectId, SnapshotId, format_ids
 from frazil.objectstore.protocol import ObjectStore
 
-# Several transaction logs as one: what expired snapshots leave to their successor.
+# Several transaction logs as one: those of expired snapshots, listed with their successor.
 
 
 def composite(logs: Sequence[TransactionLog]) -> TransactionLog:

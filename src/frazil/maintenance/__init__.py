@@ -1,1 +1,1 @@
-"""What keeps repositories well: each action is a plan, and its execution."""
+"""Maintenance of repositories: each action is a plan, and its execution on an executor."""

@@ -67,7 +67,7 @@ from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
 # Leftovers of killed writers that are not garbage by their ids.
 #
-# backups         `overwritten/`: a copy of the entry point for each change, kept for ever
+# backups         `overwritten/`: a copy of the entry point for each change, never deleted
 # staging         branches on which a killed job was working
 # temporary       files beside those of a local directory
 

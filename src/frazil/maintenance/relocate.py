@@ -35,7 +35,7 @@ from frazil.paths import ROOT, NodePath
 
 # Parts of chunk objects as columns: an object, where the part begins in it, how long it is.
 #
-# Two references to one part are to the same bytes for ever: objects never change. So a part can be
+# Two references to one part are always to the same bytes: objects never change. So a part can be
 # stored in another object, and every reference to it be changed.
 
 type Ids = npt.NDArray[np.uint8]  # (n, 12)

@@ -107,7 +107,7 @@ class ContainedFiles:
 
 
 _COLUMNS = ("path", "offset", "size", "raw")
-_MAX_RECORDS = 1_000_000  # files of one array: a few bytes of JSON must not keep us for ever
+_MAX_RECORDS = 1_000_000  # files of one array: a few bytes of JSON must not cause endless work
 
 
 def read_parquet_set(files: SetFiles) -> ReferenceSet | None:

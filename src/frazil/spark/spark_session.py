@@ -34,7 +34,7 @@ SETTINGS = (
         "true",
         "a tiny Python task takes 7 ms instead of 30 over TCP",
     ),
-    Setting("spark.ui.enabled", "false", "no web server nobody asked for"),
+    Setting("spark.ui.enabled", "false", "no web server unless asked for"),
     Setting("spark.ui.showConsoleProgress", "false", "frazil draws its own progress"),
     Setting("spark.driver.host", "127.0.0.1", "nothing listens beyond this machine"),
     Setting("spark.driver.bindAddress", "127.0.0.1", "same"),

@@ -177,7 +177,7 @@ def _as_lists(found: Diff) -> dict[str, object]:
 
 
 def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]:
-    """Returns the storage facts that need no listing, whatever the size of the repository."""
+    """Returns the storage facts that need no listing, for a repository of any size."""
     info = explored.info()
     files = explored.repository.manifest_files(snapshot)
     return {

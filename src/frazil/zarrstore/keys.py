@@ -8,8 +8,8 @@
 
 A node may be called `c`, `0` or `abc`, so a key is read by its segments, from the end. Everything
 after the marker `c` is a number, hence no other segment `c` follows it: the marker is the *last*
-segment `c`, and a key has at most one reading. `a/c/0/c/1` is chunk (1,) of `/a/c/0`, whatever
-`/a` is. No node has to be looked up to know that.
+segment `c`, and a key has at most one reading. `a/c/0/c/1` is chunk (1,) of `/a/c/0`, for any
+`/a`. No node has to be looked up to know that.
 
 A prefix is different. `a/c/0` may be the path of a node and the start of the chunks of `/a`, and
 only the hierarchy can tell which; both is possible too, in a repository with nested nodes

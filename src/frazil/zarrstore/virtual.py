@@ -1,7 +1,7 @@
 """Virtual references as callers give them, turned into columns.
 
 A virtual reference says that a chunk is a part of a file outside of the repository. Where that
-may be is said by containers; references to places outside of them are left out if they are to be
+may be is defined by containers; references to places outside of them are left out if they are to be
 checked.
 """
 

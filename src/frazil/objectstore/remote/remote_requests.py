@@ -38,7 +38,7 @@ def client_options(
     *,
     allow_http: bool,
     headers: tuple[tuple[str, str], ...],
-    stream_timeout_s: int = 60,  # 0: for ever
+    stream_timeout_s: int = 60,  # 0: no limit
 ) -> dict[str, Any]:
     """The `client_options` of an obstore client."""
     options: dict[str, Any] = {
@@ -89,7 +89,7 @@ class Requests:
         """The right to make that many requests at once, or as many as there may be."""
         require_own_process()
         count = min(wanted, self._per_object)
-        with self._several:  # two that each hold half of what they need would wait for ever
+        with self._several:  # two that each hold half of what they need would never end
             for _ in range(count):
                 self._free.acquire()
         try:
@@ -119,7 +119,7 @@ class Requests:
 
 
 # The process in which obstore works. Its threads do not survive a fork, and it cannot start new
-# ones: a request in the child would wait for ever. It is a fact of the process, hence no argument.
+# ones: a request in the child would never end. It is a fact of the process, hence no argument.
 _HOME: dict[str, int] = {}
 
 

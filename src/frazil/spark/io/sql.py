@@ -49,7 +49,7 @@ from frazil.spark.table.where import Coordinate, conjuncts, coordinates_of, find
 #     SELECT * FROM (SELECT lat AS y, t2m FROM weather) AS s WHERE s.y > 40       passes: lat > 40
 #     WITH s AS (SELECT * FROM weather) SELECT avg(t2m) FROM s WHERE lat > 40     passes: lat > 40
 #
-# A SELECT is transparent if each of its rows comes from one row of its sources, whatever the other
+# A SELECT is transparent if each of its rows comes from one row of its sources, for any other
 # rows are: no grouping, aggregate, window, DISTINCT or LIMIT. A CTE must be used in one place only,
 # because its rows serve all its uses.
 

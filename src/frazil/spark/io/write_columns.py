@@ -162,7 +162,7 @@ _OWN_NULL = "fcmM"  # kinds with NaN or NaT, which are read as NULL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredColumn:
-    """Storage of one column. Text is in object arrays, whatever the array makes of it."""
+    """Storage of one column. Text is in object arrays, for every type of the array."""
 
     name: str
     dtype: np.dtype[Any]

@@ -1,4 +1,4 @@
-"""Leave to read virtual chunks, as text: options are all that Spark hands to its workers.
+"""Permission to read virtual chunks, as text: options are all that Spark hands to its workers.
 
 authorize       {"file:///data/": "local", "s3://bucket/": "environment"}
 secretAccess    any other permission, as JSON (plain_values.py); the name makes Spark hide it from

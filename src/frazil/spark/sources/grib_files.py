@@ -116,7 +116,7 @@ def _storage(variables: dict[str, Any], name: str) -> Storage:
     if any(not isinstance(ids[0], int) for ids in values.field_id_index.values()):
         return "several fields in one message"
     if len(chunks) > 1 and values.index.get_field(_first(values)).get("alternativeRowScanning"):
-        return "rows that run to and fro"
+        return "rows in alternating directions"
     return StoredAs(
         chunks=tuple(int(length) for length in chunks),
         data_type=np.dtype(variables[name].data.dtype).name,

@@ -116,7 +116,7 @@ def choose_arrays(
     variables: Sequence[str] | None,
     dims: Sequence[str] | None = None,
 ) -> list[ArrayDescription]:
-    """The named arrays, or all, coordinates too; of whatever dimensions, unless `dims` says."""
+    """The named arrays, or all, coordinates too; of any dimensions, unless `dims` is given."""
     if variables is not None:
         _require_there(group, variables)
     elif not group.arrays:

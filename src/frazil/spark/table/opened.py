@@ -54,7 +54,7 @@ type RepositoryLike = str | os.PathLike[str] | Repository | HasEngine
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """One version of one repository, for ever; the key of what workers keep open.
+    """One version of one repository, which never changes; the key of what workers keep open.
 
     `settings` differs where the repository's configuration does: where virtual chunks are, for
     one, is not a matter of the snapshot.

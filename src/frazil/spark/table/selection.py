@@ -297,7 +297,7 @@ class _Numbers:
         return np.asarray(self.values == self._as_stored(label), dtype=np.bool_)
 
     def _below(self, label: Label, *, or_equal: bool) -> Mask:
-        """Surely below (or equal to) the literal, in whatever precision Spark compares."""
+        """Surely below (or equal to) the literal, in any precision that Spark compares in."""
         exact, others = self._readings(label)
         below: Mask = self.values < exact
         for other in others:

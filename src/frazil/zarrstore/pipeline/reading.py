@@ -243,7 +243,7 @@ def plan_pieces(items: list[Item], coding: Coding, values: npt.NDArray[Any]) -> 
 #
 # The writer of an array chose the shape of its chunks and their bytes: three megabytes of zstd can
 # hold a hundred gigabytes, and say so or not. The decoded size of a chunk is limited; and what zarr
-# decodes without a limit is looked at before: by what its header says, or, where nothing is said
+# decodes without a limit is looked at before: by what its header says, or, where it has no size
 # and the limit could be passed, by decompressing it piece by piece and keeping nothing.
 
 type Measure = Callable[[memoryview, int], int]  # bytes inside, or more than the limit
@@ -333,7 +333,7 @@ coders = Pool(os.cpu_count() or 1)
 def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, ...]:
     """Puts the selected values into `out`; says of each chunk whether there was one."""
     results: list[GetResult] = []
-    if not coding.is_plain:  # of others, all of a chunk is decoded, whatever is wanted of it
+    if not coding.is_plain:  # of others, the whole chunk is decoded
         require_decodable(chunk_bytes(batch), batch.engine.files.settings.limits)
     for start, stop in waves(len(batch.items), chunk_bytes(batch)):
         results += _read_wave(batch.part(start, stop), coding, out)
