@@ -7,7 +7,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TREES = ("src", "tests", "docs", "examples", "demo", "benchmarks", "scripts")
-PENDING = "docs/architecture.md"  # CONTRIBUTING points there; the map is written at the same time
 SUFFIXES = {".py", ".md", ".sh", ".toml", ".yml", ".yaml"}
 PATH = re.compile(
     r"(?<![\w/.*{}-])((?:docs|tests|scripts|benchmarks|examples)/[\w./-]*\w\.(?:md|py|sh))\b"
@@ -18,12 +17,6 @@ PAPERS = re.compile(
     r"(?:\.md\b| §|: [0-9]| [0-9]| \")"
 )
 FACT = re.compile(r"docs/spark-facts\.md (\d+)")
-# Replaced by the package frazil.generations, which cites docs/generations.md.
-MOVING = (
-    "src/frazil/format/alpha/",
-    "src/frazil/assets/ref_sequences.py",
-    "src/frazil/repo/detection.py",
-)
 
 
 def texts() -> dict[str, str]:
@@ -47,7 +40,7 @@ def test_no_working_paper_is_cited() -> None:
     cited = {
         name: papers
         for name, text in texts().items()
-        if not name.startswith(MOVING) and (papers := papers_in(text))
+        if (papers := papers_in(text))
     }
     assert cited == {}
 
@@ -57,7 +50,7 @@ def test_cited_files_are_in_the_repository() -> None:
         f"{name}: {path}"
         for name, text in texts().items()
         for path in paths_in(text)
-        if not (ROOT / path).exists() and path != PENDING
+        if not (ROOT / path).exists()
     ]
     assert missing == []
 

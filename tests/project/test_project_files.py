@@ -100,7 +100,7 @@ def test_guides_name_targets_and_files_that_exist(guide: str) -> None:
     assert named <= described_targets()
     files = re.findall(r"`((?:docs|scripts|tests|\.ci|src)/[\w./-]+\w)`", text)
     missing = [file for file in files if not (ROOT / file).exists()]
-    assert set(missing) <= {"docs/architecture.md"}
+    assert missing == []
 
 
 def test_the_bug_report_asks_for_commands_that_exist() -> None:

@@ -295,7 +295,7 @@ def problems_of_rows(
 
 
 def first_of_each(problems: Iterable[Problem]) -> list[Problem]:
-    """Without what was said of the same node before, of an earlier snapshot."""
+    """Drops problems that repeat one of the same node in an earlier snapshot."""
     seen = set[tuple[str, str | None, str]]()
     kept = []
     for each in problems:
