@@ -94,7 +94,7 @@ class SparkExecutor:
         del spans, prefetch  # Spark divides the rows, and runs all of them before the first result
         if not count:
             return
-        amounts = _Amounts(count, count if sizes is None else sizes)
+        amounts = Amounts(count, count if sizes is None else sizes)
         with self.counter(doing, amounts.total) as counter:
             run = _RunTask(self.files, task, counter, amounts)
             parts = partitions or parallelism(self.spark) * TASKS_PER_CORE
@@ -130,7 +130,7 @@ def spark_executor(
 
 
 @dataclass(frozen=True, slots=True)
-class _Amounts:
+class Amounts:
     """Progress that ranges of rows count as."""
 
     count: int
@@ -151,7 +151,7 @@ class _RunTask:
     files: FilesOpener
     task: Task[Any]
     counter: Counter
-    amounts: _Amounts
+    amounts: Amounts
 
     def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
         result = self.task(self.files.open(), rows)
