@@ -102,7 +102,7 @@ def fail_before_the_commit(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules["frazil.spark.ingest"], "commit_once", die)
+        patched.setattr(sys.modules["frazil.spark.ingestion.ingest"], "commit_once", die)
         with pytest.raises(Killed):
             ingest(spark, folder, repo, **OPTIONS)
 
@@ -193,7 +193,7 @@ def test_what_is_reused_stays_if_garbage_is_collected_before_the_commit(
     for one in (place / "chunks").iterdir():
         os.utime(one, (time.time() - 3600,) * 2)
     started = datetime.now(UTC) - timedelta(seconds=1)  # clocks of filesystems are coarse
-    module = sys.modules["frazil.spark.ingest"]
+    module = sys.modules["frazil.spark.ingestion.ingest"]
     commit, deleted = module.commit_once, list[int]()
 
     def collect_first(*args: Any, **options: Any) -> Any:
@@ -268,7 +268,7 @@ def test_references_found_in_sources_elsewhere_are_not_looked_for_again(
             raise Killed
 
         with monkeypatch.context() as patched:
-            patched.setattr(sys.modules["frazil.spark.ingest"], "commit_once", die)
+            patched.setattr(sys.modules["frazil.spark.ingestion.ingest"], "commit_once", die)
             with pytest.raises(Killed):
                 ingest(spark, urls, virtual, **asked)
         first = server.count()
@@ -289,9 +289,9 @@ import sys
 from pathlib import Path
 
 from frazil.engine.repository import Repository
-from frazil.spark.ingest import ingest
-from frazil.spark.ingestion import run
-from frazil.spark.session import session
+from frazil.spark.ingestion import ingest_run as run
+from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.spark_session import session
 from tests.spark.test_ingest_resumed import OPTIONS, HeldStore
 
 folder, place = sys.argv[1:]
@@ -320,7 +320,7 @@ def test_a_driver_that_is_killed_in_the_middle_leaves_the_rest_to_a_rerun(
     doomed = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(folder), str(tmp_path / "repo")],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
         start_new_session=True,
         stdin=subprocess.DEVNULL,
     )

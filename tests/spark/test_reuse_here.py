@@ -6,6 +6,7 @@ As tests/unit/maintenance/test_reuse.py: a collection runs between any two stora
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -18,13 +19,13 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
+from frazil.maintenance.executor import ThreadExecutor
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.spark.ingestion import ingest_run as run_module
 from frazil.spark.ingestion.ingest import _write  # all of an ingest but its commit
 from frazil.spark.ingestion.ingest_run import Combine, IngestMode, OnError, Request, forget
-from frazil.spark.ingestion.tasks import IngestJob, TaskResult, run_partition
 from frazil.spark.io import write_sink as streams
 from frazil.spark.io import write_sink as writer
 from frazil.spark.io.write_options import parse_write_options
@@ -65,16 +66,10 @@ def values(store: ObjectStore, name: str) -> Any:
 # ---- Ingests -------------------------------------------------------------------------------------
 
 
-class OneProcess:
-    """Stands in for a Spark session where only its settings are asked for."""
+class OneProcess(ThreadExecutor):
+    """Runs the tasks of an ingest without a cluster between them and the driver."""
 
-    def __init__(self) -> None:
-        self.conf = {"spark.default.parallelism": "1"}
-
-
-def run_here(_: object, job: IngestJob, __: object) -> list[TaskResult]:
-    """The tasks of an ingest, without a cluster between them and the driver."""
-    return [result for part in range(job.plan.partitions) for result in run_partition(job, part)]
+    spark = SimpleNamespace(conf={"spark.default.parallelism": "1"})
 
 
 def temperatures(day: int) -> Any:
@@ -110,14 +105,13 @@ def ingest_here(store: ObjectStore, folder: Path, *, commits: bool = True) -> No
         resume=True,
     )
     with (
-        patch.object(run_module, "run_job", run_here),
         patch.object(run_module, "MIN_TASK_BYTES", 1),
         patch.object(run_module, "MAX_TASK_BYTES", 8 * HOURS * PLACES),
     ):
         session = repository.writable_session("main")
         found = find_sources(folder)
-        spark: Any = OneProcess()
-        written, _ = _write(spark, request, session, found, lambda _: None)
+        executor: Any = OneProcess(repository.files)
+        written, _ = _write(executor, request, session, found)
     if commits:
         note = CommitNote(operation="ingest", application="here")
         commit_once(repository, session, note, "days", branch="main")

@@ -30,7 +30,7 @@ def executor_for(repository: "Repository", command: str, *, on_spark: bool) -> I
     if on_spark:
         from frazil.spark.runtime.executor import spark_executor
 
-        with spark_executor(spark_session(command), repository, command) as remote:
+        with spark_executor(spark_session(command), repository) as remote:
             yield remote
         return
     from frazil.cli.output import progress_bar

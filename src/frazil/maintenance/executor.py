@@ -30,7 +30,7 @@ type Progress = Callable[[str, int, int], None]
 
 
 type Task[T] = Callable[[Files, range], T]
-type Sizes = Sequence[int] | npt.NDArray[np.unsignedinteger[Any] | np.signedinteger[Any]]
+type Sizes = int | Sequence[int] | npt.NDArray[np.unsignedinteger[Any] | np.signedinteger[Any]]
 
 _ROWS_PER_SPAN = 64
 
@@ -50,6 +50,7 @@ class Executor(Protocol):
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
         sizes: Sizes | None = None,
+        partitions: int | None = None,
     ) -> Iterator[T]:
         """Results of the task for consecutive ranges of the rows 0 to `count`, in order.
 
@@ -60,7 +61,9 @@ class Executor(Protocol):
             spans: the ranges for threads of this process; a cluster divides the rows itself.
             prefetch: lets a thread run the task for the next range while the caller uses a result,
                 so that two are in memory.
-            sizes: bytes of each row, for progress reports in bytes where the executor makes them.
+            sizes: bytes of each row, or of all rows, for progress reports in bytes where the
+                executor makes them; 0 if unknown.
+            partitions: the number of ranges on a cluster; by default a few for each core.
         """
         ...
 
@@ -89,8 +92,9 @@ class ThreadExecutor:
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
         sizes: Sizes | None = None,
+        partitions: int | None = None,
     ) -> Iterator[T]:
-        del sizes  # progress counts rows
+        del sizes, partitions  # progress counts rows
         ranges = split_rows(count, _ROWS_PER_SPAN) if spans is None else spans
         work = partial(task, self.files)
         results = prefetched(work, ranges) if prefetch and len(ranges) > 1 else map(work, ranges)

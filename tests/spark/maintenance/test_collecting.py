@@ -148,7 +148,7 @@ def test_a_listing_by_letters_is_the_whole_listing(spark: SparkSession, lived_in
     inventory = StoredInventory(engine.store)
     arguments = (FileKind.CHUNK, KeySet.empty(), engine.clock() + 1)
     here = GCWork(ThreadExecutor(engine.files), inventory).unkept(*arguments)
-    with spark_executor(spark, engine, "test") as executor:
+    with spark_executor(spark, engine) as executor:
         there = GCWork(executor, inventory).unkept(*arguments)
     assert sorted(here.keys()) == sorted(there.keys())
     assert here.total_bytes == there.total_bytes

@@ -68,7 +68,7 @@ def test_version_1_is_copied_and_migrated_by_executors(spark: SparkSession, tmp_
 
 def test_a_planned_copy_is_made_by_executors(spark: SparkSession, tmp_path: Path) -> None:
     source = made(LocalStore(tmp_path / "source"))
-    with spark_executor(spark, source.engine, "clone", progress=False) as executor:
+    with spark_executor(spark, source.engine, progress=False) as executor:
         plan = plan_clone(source.engine, LocalStore(tmp_path / "copy"), executor)
         done = clone(plan, executor, check_contents=True)
         assert (done.copied, done.bytes) == (plan.objects, plan.bytes)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from frazil.api import Repository, local_filesystem_storage
 from frazil.paths import NodePath
 from frazil.spark.pipelines.relayout import pieces, read_bounded
+from frazil.spark.runtime.executor import Amounts
 from frazil.spark.runtime.jobs import Cut, choose_box, region_shape
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 20), st.integers(1, 9), st.integers(1, 9)), max_size=3)
@@ -29,6 +30,18 @@ def test_boxes_cover_the_array_once_in_whole_units_within_the_limit(
     for number in range(len(cut)):
         covered[cut.region(number)] += 1
     assert (covered == 1).all()
+    shapes = [region_shape(cut.region(number)) for number in range(len(cut))]
+    assert cut.sizes.tolist() == [prod(one) for one in shapes]
+
+
+@given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.data())
+def test_progress_of_ranges_adds_up_to_the_total(sizes: list[int], data: st.DataObject) -> None:
+    count = len(sizes)
+    at = data.draw(st.integers(0, count))
+    for given_sizes in (sizes, np.array(sizes, np.uint64), sum(sizes)):
+        amounts = Amounts(count, given_sizes)
+        assert amounts.total == sum(sizes)
+        assert amounts.of(range(at)) + amounts.of(range(at, count)) == amounts.total
 
 
 @given(LENGTHS, st.integers(1, 2000), st.data())

@@ -243,3 +243,14 @@ def test_an_unknown_part_is_refused() -> None:
         split_name("time.fortnight")
     with pytest.raises(InvalidInputError, match="expected one of mean, min"):
         How.parse("median")
+
+
+@pytest.mark.parametrize("dtype", [">i2", ">f4", "<i8"])
+@pytest.mark.parametrize("how", [How.MIN, How.MAX])
+def test_extremes_of_values_in_either_byte_order(how: How, dtype: str) -> None:
+    stored = np.array([0, 0, 3, 0, 0, -2], dtype=dtype)
+    grid = grid_of(stored, (2,))
+    plan = plan_reduce(grid, ["x"], how, grouping=None, skipna=True, max_bytes=16)
+    got = carried_out(plan, stored, seed=1)
+    assert got.dtype == stored.dtype
+    assert got == (-2 if how is How.MIN else 3)

@@ -80,7 +80,7 @@ def garbage_collect(
         leftovers=leftovers,
     )
     listed, deleted = inventory_of(repository, inventory), list[Listing]()
-    with spark_executor(spark, repository, "garbage_collect", progress=False) as executor:
+    with spark_executor(spark, repository, progress=False) as executor:
         plan = plan_gc(repository, request, executor, inventory=listed)
         if dry_run:
             summary, deleted = plan.summary(), list(plan.garbage.values())
@@ -183,7 +183,7 @@ def stats(
         storage: how the location of a bucket is reached.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "stats", progress=False) as executor:
+    with spark_executor(spark, repository, progress=False) as executor:
         found = storage_stats(repository, plan_stats(repository, executor), executor)
     rows = [_row(each) for each in [*found.refs, *found.arrays]]
     return StatsResult(stats=found, owners=spark.createDataFrame(rows, _OWNERS))

@@ -62,7 +62,7 @@ def migrate(
     started = perf_counter()
     repository = open_shared(repo, storage)
     store = None if target is None else open_target(target, target_storage)
-    with spark_executor(spark, repository, "migrate", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         plan = engine.plan_migration(repository, executor, to=to, target=store)
         done = engine.migrate(plan, executor)
     ids = list(done.snapshot_ids.items())

@@ -61,7 +61,7 @@ def pack(
         NodeNotFoundError: there is nothing at or below one of the paths.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "pack", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         plan = engine.plan_pack(
             repository,
             branch,
@@ -125,7 +125,7 @@ def unpack(
         NodeNotFoundError: there is nothing at or below one of the paths.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "unpack", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         chosen = tuple(map(NodePath, paths)) or (ROOT,)
         plan = engine.plan_unpack(repository, branch, chosen, executor)
         done = engine.unpack(repository, plan, message, executor, metadata=metadata)

@@ -76,7 +76,7 @@ def purge_path(
         ConflictError: others go on committing it.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "purge", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         plan = plan_purge_path(repository, NodePath(path), executor)
         done = plan.summary() if dry_run else execute_path(repository, plan, message, executor)
     return _result(spark, done, _files_of_path(plan))
@@ -110,7 +110,7 @@ def purge_messages(
         SnapshotNotFoundError: there is no such commit.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "purge", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         plan = plan_purge_messages(
             repository,
             [SnapshotId.parse(each) for each in snapshot_ids],

@@ -51,7 +51,7 @@ def rewrite_manifests(
         ConflictError: the branch got another commit in between.
     """
     repository = open_shared(repo, storage)
-    with spark_executor(spark, repository, "rewrite_manifests", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         plan = engine.plan_rewrite_manifests(repository, branch, commit_method)
         jobs = engine.write_manifests(plan, executor)
         done = engine.commit_rewritten(repository, plan, jobs, message, metadata)

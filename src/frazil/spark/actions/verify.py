@@ -81,7 +81,7 @@ def verify_store(
     """Verifies what is in a store that executors reach, too."""
     decoder = chunk_problem if decode else None
     files = VerifiedFiles(store, access, reads_chunks=decode or virtual)
-    with spark_executor(spark, files, "verify", progress) as executor:
+    with spark_executor(spark, files, progress) as executor:
         report = verify_with(store, executor, virtual=virtual, decode=decoder)
     rows = [_row(each) for each in report.problems]
     return VerifyResult(report=report, problems=spark.createDataFrame(rows, PROBLEMS))

@@ -9,8 +9,7 @@ A failure anywhere before the commit leaves the branch as it was. Chunks that we
 are referred to by nothing, and garbage collection takes them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from time import perf_counter
@@ -44,12 +43,8 @@ from frazil.spark.ingestion.target import parse_group
 from frazil.spark.io.write import WriteResult, write
 from frazil.spark.io.write_options import open_engine
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit
-from frazil.spark.runtime.progress import (
-    JobProgress,
-    ProgressCallback,
-    ProgressOption,
-    progress_callback,
-)
+from frazil.spark.runtime.executor import SparkExecutor, spark_executor
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.sources import Source, SourceDescription, SourceName, find_sources, parse_format
 from frazil.spark.table.opened import RepositoryLike
 
@@ -236,10 +231,9 @@ def ingest(
         return _nothing_done(done, started)
     found = find_sources(given, source_format=source_format, storage=source_storage)
     note = _note(spark, request, len(found))
-    with progress_callback(progress) as tell:
+    with spark_executor(spark, request.repository, progress, job=note.job) as executor:
         session = request.repository.writable_session(branch)
-        with _cancelled_on_interrupt(spark, note.job):
-            written, gone = _write(spark, request, session, found, tell)
+        written, gone = _write(executor, request, session, found)
         note = replace(note, facts={**note.facts, "skipped": len(gone)} if gone else note.facts)
         text = message or _message(request, written.files)
         committed = commit_once(
@@ -279,22 +273,17 @@ def _of_rows(made: WriteResult) -> IngestResult:
 
 
 def _write(
-    spark: SparkSession,
-    request: Request,
-    session: Session,
-    found: tuple[Source, ...],
-    tell: ProgressCallback,
+    executor: SparkExecutor, request: Request, session: Session, found: tuple[Source, ...]
 ) -> tuple[Written, tuple[SkippedSource, ...]]:
     """Everything but the commit; what was left out."""
-    tell(JobProgress(f"Reading the metadata of {counted(len(found), 'file')}", 0, 0))
-    good, bad = _describe(spark, request, found)
+    good, bad = _describe(executor, request, found)
     if request.combine is Combine.COORDS and len(good) > 1:
         dims = differing_dims(list(good.values()))
         request = replace(request, dims=dims, combine=Combine.CONCAT)
-        good, _ = _describe(spark, request, tuple(good))
+        good, _ = _describe(executor, request, tuple(good))
     written, more = without_bad_sources(
         list(good),
-        lambda left: write_sources(spark, request, session, {s: good[s] for s in left}, tell),
+        lambda left: write_sources(executor, request, session, {s: good[s] for s in left}),
         request.on_error,
         session.discard_changes,
     )
@@ -302,12 +291,13 @@ def _write(
 
 
 def _describe(
-    spark: SparkSession, request: Request, found: tuple[Source, ...]
+    executor: SparkExecutor, request: Request, found: tuple[Source, ...]
 ) -> tuple[dict[Source, SourceDescription], list[tuple[Source, IcechunkError]]]:
     """Returns descriptions of the sources that can be described, and the errors of the others."""
     described = describe_sources(
-        spark,
+        executor,
         found,
+        f"Reading the metadata of {counted(len(found), 'file')}",
         concat_dims=request.dims,
         only=request.variables,
         group=request.source_group,
@@ -351,17 +341,3 @@ def _message(request: Request, sources: int) -> str:
         return f"Replace a part of {request.group} by {counted(sources, 'file')}"
     verb = "Append" if request.mode is IngestMode.APPEND else "Ingest"
     return f"{verb} {counted(sources, 'file')} to {request.group}"
-
-
-@contextmanager
-def _cancelled_on_interrupt(spark: SparkSession, job: str) -> Iterator[None]:
-    """Jobs started inside end when the user presses control-C."""
-    tag = f"frazil-{job}"
-    spark.addTag(tag)
-    try:
-        yield
-    except KeyboardInterrupt:
-        spark.interruptTag(tag)
-        raise
-    finally:
-        spark.removeTag(tag)

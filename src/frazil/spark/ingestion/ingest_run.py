@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
-from pyspark.sql import SparkSession
 
 from frazil.engine.refs.version import Exactly
 from frazil.engine.repository import Repository
@@ -16,7 +15,6 @@ from frazil.ids import ChunkId
 from frazil.paths import NodePath
 from frazil.references.plan import locate
 from frazil.spark.ingestion.grid import join_grid
-from frazil.spark.ingestion.ingest_jobs import run_job
 from frazil.spark.ingestion.ingest_layout import Layout, plan_layout
 from frazil.spark.ingestion.ingest_plan import IngestPlan, plan_ingest
 from frazil.spark.ingestion.target import (
@@ -30,8 +28,8 @@ from frazil.spark.ingestion.target import (
 from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
 from frazil.spark.ingestion.virtual_ingest import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
+from frazil.spark.runtime.executor import SparkExecutor
 from frazil.spark.runtime.jobs import parallelism
-from frazil.spark.runtime.progress import ProgressCallback, create_counter, watch_progress
 from frazil.spark.sources import Source, SourceDescription
 from frazil.spark.sources.source_reader import AnySource
 
@@ -222,11 +220,10 @@ class _Virtual:
 
 
 def write_sources(
-    spark: SparkSession,
+    executor: SparkExecutor,
     request: Request,
     session: Session,
     described: Mapping[Source, SourceDescription],
-    tell: ProgressCallback,
 ) -> Written:
     """Everything but the commit. Errors that are about a source begin with its path."""
     layout, sources = _plan_sources(request, session, described)
@@ -235,7 +232,7 @@ def write_sources(
     change = resize_arrays if request.changes_group else create_arrays
     documents = change(session, request.group, layout)
     job = IngestJob(
-        plan=_plan_work(spark, layout),
+        plan=_plan_work(executor, layout),
         sources=sources,
         source_group=request.source_group,
         dims=request.dims,
@@ -248,11 +245,10 @@ def write_sources(
     )
     virtual = _Virtual(0)
     if request.virtual:
-        virtual = _write_virtual(spark, request, session, job, tell)
-    counter = create_counter(spark)
-    doing = f"Writing {counted(job.plan.chunks(), 'chunk')}"
-    with watch_progress(counter, doing, job.plan.size_bytes(), tell):
-        results = run_job(spark, job, counter)
+        virtual = _write_virtual(executor, request, session, job)
+    doing, count = f"Writing {counted(job.plan.chunks(), 'chunk')}", job.plan.partitions
+    parts = executor.run(job, count, doing, sizes=job.plan.size_bytes(), partitions=count)
+    results = [result for part in parts for result in part]
     if request.mode is IngestMode.REGION:
         drop_replaced(session, request.group, job.plan, results)
     counts = [
@@ -327,11 +323,7 @@ def _comparable(existing: SourceDescription, joined: tuple[str, ...]) -> SourceD
 
 
 def _write_virtual(
-    spark: SparkSession,
-    request: Request,
-    session: Session,
-    copied: IngestJob,
-    tell: ProgressCallback,
+    executor: SparkExecutor, request: Request, session: Session, copied: IngestJob
 ) -> _Virtual:
     layout = copied.plan.layout
     targets = plan_targets(session, request.group, layout)
@@ -346,11 +338,10 @@ def _write_virtual(
         records=copied.records,
         marks=copied.marks,
     )
-    counter = create_counter(spark)
     doing = f"Referring to chunks of {counted(len(job.sources), 'file')}"
-    with watch_progress(counter, doing, job.size_bytes(), tell):
-        written = run_virtual(spark, job, counter, parallelism(spark))
-    chunks = attach(spark, session, request.group, job, written)
+    with executor.counter(doing, job.size_bytes()) as counter:
+        written = run_virtual(executor.spark, job, counter)
+    chunks = attach(executor, session, request.group, job, written)
     return _Virtual(chunks, tuple(record_names(job)))
 
 
@@ -368,8 +359,8 @@ def _require_containers(session: Session, sources: Sequence[Source]) -> None:
         )
 
 
-def _plan_work(spark: SparkSession, layout: Layout) -> IngestPlan:
+def _plan_work(executor: SparkExecutor, layout: Layout) -> IngestPlan:
     total = plan_ingest(layout, task_bytes=MAX_TASK_BYTES, partition_bytes=1).size_bytes()
-    fair = total // (parallelism(spark) * TASKS_PER_CORE)
+    fair = total // (parallelism(executor.spark) * TASKS_PER_CORE)
     size = min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
     return plan_ingest(layout, task_bytes=size, partition_bytes=size)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.files.pool import Pool
 from frazil.engine.files.reuse import copy_chunks
@@ -35,7 +36,6 @@ from frazil.spark.ingestion.ingest_plan import (
     Task,
     plan_reads,
     region,
-    region_bytes,
 )
 from frazil.spark.ingestion.source_checks import convert
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, store_region
@@ -121,7 +121,7 @@ def stores_chunks(refs: ChunkRefs) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class IngestJob:
-    """Everything that a task needs, picklable."""
+    """Stores what the plan says, a row for each of its partitions; picklable."""
 
     plan: IngestPlan
     sources: tuple[AnySource, ...]  # in the order of the plan
@@ -134,12 +134,14 @@ class IngestJob:
     records: Records | None  # of what was stored
     marks: Mapping[str, str]  # by path, which version of a source this is about
 
+    def __call__(self, _: Files, partitions: range) -> "list[TaskResult]":
+        return [result for number in partitions for result in run_partition(self, number)]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskResult:
     array: int
     refs: ChunkRefs
-    raw_bytes: int
     record: ChunkId | None = None  # that tells of it
     reused: bool = False  # an earlier run stored it
 
@@ -161,14 +163,13 @@ def run_task(job: IngestJob, task: Task, files: ReaderPool) -> TaskResult:
     """Stores chunks, or copies those that an earlier run stored."""
     array = job.plan.layout.arrays[task.array]
     record = None if job.records is None else job.records.name(*_identity(job, task))
-    size = region_bytes(array, task)
     if job.records is not None and record is not None:
         known = job.records.find_refs(record, len(array.dims))
         if known is not None:
-            return TaskResult(task.array, known, size, record, reused=True)
+            return TaskResult(task.array, known, record, reused=True)
     block = _read_block(job, task, files)
     refs = store_region(job.documents[task.array], job.writer, region(array, task), block)
-    return TaskResult(task.array, refs, size, record if stores_chunks(refs) else None)
+    return TaskResult(task.array, refs, record if stores_chunks(refs) else None)
 
 
 def _identity(job: IngestJob, task: Task) -> Iterable[object]:

@@ -3,7 +3,7 @@
 One row per block of references goes through the shuffle, one row per manifest to the driver.
 """
 
-import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import batched, groupby
@@ -32,8 +32,10 @@ from frazil.spark.ingestion.virtual_ingest import (
     refer,
     write_cell,
 )
+from frazil.spark.runtime.executor import SparkExecutor
+from frazil.spark.runtime.jobs import collect, map_arrow, map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.workers import carrying_errors, errors_carried, limit_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 SOURCES_PER_TASK = 32
 CHUNKS_LOGGED_HERE = 200_000  # the log of more is written by an executor
@@ -63,7 +65,6 @@ _MANIFESTS = pa.schema(
         ("bits", pa.binary()),
     ]
 )
-_NAMES = {pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary"}
 
 
 def plan_targets(session: Session, group: NodePath, layout: Layout) -> tuple[VirtualTarget, ...]:
@@ -86,28 +87,19 @@ def _target(
     return VirtualTarget(number, node, cell, plan.rewrite)
 
 
-def run_virtual(
-    spark: SparkSession, job: VirtualJob, counter: Counter, parallelism: int
-) -> pa.Table:
+def run_virtual(spark: SparkSession, job: VirtualJob, counter: Counter) -> pa.Table:
     """Runs the tasks; returns a row for each manifest, for any number of references."""
-    count = len(job.sources)
-    partitions = max(1, min(count, max(4 * parallelism, -(-count // SOURCES_PER_TASK))))
-    numbers = spark.range(0, partitions, 1, partitions)
-    with errors_carried(), warnings.catch_warnings():
-        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
-        blocks = numbers.mapInArrow(
-            partial(_refer_batches, job, counter, partitions), _ddl(_BLOCKS)
-        )
-        shuffled = blocks.repartition(_writers(job, parallelism), "array", "cell")
-        written = shuffled.sortWithinPartitions("array", "cell").mapInArrow(
-            partial(_write_batches, job), _ddl(_MANIFESTS)
-        )
-        return written.toArrow()
+    count, cores = len(job.sources), parallelism(spark)
+    partitions = max(4 * cores, -(-count // SOURCES_PER_TASK))
+    # not Executor.run: blocks of references are shuffled, and do not come to the driver
+    blocks = map_tasks(spark, count, partitions, partial(_refer, job, counter), _BLOCKS)
+    shuffled = blocks.repartition(_writers(job, cores), "array", "cell")
+    ordered = shuffled.sortWithinPartitions("array", "cell")
+    return collect(map_arrow(ordered, partial(_write_batches, job), _MANIFESTS))
 
 
 def attach(
-    spark: SparkSession, session: Session, group: NodePath, job: VirtualJob, written: pa.Table
+    executor: SparkExecutor, session: Session, group: NodePath, job: VirtualJob, written: pa.Table
 ) -> int:
     """Lets the session have the manifests. Number of chunks that they changed."""
     by_array: dict[int, list[AttachedManifest]] = {target.array: [] for target in job.targets}
@@ -116,7 +108,7 @@ def attach(
         if found is not None:
             by_array[row["array"]].append(found)
     count = sum(each.changed.count for some in by_array.values() for each in some)
-    writer = partial(write_log, spark, job.base) if count > CHUNKS_LOGGED_HERE else None
+    writer = partial(write_log, executor, job.base) if count > CHUNKS_LOGGED_HERE else None
     for target in job.targets:
         replaced: list[ManifestId] = [ref.id for ref in target.rewrite]
         name = job.layout.arrays[target.array].name
@@ -127,7 +119,7 @@ def attach(
 
 
 def write_log(
-    spark: SparkSession,
+    executor: SparkExecutor,
     base: Session,
     log: TransactionLog,
     chunks: Mapping[NodeId, Sequence[ChunkSet]],
@@ -135,37 +127,28 @@ def write_log(
     """Writes a transaction log; runs on an executor, since a log has some three bytes for each
     chunk.
     """
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with carrying_errors():
-            for batch in batches:
-                if batch.num_rows:
-                    base.files.put_log_stream(log, chunks)
-                    base.files.store.sync()
-                yield batch
-
-    with errors_carried(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
-        spark.range(0, 1, 1, 1).mapInArrow(write, "id long").toArrow()
+    deque(executor.run(partial(_write_log, base, log, chunks), 1, "writing the log", sizes=0), 0)
 
 
-def _writers(job: VirtualJob, parallelism: int) -> int:
+def _write_log(
+    base: Session, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]], *_: object
+) -> None:
+    base.files.put_log_stream(log, chunks)
+    base.files.store.sync()
+
+
+def _writers(job: VirtualJob, cores: int) -> int:
     """Partitions of the shuffle: there is no use in more than there are cells."""
     cells = sum(prod(target.cells) for target in job.targets)
-    return max(1, min(cells, 4 * parallelism))
+    return max(1, min(cells, 4 * cores))
 
 
-def _refer_batches(
-    job: VirtualJob, counter: Counter, partitions: int, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    limit_gc()
-    with carrying_errors():
-        for partition in _numbers(batches):
-            if partition == 0:
-                yield from _batch(row for target in job.targets for row in _nothing(target))
-            for number in range(partition, len(job.sources), partitions):
-                yield from _batch(_rows(job, counter, number))
-            job.base.files.store.sync()  # chunks that could not be virtual
+def _refer(job: VirtualJob, counter: Counter, sources: range) -> Iterator[pa.RecordBatch]:
+    if sources.start == 0:
+        yield from _batch(row for target in job.targets for row in _nothing(target))
+    for number in sources:
+        yield from _batch(_rows(job, counter, number))
+    job.base.files.store.sync()  # chunks that could not be virtual
 
 
 def _rows(job: VirtualJob, counter: Counter, number: int) -> Iterator[dict[str, Any]]:
@@ -199,12 +182,3 @@ def _write_batches(job: VirtualJob, batches: Iterable[pa.RecordBatch]) -> Iterat
             told = write_cell(job, array, cell, blocks)
             yield pa.RecordBatch.from_pylist([told], schema=_MANIFESTS)
         job.base.files.store.sync()
-
-
-def _numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
-
-
-def _ddl(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {_NAMES[field.type]}" for field in schema)

@@ -79,7 +79,7 @@ def clone(
     store = open_target(target, target_storage)
     require_elsewhere(repository.store, store)
     require_folder(store, target)
-    with spark_executor(spark, repository, "clone", progress) as executor:
+    with spark_executor(spark, repository, progress) as executor:
         if deep:
             plan = engine.plan_clone(repository, store, executor, refs=refs)
             done = engine.clone(plan, executor)

@@ -1,7 +1,7 @@
 """A group of a repository in another format: a Zarr store, Parquet, NetCDF files."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, assert_never
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from frazil.engine.files.files import Files
 from frazil.engine.refs.version import Branch, Exactly, Tag, Version
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
@@ -32,22 +32,9 @@ from frazil.spark.io.opening import (
 )
 from frazil.spark.io.read import read
 from frazil.spark.pipelines.relayout import dims_of
-from frazil.spark.runtime.jobs import (
-    MAX_TASK_BYTES,
-    TASKS_PER_CORE,
-    Cut,
-    collect,
-    map_tasks,
-    parallelism,
-)
-from frazil.spark.runtime.progress import (
-    Counter,
-    ProgressCallback,
-    ProgressOption,
-    create_counter,
-    progress_callback,
-    watch_progress,
-)
+from frazil.spark.runtime.executor import SparkExecutor, spark_executor
+from frazil.spark.runtime.jobs import MAX_TASK_BYTES, Cut
+from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.runtime.workers import errors_carried
 from frazil.spark.sources.source_errors import source_errors
 from frazil.spark.table.opened import RepositoryLike
@@ -62,7 +49,8 @@ if TYPE_CHECKING:
 CHUNKS_PER_TASK = 256  # each is a request to the store
 _VALUE_BYTES = 8  # few types have longer values
 METADATA = "zarr.json"
-COPIED = pa.schema([("objects", pa.int64()), ("bytes", pa.int64())])
+
+type Counts = tuple[int, int]  # objects, and their bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +99,8 @@ class CopyChunks:
     base: Session  # read-only
     plan: ZarrPlan
     target: ObjectStore
-    counter: Counter
 
-    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+    def __call__(self, _: Files, tasks: range) -> Counts:
         ends = list(accumulate(array.tasks for array in self.plan.arrays))
         objects, size_bytes = 0, 0
         for task in tasks:
@@ -122,7 +109,7 @@ class CopyChunks:
             for length in self._copy(array, task - (ends[position] - array.tasks)):
                 objects, size_bytes = objects + 1, size_bytes + length
         self.target.sync()
-        yield pa.RecordBatch.from_pylist([{"objects": objects, "bytes": size_bytes}], COPIED)
+        return objects, size_bytes
 
     def _copy(self, array: ZarrArray, task: int) -> Iterator[int]:
         start = task * CHUNKS_PER_TASK
@@ -135,7 +122,6 @@ class CopyChunks:
             for place, data in zip(some.tolist(), chunks, strict=True):
                 if data is not None:
                     self.target.put(array.key(place), data)
-                    self.counter.add(len(data))
                     yield len(data)
 
 
@@ -221,18 +207,17 @@ class WriteFiles:
 
     base: Session  # read-only
     plan: NetcdfPlan
-    counter: Counter
 
-    def __call__(self, tasks: range) -> Iterator[pa.RecordBatch]:
+    def __call__(self, _: Files, tasks: range) -> Counts:
+        size_bytes = 0
         for task in tasks:
             path = self.plan.file(task)
             parts = dict(zip(self.plan.dims, self.plan.cut.region(task), strict=True))
             with source_errors(str(path)):
                 chosen = open_dataset(self.base, self.plan.group, self.plan.variables).isel(parts)
                 _write(chosen, path)
-            size = path.stat().st_size
-            self.counter.add(size)
-            yield pa.RecordBatch.from_pylist([{"objects": 1, "bytes": size}], COPIED)
+            size_bytes += path.stat().st_size
+        return len(tasks), size_bytes
 
 
 def plan_netcdf(
@@ -387,15 +372,15 @@ def export(
     session = repository.readonly_session(_version(branch, tag, snapshot))
     home = NodePath.from_key_prefix(group)
     explain_export(session, group, variables)  # says what is missing
-    job = _Export(spark, session, home, str(target), variables, overwrite)
-    with progress_callback(progress) as tell:
+    with spark_executor(spark, repository, progress) as executor:
+        job = _Export(executor, session, home, str(target), variables, overwrite)
         match kind:
             case Format.ZARR:
                 store = open_target(target, target_storage)
                 require_folder(store, target)
-                objects, size_bytes = _export_zarr(job, store, tell)
+                objects, size_bytes = _export_zarr(job, store)
             case Format.NETCDF:
-                objects, size_bytes = _export_netcdf(job, split or {}, tell)
+                objects, size_bytes = _export_netcdf(job, split or {})
             case Format.PARQUET:
                 objects, size_bytes = _export_parquet(job, repo, storage)
             case _:
@@ -423,7 +408,7 @@ def explain_export(session: Session, group: str, variables: Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    spark: SparkSession
+    executor: SparkExecutor
     session: Session
     group: NodePath
     target: str
@@ -431,26 +416,19 @@ class _Export:
     overwrite: bool
 
 
-def _export_zarr(job: _Export, store: ObjectStore, tell: ProgressCallback) -> tuple[int, int]:
+def _export_zarr(job: _Export, store: ObjectStore) -> Counts:
     plan = plan_zarr(job.session, job.group, job.variables)
     prepare_target(store, overwrite=job.overwrite)
-    counter = create_counter(job.spark)
-    counts = (0, 0)
     total = sum(array.chunks for array in plan.arrays)
-    with watch_progress(counter, f"Copying {total} chunks", 0, tell):
-        if plan.tasks:
-            copy = CopyChunks(job.session, plan, store, counter)
-            partitions = parallelism(job.spark) * TASKS_PER_CORE
-            counts = _sum(collect(map_tasks(job.spark, plan.tasks, partitions, copy, COPIED)))
+    copy, doing = CopyChunks(job.session, plan, store), f"Copying {total} chunks"
+    counts = _sum(job.executor.run(copy, plan.tasks, doing, sizes=0))
     for key, document in plan.documents:
         store.put(key, document)
     clear_up(store)
     return counts
 
 
-def _export_netcdf(
-    job: _Export, split: Mapping[str, int], tell: ProgressCallback
-) -> tuple[int, int]:
+def _export_netcdf(job: _Export, split: Mapping[str, int]) -> Counts:
     plan = plan_netcdf(
         job.session,
         job.group,
@@ -459,23 +437,20 @@ def _export_netcdf(
         split=split,
         overwrite=job.overwrite,
     )
-    counter = create_counter(job.spark)
-    files = len(plan.cut)
-    with watch_progress(counter, f"Writing {files} files", 0, tell):
-        write = WriteFiles(job.session, plan, counter)
-        counts = _sum(collect(map_tasks(job.spark, files, files, write, COPIED)))
+    write, files = WriteFiles(job.session, plan), len(plan.cut)
+    doing = f"Writing {files} files"
+    counts = _sum(job.executor.run(write, files, doing, sizes=0, partitions=files))
     remove_others(plan)
     return counts
 
 
-def _export_parquet(
-    job: _Export, repo: RepositoryLike, storage: StorageOptions | None
-) -> tuple[int, int]:
+def _export_parquet(job: _Export, repo: RepositoryLike, storage: StorageOptions | None) -> Counts:
     local = "://" not in job.target
     if local and Path(job.target).exists() and not job.overwrite:
         raise AlreadyExistsError(f"there is already {job.target}")
+    spark = job.executor.spark  # whose writer it is, not Executor.run
     frame = read(
-        job.spark,
+        spark,
         repo,
         group=job.group.text,
         variables=job.variables,
@@ -486,14 +461,16 @@ def _export_parquet(
     with errors_carried():
         frame.write.mode(mode).parquet(job.target)
     if not local:
-        return len(job.spark.read.parquet(job.target).inputFiles()), 0
+        return len(spark.read.parquet(job.target).inputFiles()), 0
     files = list(Path(job.target).glob("part-*"))
     return len(files), sum(file.stat().st_size for file in files)
 
 
-def _sum(table: pa.Table) -> tuple[int, int]:
-    rows = table.to_pylist()
-    return sum(row["objects"] for row in rows), sum(row["bytes"] for row in rows)
+def _sum(parts: Iterable[Counts]) -> Counts:
+    objects, size_bytes = 0, 0
+    for more, more_bytes in parts:
+        objects, size_bytes = objects + more, size_bytes + more_bytes
+    return objects, size_bytes
 
 
 def _version(branch: str | None, tag: str | None, snapshot: str | None) -> Version:

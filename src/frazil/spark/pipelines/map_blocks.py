@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pyspark.sql import SparkSession
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.files import Files
 from frazil.engine.refs.version import Branch
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
@@ -20,14 +21,14 @@ from frazil.paths import NodePath
 from frazil.spark.io.opening import StorageOptions, open_shared
 from frazil.spark.pipelines.relayout import WHOLE, is_whole, read_bounded
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
+from frazil.spark.runtime.executor import spark_executor
 from frazil.spark.runtime.jobs import (
     MIN_TASK_BYTES,
     Cut,
     Region,
-    Work,
     Written,
-    carry_out,
     choose_box,
+    partitions_for,
     refs_of,
     region_shape,
     store_region,
@@ -442,9 +443,13 @@ def map_blocks(
         trim=trim,
         with_block=with_block,
     )
-    ndims = [len(target.dims) for target in plan.targets]
-    work = Work(f"Mapping {name}", plan.size_bytes, note)
-    results = carry_out(spark, job, ndims, work, progress)
+    size = plan.size_bytes
+    with spark_executor(spark, repository, progress, job=note.job) as executor:
+        parts = executor.run(
+            job, len(plan.cut), f"Mapping {name}", sizes=size,
+            partitions=partitions_for(spark, size),
+        )  # fmt: skip
+        results = [written for part in parts for written in part]
     chunks, size_bytes = _apply(session, plan, results)
     text = message or f"{name} of {', '.join(one.path for one in plan.inputs)}"
     made = commit_once(repository, session, note, text, branch=branch, metadata=metadata)
@@ -472,10 +477,12 @@ class MapJob:
     trim: bool
     with_block: bool
 
-    def __len__(self) -> int:
-        return len(self.plan.cut)
+    def __call__(self, _: Files, tasks: range) -> list[Written]:
+        results = [written for task in tasks for written in self._run(task)]
+        self.writer.sync()
+        return results
 
-    def run(self, task: int) -> Iterator[Written]:
+    def _run(self, task: int) -> Iterator[Written]:
         plan = self.plan
         region = dict(zip(plan.dims, plan.cut.region(task), strict=True))
         reads = {dim: self._axis(dim, part) for dim, part in region.items()}
@@ -495,7 +502,7 @@ class MapJob:
             )
             core = self._core(target, np.asarray(values), halo, region_shape(where))
             refs = store_region(target.document, self.writer, where, core)
-            yield Written(position, refs, core.nbytes)
+            yield Written(position, refs)
 
     def _axis(self, dim: str, part: slice) -> AxisRead:
         plan = self.plan

@@ -21,6 +21,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import branch_key
 from frazil.engine.files.reuse import ReusedObject, refresh_objects
 from frazil.engine.refs.version import Branch, Exactly
@@ -49,15 +50,14 @@ from frazil.spark.pipelines.relayout import (
     relayout,
 )
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote, commit_once, find_commit
+from frazil.spark.runtime.executor import spark_executor
 from frazil.spark.runtime.jobs import (
     Cut,
-    Work,
     Written,
-    carry_out,
     choose_box,
     parallelism,
+    partitions_for,
     refs_of,
-    region_shape,
     store_region,
     task_bytes,
 )
@@ -135,16 +135,18 @@ class RechunkJob:
         """End of each array's tasks."""
         return list(accumulate(len(one.cut) for one in self.rewrites))
 
-    def __len__(self) -> int:
-        return self.ends[-1] if self.rewrites else 0
+    def __call__(self, _: Files, tasks: range) -> list[Written]:
+        results = [self._run(task) for task in tasks]
+        self.writer.sync()
+        return results
 
-    def run(self, task: int) -> Iterator[Written]:
+    def _run(self, task: int) -> Written:
         array = int(np.searchsorted(self.ends, task, side="right"))
         one = self.rewrites[array]
         region = one.cut.region(task - (self.ends[array] - len(one.cut)))
         values = read_bounded(self.base, one.source, region, one.stored, itemsize=one.itemsize)
         refs = store_region(one.document, self.writer, region, values)
-        yield Written(array, refs, prod(region_shape(region)) * one.itemsize)
+        return Written(array, refs)
 
 
 def plan_rechunk(
@@ -454,9 +456,13 @@ def _run(work: _Rechunk, progress: ProgressOption) -> tuple[SnapshotId, tuple[in
     session = repository.writable_session(work.staging.name)
     base = repository.readonly_session(Exactly(work.staging.base))
     job = RechunkJob(base, plan.rewrites, session.chunk_writer())
-    ndims = [len(one.cut.shape) for one in plan.rewrites]
-    doing = f"Rechunking `{plan.path}`"
-    results = carry_out(work.spark, job, ndims, Work(doing, plan.size_bytes, work.note), progress)
+    sizes = np.concatenate([[0], *(one.cut.sizes * one.itemsize for one in plan.rewrites)])[1:]
+    with spark_executor(work.spark, repository, progress, job=work.note.job) as executor:
+        parts = executor.run(
+            job, plan.tasks, f"Rechunking `{plan.path}`", sizes=sizes,
+            partitions=partitions_for(work.spark, plan.size_bytes),
+        )  # fmt: skip
+        results = [written for part in parts for written in part]
     counts = _apply(session, base, plan, results)
     made = commit_once(
         repository, session, work.note, work.message, branch=work.staging.name,

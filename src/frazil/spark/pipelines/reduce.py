@@ -39,11 +39,10 @@ from frazil.spark.pipelines.reduce_plan import (
     split_name,
 )
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
+from frazil.spark.runtime.executor import RESULTS, spark_executor, unpickle_results
 from frazil.spark.runtime.jobs import (
-    WRITTEN,
-    cancelled_on_interrupt,
+    Written,
     collect,
-    decode_written,
     map_arrow,
     map_tasks,
     parallelism,
@@ -51,14 +50,7 @@ from frazil.spark.runtime.jobs import (
     refs_of,
     store_region,
 )
-from frazil.spark.runtime.progress import (
-    Counter,
-    NoCounter,
-    ProgressOption,
-    create_counter,
-    progress_callback,
-    watch_progress,
-)
+from frazil.spark.runtime.progress import Counter, NoCounter, ProgressOption
 from frazil.spark.table.cf import Values, decode, plan_decoding
 from frazil.spark.table.description import Grid, GroupDescription, choose_grid
 from frazil.spark.table.documents import group_document
@@ -423,18 +415,17 @@ def _store(
     )
 
 
-def _run(job: _Job, store: StoreCells, note: CommitNote, progress: ProgressOption) -> list[Any]:
+def _run(job: _Job, store: StoreCells, note: CommitNote, progress: ProgressOption) -> list[Written]:
     plan, spark = job.plan, job.spark
     if plan.tasks == 0:
         return []
-    counter = create_counter(spark)
     with (
-        progress_callback(progress) as tell,
-        cancelled_on_interrupt(spark, note.job),
-        watch_progress(counter, f"Reducing to the {plan.how}", plan.size_bytes, tell),
+        spark_executor(spark, job.repository, progress, job=note.job) as executor,
+        executor.counter(f"Reducing to the {plan.how}", plan.size_bytes) as counter,
     ):
-        table = collect(map_arrow(_parts(spark, job.base, plan, counter), store, WRITTEN))
-    return decode_written(table, [len(plan.shape)] * len(plan.variables))
+        # not Executor.run: parts are shuffled between the stages, and do not come to the driver
+        table = collect(map_arrow(_parts(spark, job.base, plan, counter), store, RESULTS))
+    return [written for part in unpickle_results(table) for written in part]
 
 
 def _nothing(snapshot_id: str, started: float) -> ReduceResult:

@@ -31,7 +31,8 @@ from frazil.spark.pipelines.reduce_plan import (
     value_dtype,
 )
 from frazil.spark.pipelines.relayout import read_bounded
-from frazil.spark.runtime.jobs import WRITTEN, Written, region_shape, store_region, written_rows
+from frazil.spark.runtime.executor import pickle_result
+from frazil.spark.runtime.jobs import Written, region_shape, store_region
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.cf import RAW, Values, plan_decoding
@@ -104,9 +105,9 @@ class StoreCells:
                 region = self.plan.cell_region(cell)
                 for variable, block in values.items():
                     refs = store_region(self.documents[variable], self.writer, region, block)
-                    written.append(Written(variable, refs, 0))
+                    written.append(Written(variable, refs))
             self.writer.sync()
-            yield pa.RecordBatch.from_pylist(written_rows(written), schema=WRITTEN)
+            yield pickle_result(0, written)
 
 
 def add_block(

@@ -155,10 +155,10 @@ def result_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def value_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Dtype of `Partial.value`."""
+    """Dtype of `Partial.value`, in the byte order of this machine."""
     if how is How.SUM and dtype.kind != "f":
         return result_dtype(how, dtype)
-    return dtype if how in (How.MIN, How.MAX) else np.dtype(np.float64)
+    return dtype.newbyteorder("=") if how in (How.MIN, How.MAX) else np.dtype(np.float64)
 
 
 def reduce_block(values: Array, axes: Sequence[int], how: How, *, skipna: bool) -> Partial:
@@ -183,8 +183,8 @@ def reduce_block(values: Array, axes: Sequence[int], how: How, *, skipna: bool) 
             case How.STD:
                 return _spread(values, valid, along, count)
             case How.MIN | How.MAX:
-                return Partial(count, _extreme(values, valid, along, how) if size else
-                               np.zeros(shape, dtype=values.dtype))  # fmt: skip
+                value = _extreme(values, valid, along, how) if size else np.zeros(shape)
+                return Partial(count, value.astype(value_dtype(how, values.dtype), copy=False))
 
 
 def combine(a: Partial, b: Partial, how: How) -> Partial:
@@ -225,10 +225,11 @@ def finish(part: Partial, how: How, dtype: np.dtype[Any]) -> Array:
                 return np.asarray(np.sqrt(part.squares / part.count)).astype(dtype)
             case How.MIN | How.MAX:
                 if dtype.kind == "f":
-                    return np.where(part.count == 0, dtype.type(np.nan), part.value)
+                    values = np.where(part.count == 0, dtype.type(np.nan), part.value)
+                    return values.astype(dtype, copy=False)
                 if (part.count == 0).any():
                     raise InvalidInputError(f"there is no {how} of no {dtype} values")
-                return part.value
+                return part.value.astype(dtype, copy=False)
 
 
 def _sum(values: Array, valid: Array | None, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

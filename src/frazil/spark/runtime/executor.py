@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,6 @@ from frazil.engine.refs.entries import files_of
 from frazil.engine.repository import Repository
 from frazil.maintenance.executor import Sizes, Task, quietened
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.runtime.commits import CommitNote
 from frazil.spark.runtime.jobs import (
     TASKS_PER_CORE,
     cancelled_on_interrupt,
@@ -89,34 +89,61 @@ class SparkExecutor:
         spans: Sequence[range] | None = None,
         prefetch: bool = False,
         sizes: Sizes | None = None,
+        partitions: int | None = None,
     ) -> Iterator[T]:
         del spans, prefetch  # Spark divides the rows, and runs all of them before the first result
         if not count:
             return
+        amounts = Amounts(count, count if sizes is None else sizes)
+        with self.counter(doing, amounts.total) as counter:
+            run = _RunTask(self.files, task, counter, amounts)
+            parts = partitions or parallelism(self.spark) * TASKS_PER_CORE
+            table = collect(map_tasks(self.spark, count, parts, run, RESULTS))
+        yield from unpickle_results(table)
+
+    @contextmanager
+    def counter(self, doing: str, total: int) -> Iterator[Counter]:
+        """A counter for tasks; while inside, what they count is reported as progress."""
         counter = create_counter(self.spark)
-        partitions = parallelism(self.spark) * TASKS_PER_CORE
-        run = _RunTask(self.files, task, counter, sizes)
-        total = count if sizes is None else int(np.sum(sizes))
-        with watch_progress(counter, doing.capitalize(), total, self.tell):
-            table = collect(map_tasks(self.spark, count, partitions, run, RESULTS))
-        yield from _results(table)
+        with watch_progress(counter, _capitalize(doing), total, self.tell):
+            yield counter
 
     def report(self, doing: str, done: int, total: int) -> None:
-        self.tell(JobProgress(doing.capitalize(), done, total))
+        self.tell(JobProgress(_capitalize(doing), done, total))
 
 
 @contextmanager
 def spark_executor(
     spark: SparkSession,
     repository: Repository | FilesOpener,
-    operation: str,
     progress: ProgressOption = None,
+    *,
+    job: str | None = None,
 ) -> Iterator[SparkExecutor]:
-    """A SparkExecutor with progress reports, whose jobs end when the user presses control-C."""
+    """A SparkExecutor with progress reports, whose jobs end when the user presses control-C.
+
+    `job` tags them in Spark: the id that is in the note of the commit, if there will be one.
+    """
     files = ExecutorFiles.of(repository) if isinstance(repository, Repository) else repository
-    note = CommitNote(operation=operation, application="spark")
-    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, note.job):
+    with progress_callback(progress) as tell, cancelled_on_interrupt(spark, job or uuid4().hex):
         yield SparkExecutor(spark, files, tell)
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Progress that ranges of rows count as."""
+
+    count: int
+    sizes: Sizes  # of each row, or of all of them
+
+    @property
+    def total(self) -> int:
+        return int(np.sum(self.sizes))
+
+    def of(self, rows: range) -> int:
+        if isinstance(self.sizes, int):
+            return self.sizes * rows.stop // self.count - self.sizes * rows.start // self.count
+        return int(np.sum(self.sizes[rows.start : rows.stop]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +151,20 @@ class _RunTask:
     files: FilesOpener
     task: Task[Any]
     counter: Counter
-    sizes: Sizes | None
+    amounts: Amounts
 
     def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
         result = self.task(self.files.open(), rows)
-        amount = (
-            len(rows) if self.sizes is None else int(np.sum(self.sizes[rows.start : rows.stop]))
-        )
-        self.counter.add(amount)
-        row = {"first": rows.start, "result": pickle.dumps(result)}
-        yield pa.RecordBatch.from_pylist([row], schema=RESULTS)
+        self.counter.add(self.amounts.of(rows))
+        yield pickle_result(rows.start, result)
 
 
-def _results(table: pa.Table) -> Iterator[Any]:
+def pickle_result(first: int, result: object) -> pa.RecordBatch:
+    row = {"first": first, "result": pickle.dumps(result)}
+    return pa.RecordBatch.from_pylist([row], schema=RESULTS)
+
+
+def unpickle_results(table: pa.Table) -> Iterator[Any]:
     """Results in the order of rows; the memory of a batch is free once its results are used."""
     pending = [
         (first, row, batch.column("result"))
@@ -151,3 +179,7 @@ def _results(table: pa.Table) -> Iterator[Any]:
 
 def _load(row: int, column: pa.BinaryArray) -> Any:
     return pickle.loads(column[row].as_buffer())  # noqa: S301 -- written by our executors
+
+
+def _capitalize(doing: str) -> str:
+    return doing[:1].upper() + doing[1:]  # names in it stay as they are

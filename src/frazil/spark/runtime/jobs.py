@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +23,6 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Inline, RefKind
-from frazil.spark.runtime.commits import CommitNote
-from frazil.spark.runtime.progress import (
-    Counter,
-    ProgressOption,
-    create_counter,
-    progress_callback,
-    watch_progress,
-)
 from frazil.spark.runtime.workers import carrying_errors, errors_carried, limit_gc
 from frazil.zarrstore.array_codecs import encode_region
 
@@ -58,6 +50,15 @@ class Cut:
 
     def __len__(self) -> int:
         return prod(self.counts)
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Elements of each box."""
+        lengths = [
+            np.minimum(size, n - size * np.arange(count))
+            for count, size, n in zip(self.counts, self.box, self.shape, strict=True)
+        ]
+        return reduce(np.multiply.outer, lengths, np.ones((), np.int64)).reshape(-1)
 
     def place(self, number: int) -> tuple[int, ...]:
         """Position of a box in the grid of boxes."""
@@ -168,13 +169,6 @@ def decode_refs(columns: Mapping[str, bytes], ndim: int) -> ChunkRefs:
     )
 
 
-WRITTEN = pa.schema(
-    [
-        ("array", pa.int32()),
-        ("raw_bytes", pa.int64()),
-        *((name, pa.binary()) for name in COLUMNS),
-    ]
-)
 _SPARK_TYPES = {
     pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
     pa.bool_(): "boolean",
@@ -183,60 +177,10 @@ _SPARK_TYPES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """Chunks of one array that a task stored; `raw_bytes` is what it counts as progress."""
+    """Chunks of one array that a task stored."""
 
     array: int
     refs: ChunkRefs
-    raw_bytes: int
-
-
-class WriteJob(Protocol):
-    """Picklable. Tasks write different chunks, so each may run more than once."""
-
-    @property
-    def writer(self) -> ChunkWriter: ...
-
-    def __len__(self) -> int:
-        """The number of tasks."""
-        ...
-
-    def run(self, task: int) -> Iterator[Written]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Description of a job for progress reports."""
-
-    doing: str
-    size_bytes: int
-    note: CommitNote
-
-
-def carry_out(
-    spark: SparkSession, job: WriteJob, ndims: Sequence[int], work: Work, progress: ProgressOption
-) -> list[Written]:
-    """Runs all tasks and returns what they wrote, unordered; `ndims` of each array. Shows progress,
-    and stops on control-C.
-    """
-    if len(job) == 0:
-        return []
-    counter = create_counter(spark)
-    with (
-        progress_callback(progress) as tell,
-        cancelled_on_interrupt(spark, work.note.job),
-        watch_progress(counter, work.doing, work.size_bytes, tell),
-    ):
-        write = partial(_write, job, counter)
-        count = partitions_for(spark, work.size_bytes)
-        table = collect(map_tasks(spark, len(job), count, write, WRITTEN))
-    return decode_written(table, ndims)
-
-
-def decode_written(table: pa.Table, ndims: Sequence[int]) -> list[Written]:
-    return [
-        Written(row["array"], decode_refs(row, ndims[row["array"]]), row["raw_bytes"])
-        for row in table.to_pylist()
-    ]
 
 
 def refs_of(results: Iterable[Written], array: int, ndim: int) -> ChunkRefs:
@@ -258,13 +202,6 @@ def parallelism(spark: SparkSession) -> int:
 
 def partitions_for(spark: SparkSession, size_bytes: int) -> int:
     return -(-max(1, size_bytes) // task_bytes(size_bytes, parallelism(spark)))
-
-
-def written_rows(parts: Iterable[Written]) -> list[dict[str, Any]]:
-    """Rows of WRITTEN."""
-    return [
-        {"array": one.array, "raw_bytes": one.raw_bytes, **encode_refs(one.refs)} for one in parts
-    ]
 
 
 def map_tasks(
@@ -334,13 +271,6 @@ def _run(
             for number in batch.column(0).to_pylist():
                 start, stop = (tasks * k // partitions for k in (number, number + 1))
                 yield from function(range(start, stop))
-
-
-def _write(job: WriteJob, counter: Counter, tasks: range) -> Iterator[pa.RecordBatch]:
-    parts = [written for task in tasks for written in job.run(task)]
-    job.writer.sync()
-    counter.add(sum(one.raw_bytes for one in parts))
-    yield pa.RecordBatch.from_pylist(written_rows(parts), schema=WRITTEN)
 
 
 # Regions of whole chunks, encoded and stored by tasks.
