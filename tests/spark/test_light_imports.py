@@ -27,7 +27,11 @@ HEAVY = {
     "rich",
     "obstore",
 }
-OF_THE_DRIVER = {"frazil.spark.sql", "frazil.spark.read", "frazil.spark.ingest"}
+OF_THE_DRIVER = {
+    "frazil.spark.io.sql",
+    "frazil.spark.io.read",
+    "frazil.spark.ingestion.ingest",
+}
 
 
 def test_a_worker_imports_little() -> None:
@@ -58,5 +62,5 @@ def test_lazy_names_are_the_public_ones() -> None:
 
 
 def test_a_module_does_not_hide_the_function_of_its_name() -> None:
-    script = "import frazil.spark.read\nfrom frazil.spark import read\nassert callable(read)"
+    script = "import frazil.spark.io.read\nfrom frazil.spark import read\nassert callable(read)"
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

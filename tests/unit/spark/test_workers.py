@@ -5,12 +5,12 @@ import sys
 
 SCRIPT = """
 import gc
-from frazil.spark.runtime.workers import tame_gc
+from frazil.spark.runtime.workers import limit_gc
 for _ in range(4):
-    tame_gc()
+    limit_gc()
 frozen = gc.get_freeze_count()
 more = [[] for _ in range(1000)]
-tame_gc()
+limit_gc()
 print(frozen > 1000, gc.get_freeze_count() <= frozen)
 """
 
