@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 
 from frazil.clock import to_datetime
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.engine.refs.entries import older_generations
 from frazil.engine.refs.repo_settings import require_version_2
@@ -101,7 +101,7 @@ def inspect_snapshot(repository: Repository, snapshot: SnapshotId) -> Record:
         return _snapshot(files.fetch_snapshot(snapshot), _generation(files))
     key = snapshot_key(snapshot)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         return _snapshot(decode_snapshot(data), _header(data))
 
 
@@ -123,7 +123,7 @@ def _snapshot(snapshot: Snapshot, header: Record) -> Record:
 def inspect_repo_info(repository: Repository) -> Record:
     require_version_2(repository.spec_version)
     data = repository.store.get(REPO_INFO).data
-    with naming(REPO_INFO):
+    with annotate_errors(REPO_INFO):
         info = decode_repo_info(data)
         ids = format_ids(info.snapshots.ids)
         record: Record = {
@@ -146,7 +146,7 @@ def inspect_manifest(repository: Repository, manifest: ManifestId) -> Record:
         return _older_manifest(files, manifest)
     key = manifest_key(manifest)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         payload = decode_envelope(data, FileType.MANIFEST).data
         root = decode(payload, MANIFEST)
         arrays = root.tables("arrays").rows
@@ -223,7 +223,7 @@ def inspect_transaction_log(repository: Repository, snapshot: SnapshotId) -> Rec
     pruned = [] if row < 0 else [SnapshotId(raw) for raw in snapshots.pruned_logs(row)]
     key = transaction_key(snapshot)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         log = decode_txlog(data)
     record: Record = {"header": _header(data)}
     if not pruned:
@@ -254,7 +254,7 @@ def _fetch_logs(
         except ObjectNotFoundError:
             missing.append(snapshot)
             continue
-        with naming(key):
+        with annotate_errors(key):
             found[snapshot] = decode_txlog(data)
     return found, missing
 

@@ -10,7 +10,7 @@ from frazil.clock import Clock, system_clock
 from frazil.engine.changes.diff import Diff, SnapshotPaths, summarise
 from frazil.engine.files.caches import Caches
 from frazil.engine.files.files import Files, preload_manifests
-from frazil.engine.files.object_stores import portable, with_settings
+from frazil.engine.files.object_stores import portable_settings, with_settings
 from frazil.engine.files.settings import Settings, limited_config
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
 from frazil.engine.files.virtual_chunks import trust_home_endpoint
@@ -139,7 +139,7 @@ class Repository:
                 kind="parent-directory-not-clean",
             )
         given = require_config(config)
-        store = _configured(store, given)
+        store = _apply_storage_settings(store, given)
         access = trust_home_endpoint(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
@@ -166,13 +166,13 @@ class Repository:
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = require_config(config)
-        store = _configured(store, given)
+        store = _apply_storage_settings(store, given)
         there = find_repository(store, given, clock, access.limits)
         merged = given
         if there.config is not None:
             found = limited_config(decode_config(there.config), access.limits)
-            elsewhere = replace(found, storage=portable(found.storage))
-            store = _configured(_configured(store, elsewhere), given)
+            elsewhere = replace(found, storage=portable_settings(found.storage))
+            store = _apply_storage_settings(_apply_storage_settings(store, elsewhere), given)
             merged = found.merge(given)
         is_given = given.virtual_chunk_containers is not None
         repository = cls(
@@ -199,7 +199,7 @@ class Repository:
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
-            _configured(self.raw_store, given),
+            _apply_storage_settings(self.raw_store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
@@ -415,5 +415,5 @@ class Repository:
         return session
 
 
-def _configured(store: ObjectStore, config: RepositoryConfig) -> ObjectStore:
+def _apply_storage_settings(store: ObjectStore, config: RepositoryConfig) -> ObjectStore:
     return with_settings(store, config.storage, max_requests=config.max_concurrent_requests)

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.clock import Clock
-from frazil.engine.files.entry_file import create_entry, nothing
-from frazil.engine.files.files import naming
+from frazil.engine.files.entry_file import create_entry, no_wait
+from frazil.engine.files.files import annotate_errors
 from frazil.engine.files.object_keys import CONFIG_YAML
 from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.engine.refs.entries import fetch_config_yaml
-from frazil.engine.refs.entry import Change, exhausted, tries
+from frazil.engine.refs.entry import Change, attempts, attempts_exhausted_error
 from frazil.engine.refs.entry_v1 import require_name
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
@@ -112,7 +112,7 @@ class AlphaEntry:
             data = self.files.store.get(CONFIG_YAML).data
         except ObjectNotFoundError:
             return None
-        with naming(CONFIG_YAML):
+        with annotate_errors(CONFIG_YAML):
             return decode_old_config(data)
 
     def update(
@@ -121,19 +121,19 @@ class AlphaEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
         del doing, even_if_read_only  # there is no status
         require_written(self.files.generation)
-        for _ in tries(self.files.settings):
+        for _ in attempts(self.files.settings):
             old = self._fetch_stored()
             new, kind = change(old.info)
             ready()
             self.files.store.sync()  # what a ref is about to point to
             if self._write(old, new, kind):
                 return new
-        raise exhausted(self.files.settings)
+        raise attempts_exhausted_error(self.files.settings)
 
     # Reading
 
@@ -240,7 +240,7 @@ class V2preEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         del change, doing, even_if_read_only, ready
         raise read_only(Generation.V2PRE)

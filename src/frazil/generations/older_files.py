@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.engine.files.caches import Caches
-from frazil.engine.files.files import Files, Outgoing, naming
+from frazil.engine.files.files import Files, Outgoing, annotate_errors
 from frazil.engine.files.object_keys import (
     OVERWRITTEN,
     REPO_INFO,
@@ -185,7 +185,7 @@ class AlphaFiles(OlderFiles):
         return {key: error for key, error in found if error is not None}
 
     def fetch_ref(self, key: str) -> OldRef:
-        with naming(key):
+        with annotate_errors(key):
             return decode_old_ref(self.store.get(key).data)
 
     # Snapshots
@@ -201,7 +201,7 @@ class AlphaFiles(OlderFiles):
     def fetch_old_snapshot(self, snapshot: SnapshotId) -> OldSnapshot:
         """A snapshot with the id and the history in its file. Never cached."""
         key = snapshot_key(snapshot)
-        with naming(key):
+        with annotate_errors(key):
             return decode_old_snapshot(self.store.get(key).data, snapshot)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
@@ -290,7 +290,7 @@ class AlphaFiles(OlderFiles):
 
     def _decode_manifest(self, manifest: ManifestId) -> Manifest:
         key = manifest_key(manifest)
-        with naming(key):
+        with annotate_errors(key):
             found = decode_old_manifest(self.store.get(key).data, manifest)
         return found.resolved(self._ndims.get(manifest, {}))
 
@@ -354,7 +354,7 @@ class AlphaFiles(OlderFiles):
             parent = after.parent_id
             before = None if parent is None else self.fetch_snapshot(parent)
             return compared_log(snapshot, before, after, self._refs_of)
-        with naming(key):
+        with annotate_errors(key):
             return decode_old_log(data, snapshot).resolved(after.nodes)
 
     def _refs_of(self, node: Node) -> ChunkRefs:
@@ -381,13 +381,13 @@ class V2preFiles(OlderFiles):
     def fetch_early_info(self) -> RepoInfo:
         """Reads the entry point."""
         data = self.store.get(REPO_INFO).data
-        with naming(REPO_INFO):
+        with annotate_errors(REPO_INFO):
             self._info = info = decode_early_repo_info(data, max_size=self._allowed(data))
         return info
 
     def fetch_log_page(self, name: str) -> LogPage:
         key = OVERWRITTEN + name
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode_early_log_page(data, max_size=self._allowed(data))
 
@@ -396,7 +396,7 @@ class V2preFiles(OlderFiles):
         row = snapshots.find(snapshot)
         stated = None if row < 0 else snapshots.metadata(row)
         key = snapshot_key(snapshot)
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode_early_snapshot(data, stated, max_size=self._allowed(data))
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from frazil.clock import to_datetime
 from frazil.engine.files.object_keys import OVERWRITTEN, branch_key
-from frazil.engine.refs.entry import exhausted, require_online, tries
+from frazil.engine.refs.entry import attempts, attempts_exhausted_error, require_online
 from frazil.engine.repository import Repository
 from frazil.errors import (
     FormatError,
@@ -422,7 +422,7 @@ def collect_garbage(
     for name in plan.stale_branches:
         repository.delete_branch(name)
     attempt = plan
-    for _ in tries(repository.files.settings):
+    for _ in attempts(repository.files.settings):
         try:
             summary = _execute(repository, attempt, executor, limits, show or (lambda _: None))
             break
@@ -431,7 +431,7 @@ def collect_garbage(
                 repository, request, executor, inventory=plan.inventory, budget=plan.budget
             )
     else:
-        raise exhausted(repository.files.settings)
+        raise attempts_exhausted_error(repository.files.settings)
     summary = replace(summary, branches_deleted=len(plan.stale_branches))
     if request.leftovers:
         removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())

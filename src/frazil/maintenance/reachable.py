@@ -18,7 +18,7 @@ from itertools import batched
 import numpy as np
 import numpy.typing as npt
 
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS
 from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError
@@ -309,12 +309,12 @@ def _decode_group[T](
         return decode(data)
     except FormatError:
         for name, each in zip(names, data, strict=True):
-            with naming(folder + name):
+            with annotate_errors(folder + name):
                 decode([each])
         raise
 
 
 def _load[T](files: Files, folder: str, decode: Callable[[Data], T], name: str) -> T:
     key = folder + name
-    with naming(key):
+    with annotate_errors(key):
         return decode(files.store.get(key).data)

@@ -320,7 +320,7 @@ class VirtualChunks:
 
     def _read(self, read: SourceRead) -> list[Data]:
         data = self._fetch_span(read)
-        return [_cut(read, wanted, data) for wanted in read.wanted]
+        return [_extract_range(read, wanted, data) for wanted in read.wanted]
 
     def _attempt(self, read: SourceRead) -> list[Data | IcechunkError]:
         """Reads parts, and returns errors in place of those that fail."""
@@ -331,7 +331,7 @@ class VirtualChunks:
         parts: list[Data | IcechunkError] = []
         for wanted in read.wanted:
             try:
-                parts.append(_cut(read, wanted, data))
+                parts.append(_extract_range(read, wanted, data))
             except IcechunkError as error:
                 parts.append(error)
         return parts
@@ -343,7 +343,7 @@ class VirtualChunks:
         except InvalidInputError:
             raise
         except IcechunkError as error:
-            raise _located(read.source.location, error) from error
+            raise _add_location(read.source.location, error) from error
 
 
 def distinct_codes(column: StringColumn) -> Rows:
@@ -354,7 +354,7 @@ def distinct_codes(column: StringColumn) -> Rows:
     return np.append(codes, -1)[column.codes]
 
 
-def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
+def _extract_range(read: SourceRead, wanted: Range, data: memoryview) -> Data:
     part = data[wanted.start - read.span.start : wanted.stop - read.span.start]
     if len(part) != len(wanted):
         raise StorageError(
@@ -366,7 +366,7 @@ def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
     return part
 
 
-def _located(location: str, error: IcechunkError) -> IcechunkError:
+def _add_location(location: str, error: IcechunkError) -> IcechunkError:
     match error:
         case ObjectChangedError():
             return ObjectChangedError(location, error.expected, error.found)

@@ -7,7 +7,7 @@ kinds of updates that the format has, that is the one for lists of snapshots bei
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
@@ -156,7 +156,7 @@ class RedactBackups:
         return [key for key, is_changed in zip(keys, changed, strict=True) if is_changed]
 
     def _redact(self, files: Files, key: str) -> bool:
-        with naming(key):
+        with annotate_errors(key):
             info = info_with(decode_repo_info(files.store.get(key).data), self.said)
         if info is not None and self.write:
             files.store.put(key, encode_repo_info(info))
