@@ -31,7 +31,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.generation import Generation, require_written
+from frazil.format.generation import Generation, require_writable
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
@@ -390,7 +390,7 @@ class Repository:
     def _require_online(self, doing: str, branch: str) -> RepoInfo:
         if not self.store.writable:
             raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-        require_written(self.generation)
+        require_writable(self.generation)
         info = fetch_for_session(self._files, self._entry, Branch(branch))
         require_online(info, doing=doing)
         return info

@@ -29,7 +29,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.generation import Generation, read_only, require_written
+from frazil.format.generation import Generation, read_only, require_writable
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo
@@ -79,7 +79,7 @@ class AlphaEntry:
     def create(self, *, config: Json | None) -> None:
         """Drops the configuration, which these generations cannot store."""
         del config
-        require_written(self.files.generation)
+        require_writable(self.files.generation)
         first = Snapshot(
             id=SnapshotId.random(),
             parent_id=None,
@@ -125,7 +125,7 @@ class AlphaEntry:
     ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
         del doing, even_if_read_only  # there is no status
-        require_written(self.files.generation)
+        require_writable(self.files.generation)
         for _ in attempts(self.files.settings):
             old = self._fetch_stored()
             new, kind = change(old.info)

@@ -24,7 +24,7 @@ from frazil.engine.files.settings import Settings
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs, RefKind
-from frazil.format.generation import Generation, require_written
+from frazil.format.generation import Generation, require_writable
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Node, Nodes, id_column
 from frazil.format.repo_info import LogPage, RepoInfo
@@ -307,7 +307,7 @@ class AlphaFiles(OlderFiles):
                 return new
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        require_written(self.generation)
+        require_writable(self.generation)
         history = self._history_of(snapshot.parent_id)
         data = encode_old_snapshot(snapshot, history, self.generation)
         self.store.put(snapshot_key(snapshot.id), data)
@@ -326,7 +326,7 @@ class AlphaFiles(OlderFiles):
         return (replace(found.snapshot.head, id=found.own_id), *found.history)
 
     def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
-        require_written(self.generation)
+        require_writable(self.generation)
         data = encode_old_manifest(manifest, self.generation)
         (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
         self.caches.manifests.remember(manifest.id, manifest)

@@ -28,7 +28,7 @@ from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, S
 from frazil.flatbuf.columns import StringColumn, concat_texts
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import Virtual
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 from frazil.paths import NodePath
 from frazil.ranges import Range
 from frazil.references.columns import (
@@ -95,7 +95,7 @@ class ContainedFiles:
         return f"{self.url.rstrip('/')}/{name}" if name else self.url
 
     def find(self, name: str) -> bytes | None:
-        virtual, location = self.session.files.virtual, regular(self.place(name))
+        virtual, location = self.session.files.virtual, normalize_location(self.place(name))
         try:
             size = virtual.size_bytes(location)
         except ObjectNotFoundError:

@@ -19,7 +19,7 @@ from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Native, RefKind
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 from frazil.paths import ROOT, NodePath
 from frazil.references.columns import (
     ARRAY_2,
@@ -64,16 +64,16 @@ def locate(text: str, *, root: str | None) -> str:
     if scheme == "file":
         return _local(rest, root=root)
     if scheme in _ENCODED_ALREADY:
-        return regular(f"{scheme}://{rest}")
+        return normalize_location(f"{scheme}://{rest}")
     bucket, slash, key = rest.partition("/")
-    return regular(f"{scheme}://{bucket}{slash}{quote(key, safe=_KEPT)}")
+    return normalize_location(f"{scheme}://{bucket}{slash}{quote(key, safe=_KEPT)}")
 
 
 def _local(path: str, *, root: str | None) -> str:
     if not path:
         raise InvalidInputError("an empty path is no location", kind="invalid-virtual-ref")
     if PurePath(path).is_absolute():
-        return regular("file://" + quote(path, safe="/"))
+        return normalize_location("file://" + quote(path, safe="/"))
     if root is None:
         raise InvalidInputError(
             f"the path {path!r} is relative: say with `root` what to",

@@ -22,7 +22,7 @@ from frazil.flatbuf.columns import StringColumn, text_column, text_table
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Payload, Virtual
 from frazil.format.storage_config import Containers
-from frazil.format.urls import regular, regular_column
+from frazil.format.urls import normalize_location, regular_column
 
 # Columns of text of any library that speaks Arrow, read by way of its C data interface.
 #
@@ -306,7 +306,7 @@ def virtual_payload(
     """Raises InvalidInputError also if there are containers, and none of them covers it."""
     require_type(location, str)
     parsed = parse_checksum(checksum)
-    place = regular(location)
+    place = normalize_location(location)
     if containers is not None:
         containers.require_covered(place)
     offset, length = as_int(offset), as_int(length)

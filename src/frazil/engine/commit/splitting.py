@@ -29,7 +29,7 @@ from frazil.format.conditions import (
     SplitNameMatches,
     SplitOr,
     SplitPathMatches,
-    found,
+    regex_matches,
 )
 from frazil.format.config import ManifestSplittingConfig
 from frazil.format.nodes import ManifestRef, Node
@@ -406,9 +406,9 @@ def _matches(condition: ManifestSplitCondition, node: Node) -> bool:
         case SplitAnd(conditions):
             return all(_matches(each, node) for each in conditions)
         case SplitPathMatches(regex):
-            return found(regex, node.path.text)
+            return regex_matches(regex, node.path.text)
         case SplitNameMatches(regex):
-            return found(regex, node.path.name)
+            return regex_matches(regex, node.path.name)
         case SplitAnyArray():
             return True
         case _:
@@ -420,7 +420,7 @@ def _speaks_of(condition: ManifestSplitDimCondition, axis: int, name: str | None
         case SplitAxis(wanted):
             return wanted == axis
         case SplitDimensionName(regex):
-            return name is not None and found(regex, name)
+            return name is not None and regex_matches(regex, name)
         case SplitAnyDimension():
             return True
         case _:

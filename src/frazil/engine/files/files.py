@@ -29,7 +29,7 @@ from frazil.format.repo_info import (
     RepoInfo,
     decode_log_page,
     decode_repo_info,
-    encode_grown,
+    encode_incrementally,
     encode_repo_info,
     resume_growth,
 )
@@ -193,7 +193,7 @@ class Files:
 
         Raises PreconditionFailedError if the stored one is no longer `old`.
         """
-        data, new = encode_grown(new, level=self.settings.bulk_level)
+        data, new = encode_incrementally(new, level=self.settings.bulk_level)
         version = replace_entry(
             self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
         )

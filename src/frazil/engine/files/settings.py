@@ -19,7 +19,7 @@ from frazil.format.conditions import (
     PreloadOr,
     PreloadPathMatches,
     PreloadTrue,
-    found,
+    regex_matches,
 )
 from frazil.format.config import (
     CachingConfig,
@@ -34,7 +34,7 @@ from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.locations import LocationCompression
 from frazil.format.nodes import Node, Nodes
-from frazil.format.records import given
+from frazil.format.records import field_value
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Snapshot
 from frazil.format.storage_config import StorageRetriesSettings, StorageSettings
@@ -126,9 +126,9 @@ def matches_preload_condition(
         case PreloadAnd(conditions):
             return all(matches_preload_condition(each, path, num_refs) for each in conditions)
         case PreloadPathMatches(regex):
-            return found(regex, path)
+            return regex_matches(regex, path)
         case PreloadNameMatches(regex):
-            return found(regex, path.rpartition("/")[2])
+            return regex_matches(regex, path.rpartition("/")[2])
         case PreloadNumRefs(start, stop):
             return num_refs is None or (_is_above(start, num_refs) and _is_below(stop, num_refs))
         case _:
@@ -207,30 +207,30 @@ class Settings:
         manifest = config.manifest or _MANIFEST
         updates = config.repo_update_retries or _UPDATES
         retries = updates.default or _RETRIES
-        usual = given(_UPDATES, "default")
-        requests = given(config, "max_concurrent_requests")
+        usual = field_value(_UPDATES, "default")
+        requests = field_value(config, "max_concurrent_requests")
         if requests < 1:
             raise InvalidInputError(
                 "max_concurrent_requests is 0: no request could ever be made",
                 kind="storage-config",
             )
         return cls(
-            inline_threshold_bytes=given(config, "inline_chunk_threshold_bytes"),
+            inline_threshold_bytes=field_value(config, "inline_chunk_threshold_bytes"),
             io_threads=min(requests, _MAX_THREADS),
-            compression_level=min(given(compression, "level"), _MAX_LEVEL),
+            compression_level=min(field_value(compression, "level"), _MAX_LEVEL),
             bulk_level=_BULK_LEVEL
             if compression.level is None
             else min(compression.level, _MAX_LEVEL),
-            cached_nodes=given(caching, "num_snapshot_nodes"),
-            cached_refs=given(caching, "num_chunk_refs"),
-            cached_changes=given(caching, "num_transaction_changes"),
-            cached_chunk_bytes=given(caching, "num_bytes_chunks"),
+            cached_nodes=field_value(caching, "num_snapshot_nodes"),
+            cached_refs=field_value(caching, "num_chunk_refs"),
+            cached_changes=field_value(caching, "num_transaction_changes"),
+            cached_chunk_bytes=field_value(caching, "num_bytes_chunks"),
             update_tries=max(1, _value_or_default(retries.max_tries, usual.max_tries)),
             update_backoff_s=_value_or_default(retries.initial_backoff_ms, usual.initial_backoff_ms)
             / 1000,
             update_backoff_cap_s=_value_or_default(retries.max_backoff_ms, usual.max_backoff_ms)
             / 1000,
-            updates_per_file=max(1, given(config, "num_updates_per_repo_info_file")),
+            updates_per_file=max(1, field_value(config, "num_updates_per_repo_info_file")),
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
             preload=PreloadRules.of(manifest.preload),
@@ -249,10 +249,10 @@ def _location_compression(manifest: ManifestConfig) -> LocationCompression | Non
     if wanted is None:
         return None
     return LocationCompression(
-        min_num_chunks=given(wanted, "min_num_chunks"),
-        max_samples=given(wanted, "dictionary_max_training_samples"),
-        max_dictionary_bytes=given(wanted, "dictionary_max_size_bytes"),
-        level=min(max(given(wanted, "compression_level"), _MIN_LEVEL), _MAX_LEVEL),
+        min_num_chunks=field_value(wanted, "min_num_chunks"),
+        max_samples=field_value(wanted, "dictionary_max_training_samples"),
+        max_dictionary_bytes=field_value(wanted, "dictionary_max_size_bytes"),
+        level=min(max(field_value(wanted, "compression_level"), _MIN_LEVEL), _MAX_LEVEL),
     )
 
 

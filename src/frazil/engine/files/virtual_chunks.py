@@ -45,7 +45,7 @@ from frazil.format.storage_config import (
     TigrisStoreConfig,
     require_addressable,
 )
-from frazil.format.urls import Place, place_of, regular
+from frazil.format.urls import Place, normalize_location, place_of
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.local.local_source import LocalSource
 from frazil.objectstore.protocol import (
@@ -121,7 +121,7 @@ def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> Sourc
 
 
 def _directory(grant: Grant) -> str:
-    return "/" + place_of(regular(grant.container.url_prefix)).key
+    return "/" + place_of(normalize_location(grant.container.url_prefix)).key
 
 
 def home_of(store: ObjectStore) -> Home | None:
@@ -298,7 +298,7 @@ class VirtualChunks:
 
     def resolve(self, location: str) -> Source:
         """The file that a stored location names. Raises InvalidInputError if it may not be read."""
-        complete = regular(self.access.all_containers().complete(location))
+        complete = normalize_location(self.access.all_containers().complete(location))
         place, grant = place_of(complete), self.access.grant_for(complete)
         require_addressable(grant.container.store, place.key)
         return Source(complete, place, grant)

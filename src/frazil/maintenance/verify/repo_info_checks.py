@@ -22,7 +22,7 @@ from frazil.format.config_codec import decode_config
 from frazil.format.envelope import FileType
 from frazil.format.metadata import decode_metadata
 from frazil.format.schemas import UPDATE_KINDS
-from frazil.format.storage_config import Containers, repaired, require_container
+from frazil.format.storage_config import Containers, add_final_slash, require_container
 from frazil.format.update_log import Availability
 from frazil.ids import format_base32, format_ids
 from frazil.maintenance.verify.column_checks import (
@@ -104,7 +104,7 @@ def check_config(file: str, stored: Json) -> list[Problem]:
     problems = []
     for prefix, container in (config.virtual_chunk_containers or {}).items():
         try:
-            require_container(repaired(container))
+            require_container(add_final_slash(container))
         except InvalidInputError as error:
             problems.append(problem("container-invalid", file, f"{prefix}: {error.message}"))
     return problems
@@ -117,7 +117,7 @@ def containers_of(stored: Json | None) -> Containers | None:
     except IcechunkError:
         return None
     usable = []
-    for container in map(repaired, (config.virtual_chunk_containers or {}).values()):
+    for container in map(add_final_slash, (config.virtual_chunk_containers or {}).values()):
         try:
             require_container(container)
         except InvalidInputError:
