@@ -288,7 +288,7 @@ class ManifestChecker:
         ):
             problems += noticed
             if found is None:
-                text = f"{_needed_by(task)} needs it"
+                text = f"{_describe_user(task)} needs it"
                 problems.append(problem("manifest-missing", key, text))
                 continue
             if isinstance(found, StorageError):
@@ -326,7 +326,7 @@ def _are_alike(listed: Mapping[str, Json], own: Mapping[str, Json]) -> bool:
     return listed == own or strip_carried_keys(listed) == strip_carried_keys(own)
 
 
-def _needed_by(task: ManifestTask) -> str:
+def _describe_user(task: ManifestTask) -> str:
     if task.uses:
         use = task.uses[0]
         return f"{use.path} in {use.snapshot}"

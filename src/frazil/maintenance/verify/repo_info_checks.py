@@ -150,8 +150,8 @@ def check_ops_log(
     pages, cited, amended = set[str](), set[str](), set[str]()
     while True:
         rewritten |= _check_page(key, root, problems)
-        amended.update(_amended(root))
-        cited.update(_cited(root))
+        amended.update(_amended_snapshots(root))
+        cited.update(_backup_paths(root))
         name = root.string("repo_before_updates").item(0)
         if not name:
             complete = True
@@ -181,7 +181,7 @@ def _check_backups(cited: set[str], pages: set[str], listing: Listing) -> list[P
     ]
 
 
-def _amended(root: Table) -> list[str]:
+def _amended_snapshots(root: Table) -> list[str]:
     updates = root.tables("latest_updates").rows.union("update_type")
     return format_ids(updates.variants[_COMMIT_AMENDED].struct("new_snap_id").values)
 
@@ -236,7 +236,7 @@ def _names(union: UnionColumn) -> dict[str, StringColumn]:
     }
 
 
-def _cited(root: Table) -> list[str]:
+def _backup_paths(root: Table) -> list[str]:
     paths = root.tables("latest_updates").rows.string("backup_path").to_list()
     return [path.decode("utf-8", "replace") for path in paths if path]
 
