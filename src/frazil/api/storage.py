@@ -234,12 +234,12 @@ class Storage(Displayed):
     ) -> "Storage":
         if bucket is None:
             if not clean_prefix(prefix):
-                raise _incomplete("Either bucket or prefix must be provided.")
+                raise _config_error("Either bucket or prefix must be provided.")
             bucket, _, prefix = clean_prefix(prefix).partition("/")
         endpoint = config.endpoint_url
         if endpoint is None:
             if account_id is None:
-                raise _incomplete("Either endpoint_url or account_id must be provided.")
+                raise _config_error("Either endpoint_url or account_id must be provided.")
             endpoint = f"https://{account_id}.r2.cloudflarestorage.com"
         place = replace(
             _s3(config, bucket, prefix, credentials),
@@ -418,7 +418,7 @@ def _is_tigris(endpoint_url: str | None) -> bool:
     return urlsplit(endpoint_url or "").hostname in _TIGRIS_HOSTS
 
 
-def _incomplete(message: str) -> StorageError:
+def _config_error(message: str) -> StorageError:
     return StorageError(f"storage configuration error: {message}", kind="storage-config")
 
 

@@ -188,7 +188,7 @@ class AlphaEntry:
             case NewDetachedSnapshot():
                 return True  # its file is all that is stored of it
             case _:
-                raise _not_there(generation)
+                raise _unsupported_error(generation)
 
     def _made(self, key: str, snapshot: SnapshotId) -> bool:
         try:
@@ -203,7 +203,7 @@ class AlphaEntry:
         create_entry(self.files.store, key, data)
 
 
-def _not_there(generation: Generation) -> FormatError:
+def _unsupported_error(generation: Generation) -> FormatError:
     return FormatError(
         f"repositories of generation {generation} have no such operation: `frazil migrate` makes"
         " them ones of version 2",

@@ -31,7 +31,11 @@ from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.snapshot import ManifestFile, NodeNames, Snapshot, SnapshotHead
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
-from frazil.generations.alpha_encoder import as_stored, encode_old_manifest, encode_old_snapshot
+from frazil.generations.alpha_encoder import (
+    encode_old_manifest,
+    encode_old_snapshot,
+    roundtrip_metadata,
+)
 from frazil.generations.alpha_manifest import decode_old_manifest
 from frazil.generations.alpha_refs import (
     OldRef,
@@ -64,7 +68,7 @@ class _Found:
         (self.groups if node.array is None else self.arrays).append(node.id.raw)
 
 
-def compared_log(
+def compute_log(
     name: SnapshotId, before: Snapshot | None, after: Snapshot, refs_of: RefsOf
 ) -> TransactionLog:
     """Nodes are known by id; `refs_of` is asked for arrays whose manifests are not the same."""
@@ -297,7 +301,7 @@ class AlphaFiles(OlderFiles):
     # Writing
 
     def as_stored(self, user_data: bytes) -> bytes:
-        return as_stored(user_data, self.generation)
+        return roundtrip_metadata(user_data, self.generation)
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
         """A random number of 32 bits: concurrent sessions that count would take the same one."""
@@ -353,7 +357,7 @@ class AlphaFiles(OlderFiles):
         except ObjectNotFoundError:
             parent = after.parent_id
             before = None if parent is None else self.fetch_snapshot(parent)
-            return compared_log(snapshot, before, after, self._refs_of)
+            return compute_log(snapshot, before, after, self._refs_of)
         with annotate_errors(key):
             return decode_old_log(data, snapshot).resolved(after.nodes)
 

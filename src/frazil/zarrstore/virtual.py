@@ -139,7 +139,7 @@ def _parts(stream: _Stream) -> Iterator[StringColumn]:
 
 def _column(schema: _Schema, array: _Array) -> StringColumn:
     kind = schema.format.decode()
-    present = _present(array)
+    present = _validity_mask(array)
     if schema.dictionary:
         if kind not in _INTEGERS:
             raise TypeError(f"Arrow codes of format {kind!r} are not whole numbers")
@@ -182,7 +182,7 @@ def _view_buffer(array: _Array) -> Strings:
     return Strings(heap, start, length)
 
 
-def _present(array: _Array) -> npt.NDArray[np.bool_]:
+def _validity_mask(array: _Array) -> npt.NDArray[np.bool_]:
     if not array.length or not array.null_count or not array.buffers[0]:
         return np.ones(array.length, np.bool_)
     end = array.offset + array.length
