@@ -23,7 +23,7 @@ from frazil.spark.table.cf import Time, decode, plan_decoding, with_nan
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.selection import (
     Positions,
-    both,
+    intersect,
     positions_at,
     resolve,
     to_index_selection,
@@ -113,7 +113,7 @@ def select(
     for name, size in zip(array.dims, array.shape, strict=True):
         wanted = positions_at(name, size, numbers.on(name))
         if labels.on(name):
-            wanted = both(_by_label(session, array, name, labels.on(name), size), wanted)
+            wanted = intersect(_by_label(session, array, name, labels.on(name), size), wanted)
         positions.append(wanted)
     single = tuple(
         name
