@@ -6,7 +6,7 @@ import pytest
 
 from frazil.cli.output import OutputFormat
 from frazil.cli.views.health_view import EXTRAS, checks
-from frazil.cli.views.query_view import Queries, ask, read_statements
+from frazil.cli.views.query_view import Queries, read_statements, run_prompt
 from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 
@@ -58,7 +58,7 @@ def test_a_prompt_lists_tables_and_goes_on_after_mistakes(
     typed = iter(["\\d", "", "SELECT", "FROM WHERE (;", "SELECT 1;", "\\q", "never read"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     none = dict.fromkeys(("branch", "tag", "snapshot", "as_of"))
-    ask(
+    run_prompt(
         Queries.of(
             str(example.path), group="/", version=none, authorize={}, output=OutputFormat.TABLE
         )

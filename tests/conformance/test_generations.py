@@ -15,7 +15,7 @@ from frazil.api import Repository, local_filesystem_storage
 from frazil.errors import FormatError, RefNotFoundError, SnapshotNotFoundError
 from frazil.format.chunk_refs import RefKind
 from frazil.format.generation import Generation
-from frazil.generations.older_files import AlphaFiles, compared_log
+from frazil.generations.older_files import AlphaFiles, compute_log
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from tests.conformance.generations import (
@@ -171,7 +171,7 @@ def test_logs_that_were_kept_say_what_comparing_snapshots_says(name: str, tmp_pa
             after = files.fetch_snapshot(snapshot)
             assert after.parent_id is not None
             before = files.fetch_snapshot(after.parent_id)
-            made_up = compared_log(snapshot, before, after, files._refs_of)
+            made_up = compute_log(snapshot, before, after, files._refs_of)
             kept = files.fetch_log(snapshot)
             for listed, ids in kept.node_lists():
                 assert np.array_equal(getattr(made_up, listed), ids), (listed, info.message)

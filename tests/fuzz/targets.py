@@ -42,7 +42,7 @@ from frazil.format.snapshot import (
     decode_snapshot_lazily,
 )
 from frazil.format.transaction_log import decode_txlog, decode_txlogs
-from frazil.format.urls import place_of, regular
+from frazil.format.urls import normalize_location, place_of
 from frazil.generations.alpha_manifest import decode_old_manifest
 from frazil.generations.alpha_metadata import decode_old_config
 from frazil.generations.alpha_refs import decode_old_ref
@@ -259,7 +259,7 @@ def _location_seeds() -> list[bytes]:
 
 
 def _url(data: bytes) -> None:
-    place_of(regular(data.decode(errors="surrogateescape")))
+    place_of(normalize_location(data.decode(errors="surrogateescape")))
 
 
 def _zarr_json(data: bytes) -> None:

@@ -15,8 +15,8 @@ from frazil.engine.refs.commit_metadata import (
     CommitKeys,
     has_key,
     keys_of,
+    strip_carried_keys,
     with_keys,
-    without_carried,
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.runtime.commits import CommitNote, find_commit
@@ -38,7 +38,7 @@ def test_the_keys_in_a_commit_are_those_that_were_put_there(
         metadata = with_keys(metadata, keys_of([metadata, *_notes(given_keys)]))
     for key in [*first, *second, *others]:
         assert has_key(metadata, key) == (key in {*first, *second})
-    assert without_carried(metadata) == {"mine": 1}
+    assert strip_carried_keys(metadata) == {"mine": 1}
 
 
 def _notes(keys: CommitKeys) -> list[dict[str, Json]]:

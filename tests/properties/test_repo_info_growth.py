@@ -12,7 +12,7 @@ from frazil.format import repo_info
 from frazil.format.repo_info import (
     RepoInfo,
     decode_repo_info,
-    encode_grown,
+    encode_incrementally,
     encode_repo_info,
     resume_growth,
 )
@@ -108,7 +108,7 @@ def test_growing_is_the_same_as_writing_at_once(
                 made, update = stepped(each, kind, number, text)
                 backup = f"backup{at}"
                 results.append(record(made, update, now_us=10 + at, backup=backup, page_size=page))
-            data, info = encode_grown(results[0], level=1)
+            data, info = encode_incrementally(results[0], level=1)
             plain = decode_repo_info(encode_repo_info(results[1]))
             assert same(decode_repo_info(data), plain)
             assert same(info, plain)

@@ -10,7 +10,13 @@ import zarr
 from frazil import Repository, RepositoryConfig, Storage
 from frazil.ids import ALPHABET, format_ids
 from frazil.maintenance import inventory
-from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, list_files, listed
+from frazil.maintenance.inventory import (
+    FileKind,
+    Listing,
+    StoredInventory,
+    iter_listings,
+    list_files,
+)
 from frazil.maintenance.verify import stored_objects as listing
 from frazil.objectstore.listing import list_range
 from tests.servers.s3 import S3Server
@@ -39,7 +45,7 @@ def test_a_bucket_is_collected_and_both_can_read_what_is_left(
 
     whole = list_files(StoredInventory(store), FileKind.CHUNK)
     parts = [each for letter in ALPHABET for each in store.list(f"chunks/{letter}")]
-    by_letters = Listing.concat(FileKind.CHUNK, listed(parts, FileKind.CHUNK))
+    by_letters = Listing.concat(FileKind.CHUNK, iter_listings(parts, FileKind.CHUNK))
     assert sorted(by_letters.keys()) == sorted(whole.keys())
 
     # listed from the middle on, and at the same time: the same files

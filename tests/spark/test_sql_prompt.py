@@ -10,7 +10,7 @@ import zarr
 
 import frazil
 from frazil.cli.output import OutputFormat
-from frazil.cli.views.query_view import Queries, ask
+from frazil.cli.views.query_view import Queries, run_prompt
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -49,7 +49,7 @@ def typed(
 
         monkeypatch.setattr(builtins, "input", read_line)
         version = dict.fromkeys(("branch", "tag", "snapshot", "as_of"))
-        ask(
+        run_prompt(
             Queries.of(
                 str(weather), group="/", version=version, authorize={}, output=OutputFormat.CSV
             )

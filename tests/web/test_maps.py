@@ -41,11 +41,11 @@ def test_every_chunk_in_the_window_is_in_one_cell(
     grid: tuple[int, ...], data: st.DataObject, *, wrapped: bool
 ) -> None:
     wishes = {"map_axes": "wrapped"} if wrapped else {}
-    whole = map_view.asked_view(Asked(wishes), grid)
+    whole = map_view.requested_view(Asked(wishes), grid)
     rows = sorted(data.draw(st.tuples(*[st.integers(0, whole.rows)] * 2)))
     columns = sorted(data.draw(st.tuples(*[st.integers(0, whole.columns)] * 2)))
     window = ",".join(map(str, [*rows, *columns]))
-    view = map_view.asked_view(Asked({**wishes, "window": window}), grid)
+    view = map_view.requested_view(Asked({**wishes, "window": window}), grid)
     chosen, cells = view.cells(indices(grid))
     counts = np.bincount(cells, minlength=view.height * view.width)
     assert counts.tolist() == view.slots().reshape(-1).tolist()
@@ -55,13 +55,13 @@ def test_every_chunk_in_the_window_is_in_one_cell(
 def test_the_whole_map_has_every_chunk_however_they_are_drawn() -> None:
     grid = (7, 13, 3)
     for axes in ("", "wrapped", "0,1", "2,0", "1,2"):
-        view = map_view.asked_view(Asked({"map_axes": axes}), grid)
+        view = map_view.requested_view(Asked({"map_axes": axes}), grid)
         assert len(view.cells(indices(grid))[0]) == prod(grid) == view.slots().sum()
 
 
 def test_large_maps_have_few_cells() -> None:
     for grid in ((2_000, 3_000), (4_000_000_000, 4_000_000_000), (10**9,)):
-        view = map_view.asked_view(Asked({}), grid)
+        view = map_view.requested_view(Asked({}), grid)
         assert max(view.height, view.width) <= map_view.MAX_CELLS
         assert view.slots().sum() == prod(grid)
         corner = np.array([[0] * len(grid), [count - 1 for count in grid]], np.uint32)
@@ -71,7 +71,7 @@ def test_large_maps_have_few_cells() -> None:
 
 
 def test_a_position_in_the_other_dimensions_picks_a_layer() -> None:
-    view = map_view.asked_view(Asked({"map_axes": "0,1", "chunk_at": "*,*,2"}), (4, 5, 6))
+    view = map_view.requested_view(Asked({"map_axes": "0,1", "chunk_at": "*,*,2"}), (4, 5, 6))
     index = indices((4, 5, 6))
     chosen, _ = view.cells(index)
     assert (index[chosen, 2] == 2).all()

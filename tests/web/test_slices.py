@@ -19,7 +19,7 @@ from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
 from frazil.web.explored import Explored, Memory
 from frazil.web.http import Asked
-from frazil.web.images import SCALES, encode_png, ordered, paint, scale
+from frazil.web.images import SCALES, encode_png, ordered_colours, paint, scale
 from frazil.web.previews import Budget, Grid, parse_grid, plan_slice, preview, touched_chunks
 from tests.examples_count import scaled
 from tests.unit.spark.cf_cases import Encoded, encodings
@@ -130,7 +130,7 @@ def test_values_that_are_all_the_same_have_a_colour() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 8, 9, 500])
 def test_there_is_a_colour_for_each(count: int) -> None:
-    assert ordered(count).shape == (count, 4)
+    assert ordered_colours(count).shape == (count, 4)
 
 
 def test_results_are_made_once_and_forgotten_in_order() -> None:

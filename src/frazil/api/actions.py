@@ -40,7 +40,7 @@ from frazil.maintenance.pack import plan_pack, plan_unpack
 from frazil.maintenance.pack import unpack as execute_unpack
 from frazil.maintenance.purge import purge_message as message_purge
 from frazil.maintenance.purge import purge_path as path_purge
-from frazil.maintenance.reachable import Budget, narrowed
+from frazil.maintenance.reachable import Budget, limit_concurrency
 from frazil.maintenance.repair.repair_store import RepairResult as RepairResult  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.repair.repair_store import repair as repair_store
 from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
@@ -115,7 +115,7 @@ class MemoryLimits:
         )
 
     def files(self, repository: Repository) -> Files:
-        return narrowed(repository.files, self.concurrent_fetches)
+        return limit_concurrency(repository.files, self.concurrent_fetches)
 
 
 def garbage_collect(

@@ -83,7 +83,7 @@ def s3_credentials(
                 expires_after=expires_after,
             )
         case _:
-            raise _conflicting("s3_credentials")
+            raise _conflict_error("s3_credentials")
 
 
 def s3_static_credentials(
@@ -153,7 +153,7 @@ def gcs_credentials(
             )
         )
     if static or get_credentials is not None or from_env is False:
-        raise _conflicting("gcs_credentials")
+        raise _conflict_error("gcs_credentials")
     return gcs_from_env_credentials()
 
 
@@ -172,7 +172,7 @@ def gcs_static_credentials(
         return GcsApplicationCredentials(application_credentials)
     if bearer_token is not None:
         return GcsBearerToken(bearer_token)
-    raise _conflicting("gcs_static_credentials")
+    raise _conflict_error("gcs_static_credentials")
 
 
 def gcs_refreshable_credentials(
@@ -222,7 +222,7 @@ def azure_credentials(
             )
         )
     if static or from_env is False:
-        raise _conflicting("azure_credentials")
+        raise _conflict_error("azure_credentials")
     return azure_from_env_credentials()
 
 
@@ -241,7 +241,7 @@ def azure_static_credentials(
         case (None, None, str() as token):
             return AzureBearerToken(token)
         case _:
-            raise _conflicting("azure_static_credentials")
+            raise _conflict_error("azure_static_credentials")
 
 
 def azure_refreshable_credentials(
@@ -275,10 +275,10 @@ def containers_credentials(
     ],
 ) -> dict[str, AnyCredential | None]:
     """Credentials by url prefix of a virtual chunk container, for `Repository.open`."""
-    return {prefix: _wrapped(given) for prefix, given in m.items()}
+    return {prefix: _wrap(given) for prefix, given in m.items()}
 
 
-def _wrapped(given: object) -> AnyCredential | None:
+def _wrap(given: object) -> AnyCredential | None:
     match given:
         case None:
             return None
@@ -294,5 +294,5 @@ def _wrapped(given: object) -> AnyCredential | None:
             raise ValueError(f"Unknown credential type {type(given)}")
 
 
-def _conflicting(function: str) -> ValueError:
+def _conflict_error(function: str) -> ValueError:
     return ValueError(f"Conflicting arguments to {function} function")

@@ -30,7 +30,7 @@ def snapshot_infos(
     )
 
 
-def deferred[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
+def defer[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
     """Begins the work when the first item is asked for."""
     yield from work()
 

@@ -27,7 +27,7 @@ def read_region(
     are put into that array, which is given back; it has the shape of the selection.
     """
     where = NodePath.from_key_prefix(path)
-    selected = _selected(source.engine, where, selection)
+    selected = _select(source.engine, where, selection)
     if out is not None and out.shape != selected.shape:
         raise InvalidInputError(
             f"`out` has the shape {out.shape}, what is selected {selected.shape}"
@@ -50,13 +50,13 @@ def write_region(
     if target.read_only:
         raise ReadOnlyStoreError("read-only: nothing can be written to it")
     where = NodePath.from_key_prefix(path)
-    selected = _selected(target.engine, where, selection)
+    selected = _select(target.engine, where, selection)
     given = np.broadcast_to(np.asarray(values), selected.shape)
     whole = np.expand_dims(given, selected.dropped)
     arrays.write_region(target.engine, where, selected.slices, whole)
 
 
-def _selected(session: engine.Session, path: NodePath, selection: Selection) -> Selected:
+def _select(session: engine.Session, path: NodePath, selection: Selection) -> Selected:
     array = session.node(path).array
     if array is None:
         raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")

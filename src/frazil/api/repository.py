@@ -391,7 +391,7 @@ class Repository(Displayed):
     ) -> AsyncCloseableIterator[SnapshotInfo]:  # fmt: skip
         """Like `ancestry`, but reads nothing before the first snapshot is asked for."""
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
-        blocks = history.deferred(lambda: self._engine.ancestry_blocks(version))
+        blocks = history.defer(lambda: self._engine.ancestry_blocks(version))
         return history.snapshot_infos(blocks)
 
     def ancestry_graph(
@@ -409,7 +409,7 @@ class Repository(Displayed):
 
     def ops_log_async(self) -> AsyncCloseableIterator[Update]:
         """Like `ops_log`, but reads nothing before the first entry is asked for."""
-        return AsyncCloseableIterator(map(entries, history.deferred(self._engine.ops_log_pages)))
+        return AsyncCloseableIterator(map(entries, history.defer(self._engine.ops_log_pages)))
 
     def diff(
         self, *, from_branch: str | None = None, from_tag: str | None = None,

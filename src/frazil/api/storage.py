@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from frazil.engine.files.object_keys import REPO_INFO, V1_MAIN_BRANCH
-from frazil.engine.files.object_stores import TIGRIS_ENDPOINT, pairs, s3_place, with_settings
+from frazil.engine.files.object_stores import TIGRIS_ENDPOINT, header_pairs, s3_place, with_settings
 from frazil.errors import (
     InvalidInputError,
     RepositoryNotFoundError,
@@ -234,12 +234,12 @@ class Storage(Displayed):
     ) -> "Storage":
         if bucket is None:
             if not clean_prefix(prefix):
-                raise _incomplete("Either bucket or prefix must be provided.")
+                raise _config_error("Either bucket or prefix must be provided.")
             bucket, _, prefix = clean_prefix(prefix).partition("/")
         endpoint = config.endpoint_url
         if endpoint is None:
             if account_id is None:
-                raise _incomplete("Either endpoint_url or account_id must be provided.")
+                raise _config_error("Either endpoint_url or account_id must be provided.")
             endpoint = f"https://{account_id}.r2.cloudflarestorage.com"
         place = replace(
             _s3(config, bucket, prefix, credentials),
@@ -293,7 +293,7 @@ class Storage(Displayed):
             bucket=bucket,
             prefix=clean_prefix(prefix),
             credentials=credentials or GcsFromEnvCredentials(),
-            config=pairs(config),
+            config=header_pairs(config),
             read_headers=merge_headers(headers, read_headers),
             write_headers=merge_headers(headers, write_headers),
         )
@@ -314,7 +314,7 @@ class Storage(Displayed):
             container=container,
             prefix=clean_prefix(prefix),
             credentials=credentials or AzureFromEnvCredentials(),
-            config=pairs(config),
+            config=header_pairs(config),
         )
         return cls(RemoteStore(place))
 
@@ -328,7 +328,7 @@ class Storage(Displayed):
         """Read-only."""
         _require_url(base_url)
         place = HttpPlace(
-            base_url=base_url, options=pairs(config), headers=merge_headers(headers, None)
+            base_url=base_url, options=header_pairs(config), headers=merge_headers(headers, None)
         )
         return cls(RemoteStore(place))
 
@@ -418,7 +418,7 @@ def _is_tigris(endpoint_url: str | None) -> bool:
     return urlsplit(endpoint_url or "").hostname in _TIGRIS_HOSTS
 
 
-def _incomplete(message: str) -> StorageError:
+def _config_error(message: str) -> StorageError:
     return StorageError(f"storage configuration error: {message}", kind="storage-config")
 
 

@@ -120,7 +120,9 @@ class FeatureFlag(Displayed):
 
 def feature_flags(repository: Repository) -> list[FeatureFlag]:
     info = repository.info_of_version_2()
-    return [FeatureFlag.of(flag, repo_settings.setting(info, flag)) for flag in repo_settings.FLAGS]
+    return [
+        FeatureFlag.of(flag, repo_settings.flag_setting(info, flag)) for flag in repo_settings.FLAGS
+    ]
 
 
 def set_feature_flag(repository: Repository, name: str, setting: bool | None) -> None:  # noqa: FBT001 -- three values

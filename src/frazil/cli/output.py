@@ -52,7 +52,7 @@ class NeutralStream:
         self._pattern = _ERR if moves else _OUT
 
     def write(self, text: str) -> int:
-        self._inner.write(self._pattern.sub(_kept, text))
+        self._inner.write(self._pattern.sub(_keep_or_escape, text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -83,7 +83,7 @@ class Guarded:
         sys.stdout, sys.stderr = self._before
 
 
-def _kept(match: re.Match[str]) -> str:
+def _keep_or_escape(match: re.Match[str]) -> str:
     return match[1] or _escape(match)
 
 

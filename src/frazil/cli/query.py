@@ -37,7 +37,7 @@ def sql(
     ] = False,
 ) -> None:
     """Run a SQL query, or ask for queries; only the chunks they need are read."""
-    from frazil.cli.views.query_view import Queries, ask, read_statements
+    from frazil.cli.views.query_view import Queries, read_statements, run_prompt
 
     if query is None and explain:
         raise typer.BadParameter("--explain needs a QUERY")
@@ -54,7 +54,7 @@ def sql(
     import sys
 
     if sys.stdin.isatty():
-        ask(queries)
+        run_prompt(queries)
         return
     statements = list(read_statements(sys.stdin))
     if not statements:

@@ -93,7 +93,7 @@ def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
     found = {
         flag.name: {
             "enabled": repo_settings.is_enabled(info, flag),
-            "set": repo_settings.setting(info, flag) is not None,
+            "set": repo_settings.flag_setting(info, flag) is not None,
         }
         for flag in repo_settings.FLAGS
     }

@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 
 from frazil.clock import to_datetime
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.engine.refs.entries import older_generations
 from frazil.engine.refs.repo_settings import require_version_2
@@ -101,7 +101,7 @@ def inspect_snapshot(repository: Repository, snapshot: SnapshotId) -> Record:
         return _snapshot(files.fetch_snapshot(snapshot), _generation(files))
     key = snapshot_key(snapshot)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         return _snapshot(decode_snapshot(data), _header(data))
 
 
@@ -123,7 +123,7 @@ def _snapshot(snapshot: Snapshot, header: Record) -> Record:
 def inspect_repo_info(repository: Repository) -> Record:
     require_version_2(repository.spec_version)
     data = repository.store.get(REPO_INFO).data
-    with naming(REPO_INFO):
+    with annotate_errors(REPO_INFO):
         info = decode_repo_info(data)
         ids = format_ids(info.snapshots.ids)
         record: Record = {
@@ -136,7 +136,7 @@ def inspect_repo_info(repository: Repository) -> Record:
             "metadata": info.metadata,
             "latest_updates": [_update(update) for update in info.updates],
         }
-        return record | _given(repo_before_updates=info.before_updates)
+        return record | _drop_none(repo_before_updates=info.before_updates)
 
 
 def inspect_manifest(repository: Repository, manifest: ManifestId) -> Record:
@@ -146,7 +146,7 @@ def inspect_manifest(repository: Repository, manifest: ManifestId) -> Record:
         return _older_manifest(files, manifest)
     key = manifest_key(manifest)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         payload = decode_envelope(data, FileType.MANIFEST).data
         root = decode(payload, MANIFEST)
         arrays = root.tables("arrays").rows
@@ -178,7 +178,7 @@ def inspect_manifest(repository: Repository, manifest: ManifestId) -> Record:
             ],
             "compression": {
                 "uses_location_compression": bool(compressed.any()),
-                **_given(dictionary_size_bytes=None if dictionary is None else len(dictionary)),
+                **_drop_none(dictionary_size_bytes=None if dictionary is None else len(dictionary)),
                 "num_compressed_refs": int(np.count_nonzero(compressed)),
             },
         }
@@ -223,7 +223,7 @@ def inspect_transaction_log(repository: Repository, snapshot: SnapshotId) -> Rec
     pruned = [] if row < 0 else [SnapshotId(raw) for raw in snapshots.pruned_logs(row)]
     key = transaction_key(snapshot)
     data = files.store.get(key).data
-    with naming(key):
+    with annotate_errors(key):
         log = decode_txlog(data)
     record: Record = {"header": _header(data)}
     if not pruned:
@@ -254,7 +254,7 @@ def _fetch_logs(
         except ObjectNotFoundError:
             missing.append(snapshot)
             continue
-        with naming(key):
+        with annotate_errors(key):
             found[snapshot] = decode_txlog(data)
     return found, missing
 
@@ -268,7 +268,7 @@ def _header(data: Buffer) -> Record:
     return {
         "written_by": header.writer,
         "app_name": app,
-        **_given(app_version=version if dash else None),
+        **_drop_none(app_version=version if dash else None),
         "spec_version": _version(header.spec_version),
         "file_type": header.file_type.name.lower().replace("_", "-"),
         "compression": "zstd" if header.compression else "none",
@@ -294,7 +294,7 @@ def time_text(microseconds: int) -> str:
     return when.isoformat(timespec=precision if when.microsecond else "seconds") + "Z"
 
 
-def _given(**values: Json) -> Record:
+def _drop_none(**values: Json) -> Record:
     """Fields that are left out where there is nothing to say."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -312,7 +312,7 @@ def _array(array: ArrayData) -> Record:
     names = array.dimension_names or (None,) * len(array.shape)
     return {
         "shape": [
-            {**_given(name=name), "array_length": length, "num_chunks": chunks}
+            {**_drop_none(name=name), "array_length": length, "num_chunks": chunks}
             for name, length, chunks in zip(names, array.shape, array.num_chunks, strict=True)
         ],
         "manifest_refs": [
@@ -327,7 +327,7 @@ def _snapshot_info(info: RepoInfo, row: int, ids: list[str]) -> Record:
     parent = int(snapshots.parents[row])
     return {
         "id": ids[row],
-        **_given(parent_id=None if parent < 0 else ids[parent]),
+        **_drop_none(parent_id=None if parent < 0 else ids[parent]),
         "flushed_at": time_text(int(snapshots.flushed_at_us[row])),
         "message": snapshots.message(row),
         "metadata": snapshots.metadata(row),
@@ -338,7 +338,7 @@ def _update(update: Update) -> Record:
     return {
         "update_type": _update_kind(update.kind),
         "updated_at": time_text(update.updated_at_us),
-        **_given(backup_path=update.backup_path),
+        **_drop_none(backup_path=update.backup_path),
     }
 
 

@@ -10,7 +10,7 @@ from frazil.clock import Clock, system_clock
 from frazil.engine.changes.diff import Diff, SnapshotPaths, summarise
 from frazil.engine.files.caches import Caches
 from frazil.engine.files.files import Files, preload_manifests
-from frazil.engine.files.object_stores import portable, with_settings
+from frazil.engine.files.object_stores import portable_settings, with_settings
 from frazil.engine.files.settings import Settings, limited_config
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
 from frazil.engine.files.virtual_chunks import trust_home_endpoint
@@ -31,7 +31,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
 from frazil.format.config_codec import decode_config, encode_config
-from frazil.format.generation import Generation, require_written
+from frazil.format.generation import Generation, require_writable
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
@@ -139,7 +139,7 @@ class Repository:
                 kind="parent-directory-not-clean",
             )
         given = require_config(config)
-        store = _configured(store, given)
+        store = _apply_storage_settings(store, given)
         access = trust_home_endpoint(access, store, is_given=True)
         generation = generation or Generation.of_version(spec_version)
         repository = cls(
@@ -166,13 +166,13 @@ class Repository:
     ) -> "Repository":
         """Raises RepositoryNotFoundError if there is none."""
         given = require_config(config)
-        store = _configured(store, given)
+        store = _apply_storage_settings(store, given)
         there = find_repository(store, given, clock, access.limits)
         merged = given
         if there.config is not None:
             found = limited_config(decode_config(there.config), access.limits)
-            elsewhere = replace(found, storage=portable(found.storage))
-            store = _configured(_configured(store, elsewhere), given)
+            elsewhere = replace(found, storage=portable_settings(found.storage))
+            store = _apply_storage_settings(_apply_storage_settings(store, elsewhere), given)
             merged = found.merge(given)
         is_given = given.virtual_chunk_containers is not None
         repository = cls(
@@ -199,7 +199,7 @@ class Repository:
         allowed = self.access if access is None else access
         is_given = self.containers_are_given or given.virtual_chunk_containers is not None
         again = type(self)(
-            _configured(self.raw_store, given),
+            _apply_storage_settings(self.raw_store, given),
             self.config.merge(given),
             self.clock,
             spec_version=self.spec_version,
@@ -390,7 +390,7 @@ class Repository:
     def _require_online(self, doing: str, branch: str) -> RepoInfo:
         if not self.store.writable:
             raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
-        require_written(self.generation)
+        require_writable(self.generation)
         info = fetch_for_session(self._files, self._entry, Branch(branch))
         require_online(info, doing=doing)
         return info
@@ -415,5 +415,5 @@ class Repository:
         return session
 
 
-def _configured(store: ObjectStore, config: RepositoryConfig) -> ObjectStore:
+def _apply_storage_settings(store: ObjectStore, config: RepositoryConfig) -> ObjectStore:
     return with_settings(store, config.storage, max_requests=config.max_concurrent_requests)

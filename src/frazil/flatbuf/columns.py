@@ -22,15 +22,15 @@ from frazil.flatbuf.ragged import (
     Bools,
     Ints,
     all_within,
+    as_readonly,
     constant,
-    derived,
     even_length,
     gather,
     is_constant,
-    readonly,
-    repeated,
+    make_unchecked,
+    repeat_row,
     splits_of,
-    stacked,
+    stack_rows,
 )
 from frazil.flatbuf.strings import Strings
 
@@ -57,7 +57,7 @@ def freeze(column: Any) -> None:
         if wanted is not None and value.dtype != wanted:
             raise ValueError(f"{name} is {value.dtype}, expected {wanted}")
         if value.flags.writeable:
-            object.__setattr__(column, name, readonly(value))
+            object.__setattr__(column, name, as_readonly(value))
 
 
 @cache
@@ -66,7 +66,7 @@ def _array_fields(kind: type[Any]) -> tuple[tuple[str, np.dtype[Any] | None], ..
     return tuple((each.name, DTYPES.get(each.name)) for each in fields(kind))
 
 
-def everywhere(count: int) -> Bools:
+def all_true(count: int) -> Bools:
     return np.ones(count, np.bool_)
 
 
@@ -111,17 +111,17 @@ class ScalarColumn:
     def of(cls, values: npt.ArrayLike, dtype: str | None = None) -> Self:
         """A column in which every row has its value."""
         array = np.asarray(values, dtype)
-        return cls(array, everywhere(len(array)))
+        return cls(array, all_true(len(array)))
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: Rows) -> Self:
-        return derived(type(self), self.values[rows], self.present[rows])
+        return make_unchecked(type(self), self.values[rows], self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return derived(
+        return make_unchecked(
             cls,
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.present for part in parts]),
@@ -147,17 +147,17 @@ class StructColumn:
 
     @classmethod
     def of(cls, values: npt.NDArray[np.uint8]) -> Self:
-        return cls(values, everywhere(len(values)))
+        return cls(values, all_true(len(values)))
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: Rows) -> Self:
-        return derived(type(self), self.values[rows], self.present[rows])
+        return make_unchecked(type(self), self.values[rows], self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return derived(
+        return make_unchecked(
             cls,
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.present for part in parts]),
@@ -207,7 +207,7 @@ class StringColumn:
     @property
     def present(self) -> Bools:
         if is_constant(self.codes):
-            return repeated(self.codes[:1] >= 0, len(self.codes))
+            return repeat_row(self.codes[:1] >= 0, len(self.codes))
         return self.codes >= 0
 
     def __len__(self) -> int:
@@ -257,14 +257,16 @@ class StringColumn:
 
     def take(self, rows: Rows) -> Self:
         """Strings that no row uses any more stay in the heap; the encoder leaves them out."""
-        return derived(type(self), self.codes[rows], self.strings)
+        return make_unchecked(type(self), self.codes[rows], self.strings)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         if len(parts) == 1:
             return parts[0]
         if all(part.strings is parts[0].strings for part in parts):
-            return derived(cls, np.concatenate([part.codes for part in parts]), parts[0].strings)
+            return make_unchecked(
+                cls, np.concatenate([part.codes for part in parts]), parts[0].strings
+            )
         sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
         for number, part in enumerate(parts):
             sharing.setdefault(id(part.strings), []).append(number)
@@ -273,19 +275,19 @@ class StringColumn:
         shift = 0
         for numbers in sharing.values():
             own = np.concatenate([codes[number] for number in numbers])
-            together = derived(cls, own, parts[numbers[0]].strings).pruned()
+            together = make_unchecked(cls, own, parts[numbers[0]].strings).pruned()
             moved = np.where(together.codes < 0, -1, together.codes + shift)
             edges = np.cumsum([len(codes[number]) for number in numbers])[:-1]
             for number, piece in zip(numbers, np.split(moved, edges), strict=True):
                 codes[number] = piece
             tables.append(together.strings)
             shift += len(together.strings)
-        return derived(cls, np.concatenate(codes), Strings.concat(tables))
+        return make_unchecked(cls, np.concatenate(codes), Strings.concat(tables))
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
         if not len(self):
-            return derived(type(self), self.codes, self.strings.take(slice(0)))
+            return make_unchecked(type(self), self.codes, self.strings.take(slice(0)))
         # Rows of one part of a table use a part of its strings: the others are not looked at.
         low, high = max(int(self.codes.min()), 0), int(self.codes.max()) + 1
         codes = self.codes - low if low else self.codes
@@ -294,11 +296,11 @@ class StringColumn:
         if used[:-1].all():
             if len(used) == len(self.strings) + 1:
                 return self
-            return derived(type(self), codes, self.strings.take(slice(low, high)))
+            return make_unchecked(type(self), codes, self.strings.take(slice(low, high)))
         kept = np.flatnonzero(used[:-1])
         renumbered = np.full(len(used), -1, np.int64)
         renumbered[kept] = np.arange(len(kept))
-        return derived(type(self), renumbered[codes], self.strings.take(kept + low))
+        return make_unchecked(type(self), renumbered[codes], self.strings.take(kept + low))
 
     def equals(self, other: "StringColumn") -> bool:
         if not np.array_equal(self.present, other.present):
@@ -328,11 +330,11 @@ class VectorColumn:
         count, length = values.shape[:2]
         splits = np.arange(count + 1, dtype=np.int64) * length
         flat = values.reshape(count * length, *values.shape[2:])
-        return cls(flat, splits, everywhere(count))
+        return cls(flat, splits, all_true(count))
 
     @classmethod
     def of(cls, values: Array, splits: Ints) -> Self:
-        return cls(values, splits, everywhere(len(splits) - 1))
+        return cls(values, splits, all_true(len(splits) - 1))
 
     def __len__(self) -> int:
         return len(self.present)
@@ -349,13 +351,13 @@ class VectorColumn:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         length = stop - start
         values = gather(self.values, start, length)
-        return derived(type(self), values, splits_of(length), self.present[rows])
+        return make_unchecked(type(self), values, splits_of(length), self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         if len(parts) == 1:
             return parts[0]
-        return derived(
+        return make_unchecked(
             cls,
             np.concatenate([part.values for part in parts]),
             concat_splits([part.splits for part in parts]),
@@ -402,12 +404,12 @@ class StringVectorColumn:
     def take(self, rows: Rows) -> Self:
         start, stop = self.splits[:-1][rows], self.splits[1:][rows]
         codes = gather(self.strings.codes, start, stop - start)
-        strings = derived(StringColumn, codes, self.strings.strings)
-        return derived(type(self), splits_of(stop - start), strings, self.present[rows])
+        strings = make_unchecked(StringColumn, codes, self.strings.strings)
+        return make_unchecked(type(self), splits_of(stop - start), strings, self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return derived(
+        return make_unchecked(
             cls,
             concat_splits([part.splits for part in parts]),
             StringColumn.concat([part.strings for part in parts]),
@@ -501,7 +503,7 @@ def text_table(texts: Sequence[str]) -> Strings:
 def concat_texts(parts: Sequence[StringColumn]) -> StringColumn:
     """Rows of all parts; texts that many rows share are shared across the parts too."""
     if not any(len(part.strings) for part in parts):  # no texts at all, as of most native chunks
-        return StringColumn(stacked([part.codes for part in parts]), parts[0].strings)
+        return StringColumn(stack_rows([part.codes for part in parts]), parts[0].strings)
     column = StringColumn.concat(parts)
     if len(parts) == 1 or 4 * len(column.strings) > len(column):
         return column  # few rows share a text: looking for more is not worth a pass in Python

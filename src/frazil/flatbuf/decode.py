@@ -39,9 +39,9 @@ from frazil.flatbuf.ragged import (
     Array,
     Bools,
     Ints,
+    as_readonly,
     constant,
-    derived,
-    readonly,
+    make_unchecked,
     run_index,
     splits_of,
 )
@@ -68,7 +68,7 @@ from frazil.flatbuf.table import (
     Table,
     TableVectorColumn,
     UnionColumn,
-    absent,
+    absent_column,
     defaults,
 )
 
@@ -92,7 +92,7 @@ def source_of(data: Buffer, *, max_expansion: int = 4) -> Source:
         raise FormatError(f"buffer is {len(heap)} bytes, expected 8 to {MAX_SIZE}")
     if heap.ctypes.data % 8:
         heap = heap.copy()  # numpy would copy at every gather
-    return Source(readonly(heap), max_expansion * len(heap))
+    return Source(as_readonly(heap), max_expansion * len(heap))
 
 
 def decode_at(source: Source, schema: TableSchema, position: int) -> Table:
@@ -119,13 +119,13 @@ def decode_batch(
     for part, start in zip(parts, starts.tolist(), strict=False):
         heap[start : start + len(part)] = part
     ends = starts[:-1] + np.array([len(part) for part in parts], np.int64)
-    source = Source.of_many(readonly(heap), (starts[:-1], ends), expansion=max_expansion)
+    source = Source.of_many(as_readonly(heap), (starts[:-1], ends), expansion=max_expansion)
     roots = starts[:-1] + source.at("u4", Places.of(starts[:-1]))
     source.require_same_buffer(starts[:-1], roots, 4, schema.name)
     return _decode_rows(source, schema, Places.of(roots))
 
 
-def _copied(values: Array) -> Array:
+def _copy_values(values: Array) -> Array:
     """The values apart from the buffer; equal ones in the room of one."""
     is_whole = values.dtype.kind in "iu"  # 0.0 equals -0.0 and is another value
     if is_whole and len(values) and bool((values == values[0]).all()):
@@ -269,7 +269,7 @@ def _decode_field(rows: _Rows, field: Field) -> Column:
         return _decode_union(rows, field, field.kind)
     cells = rows.cells(field, field.slot, *inline_size(field.kind))
     if cells is None:
-        return absent(field.kind, rows.count)
+        return absent_column(field.kind, rows.count)
     match field.kind:
         case Scalar():
             return _decode_scalar(rows, field.kind, cells)
@@ -286,7 +286,7 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
             column = _decode_strings(rows.source, f"{rows.schema.name}.{field.name}", targets)
             if cells.rows is None:
                 return column
-            return derived(
+            return make_unchecked(
                 StringColumn,
                 cells.spread(column.codes, np.full(rows.count, -1, np.int64)),
                 column.strings,
@@ -294,7 +294,7 @@ def _decode_reference(rows: _Rows, field: Field, cells: _Cells) -> Column:
         case SubTable(schema):
             inner = _decode_rows(rows.source, schema, targets)
             index = np.arange(targets.count, dtype=np.int64)
-            return derived(
+            return make_unchecked(
                 SubTableColumn, inner, cells.spread(index, np.full(rows.count, -1, np.int64))
             )
         case _:
@@ -305,10 +305,10 @@ def _decode_scalar(rows: _Rows, kind: Scalar, cells: _Cells) -> ScalarColumn:
     if kind.dtype == "?":  # any byte but 0 is true, which a numpy boolean must not hold
         values = rows.source.at("u1", cells.places).astype(np.bool_)
     else:
-        values = _copied(rows.source.at(kind.dtype, cells.places))
+        values = _copy_values(rows.source.at(kind.dtype, cells.places))
     if cells.rows is not None:
         values = cells.spread(values, defaults(kind.dtype, kind.default, rows.count))
-    return derived(ScalarColumn, values, cells.present(rows.count))
+    return make_unchecked(ScalarColumn, values, cells.present(rows.count))
 
 
 def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
@@ -316,7 +316,7 @@ def _decode_struct(rows: _Rows, size: int, cells: _Cells) -> StructColumn:
     values = rows.source.runs("u1", cells.places, lengths).reshape(-1, size)
     if cells.rows is not None:
         values = cells.spread(values, np.zeros((rows.count, size), np.uint8))
-    return derived(StructColumn, values, cells.present(rows.count))
+    return make_unchecked(StructColumn, values, cells.present(rows.count))
 
 
 def _measure(source: Source, what: str, targets: Places, size: int, align: int) -> Ints:
@@ -342,8 +342,8 @@ def _measure(source: Source, what: str, targets: Places, size: int, align: int) 
 def _decode_strings(source: Source, what: str, targets: Places) -> StringColumn:
     codes, found = targets.distinct(4)
     lengths = _measure(source, what, found, 1, 1)
-    strings = derived(Strings, source.heap, found.shifted(4).array(), lengths)
-    return derived(StringColumn, codes, strings)
+    strings = make_unchecked(Strings, source.heap, found.shifted(4).array(), lengths)
+    return make_unchecked(StringColumn, codes, strings)
 
 
 def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) -> Column:
@@ -356,24 +356,24 @@ def _decode_vector(rows: _Rows, field: Field, cells: _Cells, targets: Places) ->
     match field.kind:
         case ScalarVector(dtype):
             values = source.runs("u1" if dtype == "?" else dtype, targets.shifted(4), lengths)
-            return derived(
+            return make_unchecked(
                 VectorColumn, values.astype(np.bool_) if dtype == "?" else values, splits, present
             )
         case StructVector():
-            heap = source.runs("u1", targets.shifted(4), _scaled(lengths, size))
-            return derived(VectorColumn, heap.reshape(-1, size), splits, present)
+            heap = source.runs("u1", targets.shifted(4), _scale_lengths(lengths, size))
+            return make_unchecked(VectorColumn, heap.reshape(-1, size), splits, present)
         case TableVector(schema):
             elements = _decode_offsets(rows, field, targets, lengths)
-            return derived(
+            return make_unchecked(
                 TableVectorColumn, splits, _decode_rows(source, schema, elements), present
             )
         case _:
             elements = _decode_offsets(rows, field, targets, lengths)
             strings = _decode_strings(source, f"{rows.schema.name}.{field.name}", elements)
-            return derived(StringVectorColumn, splits, strings, present)
+            return make_unchecked(StringVectorColumn, splits, strings, present)
 
 
-def _scaled(lengths: Ints, size: int) -> Ints:
+def _scale_lengths(lengths: Ints, size: int) -> Ints:
     if len(lengths) and not lengths.strides[0]:
         return constant(int(lengths[0]) * size, np.int64, len(lengths))
     return lengths * size
@@ -438,7 +438,7 @@ class SortedTables:
         self._what = f"{self._schema.name}.{key}"
         what = f"{root.name}.{vector}"
         row = Row(self._source, root, self._source.u4(0))
-        place = _required(row, field.slot, what)
+        place = _required_target(row, field.slot, what)
         self.count = row.length(place, 4, 4, what)
         self._first = place + 4
 
@@ -467,12 +467,12 @@ class SortedTables:
 
     def _key(self, index: int) -> bytes:
         row = Row(self._source, self._schema, self._place(index))
-        place = _required(row, self._slot, self._what)
+        place = _required_target(row, self._slot, self._what)
         start = place + 4
         return bytes(self._source.data[start : start + row.length(place, 1, 1, self._what)])
 
 
-def _required(row: Row, slot: int, what: str) -> int:
+def _required_target(row: Row, slot: int, what: str) -> int:
     """Target of the offset in a slot."""
     cell = row.cell(slot, 4, 4, what)
     if not cell:

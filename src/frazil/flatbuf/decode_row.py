@@ -21,7 +21,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
-from frazil.flatbuf.ragged import Bools, Ints, derived, readonly
+from frazil.flatbuf.ragged import Bools, Ints, as_readonly, make_unchecked
 from frazil.flatbuf.schema import (
     Bytes,
     Kind,
@@ -47,14 +47,14 @@ from frazil.flatbuf.table import (
     Table,
     TableVectorColumn,
     UnionColumn,
-    absent,
+    absent_column,
 )
 
 type DecodeRows = Callable[[Source, TableSchema, Places], Table]
 type DecodeStrings = Callable[[Source, str, Places], StringColumn]
 
-_HERE: Bools = readonly(np.ones(1, np.bool_))
-_FIRST: Ints = readonly(np.zeros(1, np.int64))
+_HERE: Bools = as_readonly(np.ones(1, np.bool_))
+_FIRST: Ints = as_readonly(np.zeros(1, np.int64))
 _I4 = Struct("<i")
 
 
@@ -72,7 +72,7 @@ class _Slot:
 
     @cached_property
     def absent(self) -> Column:
-        return absent(self.kind, 1)
+        return absent_column(self.kind, 1)
 
 
 @lru_cache(maxsize=256)
@@ -174,11 +174,15 @@ def _decode_slot(
         return None
     match kind:
         case Scalar("?"):  # any byte but 0 is true, which a numpy boolean must not hold
-            return derived(ScalarColumn, row.source.run("u1", cell, 1).astype(np.bool_), _HERE)
+            return make_unchecked(
+                ScalarColumn, row.source.run("u1", cell, 1).astype(np.bool_), _HERE
+            )
         case Scalar(dtype):
-            return derived(ScalarColumn, row.source.run(dtype, cell, 1), _HERE)
+            return make_unchecked(ScalarColumn, row.source.run(dtype, cell, 1), _HERE)
         case StructKind(size):
-            return derived(StructColumn, row.source.run("u1", cell, size).reshape(1, size), _HERE)
+            return make_unchecked(
+                StructColumn, row.source.run("u1", cell, size).reshape(1, size), _HERE
+            )
         case _:
             return _decode_reference(row, slot, cell, decode_rows, decode_strings)
 
@@ -190,11 +194,13 @@ def _decode_reference(
     match slot.kind:
         case String() | Bytes():
             length = row.length(target, 1, 1, slot.what)
-            strings = derived(Strings, row.source.heap, np.array([target + 4]), np.array([length]))
-            return derived(StringColumn, _FIRST, strings)
+            strings = make_unchecked(
+                Strings, row.source.heap, np.array([target + 4]), np.array([length])
+            )
+            return make_unchecked(StringColumn, _FIRST, strings)
         case SubTable(schema):
             inner = decode_rows(row.source, schema, Places(1, target))
-            return derived(SubTableColumn, inner, _FIRST)
+            return make_unchecked(SubTableColumn, inner, _FIRST)
         case _:
             return _decode_vector(row, slot, target, decode_rows, decode_strings)
 
@@ -213,18 +219,26 @@ def _decode_vector(
     splits = np.array([0, length], np.int64)
     match slot.kind:
         case ScalarVector("?"):
-            return derived(VectorColumn, source.run("u1", target + 4, length) != 0, splits, _HERE)
+            return make_unchecked(
+                VectorColumn, source.run("u1", target + 4, length) != 0, splits, _HERE
+            )
         case ScalarVector(dtype):
-            return derived(VectorColumn, source.run(dtype, target + 4, length), splits, _HERE)
+            return make_unchecked(
+                VectorColumn, source.run(dtype, target + 4, length), splits, _HERE
+            )
         case StructVector():
             structs = source.run("u1", target + 4, length * size).reshape(length, size)
-            return derived(VectorColumn, structs, splits, _HERE)
+            return make_unchecked(VectorColumn, structs, splits, _HERE)
         case TableVector(schema):
             places = _elements(source, target + 4, length, what)
-            return derived(TableVectorColumn, splits, decode_rows(source, schema, places), _HERE)
+            return make_unchecked(
+                TableVectorColumn, splits, decode_rows(source, schema, places), _HERE
+            )
         case _:
             places = _elements(source, target + 4, length, what)
-            return derived(StringVectorColumn, splits, decode_strings(source, what, places), _HERE)
+            return make_unchecked(
+                StringVectorColumn, splits, decode_strings(source, what, places), _HERE
+            )
 
 
 def _elements(source: Source, first: int, count: int, what: str) -> Places:

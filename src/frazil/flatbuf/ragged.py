@@ -24,7 +24,7 @@ FEW = 8
 LONG = 128
 
 
-def readonly(array: Array) -> Array:
+def as_readonly(array: Array) -> Array:
     """The same elements, not writable through the result."""
     if not array.flags.writeable:
         return array
@@ -33,7 +33,7 @@ def readonly(array: Array) -> Array:
     return view
 
 
-def derived[C](kind: type[C], *parts: object) -> C:
+def make_unchecked[C](kind: type[C], *parts: object) -> C:
     """A frozen record of parts taken from records of its kind: known to fit, not checked again.
 
     Checks cost more than the work itself where tables have few rows. Arrays become read-only;
@@ -58,19 +58,19 @@ def is_constant(array: Array) -> bool:
     return len(array) > 0 and not array.strides[0]
 
 
-def repeated(row: Array, count: int) -> Array:
+def repeat_row(row: Array, count: int) -> Array:
     """An array of one row, that row as many times in the room of one."""
     shape, strides = (count, *row.shape[1:]), (0, *row.strides[1:])
     return np.ndarray(shape, row.dtype, row.tobytes(), 0, strides)
 
 
-def stacked(arrays: Sequence[Array]) -> Array:
+def stack_rows(arrays: Sequence[Array]) -> Array:
     """Rows of all arrays; if all of these are one and the same, in the room of one."""
     first = arrays[0]
     if all(map(is_constant, arrays)):
         row = np.ascontiguousarray(first[:1])
         if all(np.array_equal(row, other[:1]) for other in arrays[1:]):
-            return repeated(row, sum(map(len, arrays)))
+            return repeat_row(row, sum(map(len, arrays)))
     return np.concatenate(arrays)
 
 
@@ -82,7 +82,7 @@ def without_repeats(array: Array) -> Packed:
 
 
 def with_repeats(packed: Packed) -> Array:
-    return repeated(*packed) if isinstance(packed, tuple) else readonly(packed)
+    return repeat_row(*packed) if isinstance(packed, tuple) else as_readonly(packed)
 
 
 def splits_of(lengths: Array) -> Ints:
@@ -211,7 +211,7 @@ def _gather_in_pieces(source: Array, start: Ints, length: Ints) -> Array:
     return out
 
 
-def distinct(positions: Ints, unit: int) -> tuple[Ints, Ints]:
+def factorize(positions: Ints, unit: int) -> tuple[Ints, Ints]:
     """Codes and the distinct positions they number, for positions that are multiples of `unit`.
 
     Costs O(n) without a sort unless the positions are far apart: a table over their span, of which
@@ -243,6 +243,6 @@ def _strictly_monotonic(positions: Ints) -> bool:
     return bool((before > after).all())
 
 
-def joined(parts: Sequence[Array]) -> Array:
+def concat_arrays(parts: Sequence[Array]) -> Array:
     """End to end; a single one as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -13,8 +13,8 @@ from frazil.flatbuf.ragged import (
     Bytes1,
     Ints,
     constant,
-    distinct,
     even_step,
+    factorize,
     gather,
     splits_of,
 )
@@ -80,7 +80,7 @@ class Places:
     def distinct(self, unit: int) -> tuple[Ints, "Places"]:
         """Codes and the places they number, each once; all are multiples of `unit`."""
         if self.listed is not None:
-            codes, found = distinct(self.listed, unit)
+            codes, found = factorize(self.listed, unit)
             return codes, Places.of(found)
         if self.step or not self.count:
             return np.arange(self.count, dtype=np.int64), self

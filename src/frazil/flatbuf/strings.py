@@ -15,9 +15,9 @@ from frazil.flatbuf.ragged import (
     Bytes1,
     Ints,
     are_long,
-    derived,
+    as_readonly,
     gather,
-    readonly,
+    make_unchecked,
     run_mask,
     splits_of,
 )
@@ -46,7 +46,7 @@ class Strings:
         for name in ("heap", "start", "length"):
             array = getattr(self, name)
             if array.flags.writeable:
-                object.__setattr__(self, name, readonly(array))
+                object.__setattr__(self, name, as_readonly(array))
         if self.start.shape != self.length.shape or self.start.ndim != 1:
             raise ValueError(f"{self.start.shape} starts do not match {self.length.shape} lengths")
         if not self._are_inside():
@@ -68,7 +68,7 @@ class Strings:
         encoded = [item.encode() if isinstance(item, str) else bytes(item) for item in items]
         length = np.fromiter(map(len, encoded), np.int64, len(encoded))
         heap = np.frombuffer(b"".join(encoded), np.uint8)
-        return derived(cls, heap, splits_of(length)[:-1], length)
+        return make_unchecked(cls, heap, splits_of(length)[:-1], length)
 
     @classmethod
     def empty(cls) -> Self:
@@ -98,7 +98,7 @@ class Strings:
     def _few_texts(self, row: int) -> list[str]:
         """The next few, decoded together: taking one text apart at its zeros is one pass in C."""
         part = self.take(slice(row, row + TOGETHER))
-        data = _separated(part.joined(), part.length)
+        data = _zero_terminate(part.joined(), part.length)
         try:
             texts = data.decode().split("\0")
         except UnicodeDecodeError:
@@ -109,7 +109,7 @@ class Strings:
         return texts
 
     def take(self, index: Ints | slice) -> Self:
-        return derived(type(self), self.heap, self.start[index], self.length[index])
+        return make_unchecked(type(self), self.heap, self.start[index], self.length[index])
 
     def joined(self) -> Bytes1:
         """All strings end to end."""
@@ -117,7 +117,7 @@ class Strings:
 
     def compact(self) -> Self:
         """The same strings in a heap that holds nothing else."""
-        return derived(type(self), self.joined(), splits_of(self.length)[:-1], self.length)
+        return make_unchecked(type(self), self.joined(), splits_of(self.length)[:-1], self.length)
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -131,12 +131,12 @@ class Strings:
         start = [part.start for part in parts]
         length = np.concatenate([part.length for part in parts])
         if all(part.heap is parts[0].heap for part in parts):
-            return derived(cls, parts[0].heap, np.concatenate(start), length)
+            return make_unchecked(cls, parts[0].heap, np.concatenate(start), length)
         parts = [part if part.is_dense else part.compact() for part in parts]
         shifts = splits_of(np.array([len(part.heap) for part in parts]))[:-1]
         start = [part.start + shift for part, shift in zip(parts, shifts, strict=True)]
         heap = np.concatenate([part.heap for part in parts])
-        return derived(cls, heap, np.concatenate(start), length)
+        return make_unchecked(cls, heap, np.concatenate(start), length)
 
     @property
     def is_dense(self) -> bool:
@@ -216,7 +216,7 @@ def _first_equal(items: Bytes1) -> Ints | None:
     return found if bool((words[found] == words).all()) else None
 
 
-def _separated(joined: Bytes1, length: Ints) -> bytes:
+def _zero_terminate(joined: Bytes1, length: Ints) -> bytes:
     """Strings that lie end to end, each followed by a zero."""
     count, first = len(length), int(length[0])
     if bool((length == first).all()):

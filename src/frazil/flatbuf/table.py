@@ -17,12 +17,20 @@ from frazil.flatbuf.columns import (
     StringVectorColumn,
     StructColumn,
     VectorColumn,
+    all_true,
     concat_splits,
-    everywhere,
     freeze,
     require_splits,
 )
-from frazil.flatbuf.ragged import Bools, Ints, all_within, constant, derived, run_index, splits_of
+from frazil.flatbuf.ragged import (
+    Bools,
+    Ints,
+    all_within,
+    constant,
+    make_unchecked,
+    run_index,
+    splits_of,
+)
 from frazil.flatbuf.schema import (
     Bytes,
     Field,
@@ -60,8 +68,8 @@ class Table:
             column = columns.get(field.name)
             if column is None:
                 if field.required and count:
-                    raise InvalidInputError(_missing(schema, field))
-                column = absent(field.kind, count)
+                    raise InvalidInputError(_missing_message(schema, field))
+                column = absent_column(field.kind, count)
             complete[field.name] = column
         return cls(schema, count, MappingProxyType(complete))
 
@@ -156,7 +164,7 @@ class Table:
 @lru_cache(maxsize=256)
 def _empty(schema: TableSchema) -> Table:
     """Made once: tables without rows are the most frequent of all."""
-    columns = {field.name: absent(field.kind, 0) for field in schema.fields}
+    columns = {field.name: absent_column(field.kind, 0) for field in schema.fields}
     return Table(schema, 0, MappingProxyType(columns))
 
 
@@ -181,7 +189,7 @@ class TableVectorColumn:
         """Vectors present in every row; without `splits` a single row with all of `rows`."""
         if splits is None:
             splits = np.array([0, len(rows)], np.int64)
-        return cls(splits, rows, everywhere(len(splits) - 1))
+        return cls(splits, rows, all_true(len(splits) - 1))
 
     def __len__(self) -> int:
         return len(self.present)
@@ -192,11 +200,11 @@ class TableVectorColumn:
             inner = self.rows.take(slice(*(start[:1].tolist() + stop[-1:].tolist() or [0])))
         else:
             inner = self.rows.take(run_index(start, stop - start))
-        return derived(type(self), splits_of(stop - start), inner, self.present[rows])
+        return make_unchecked(type(self), splits_of(stop - start), inner, self.present[rows])
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        return derived(
+        return make_unchecked(
             cls,
             concat_splits([part.splits for part in parts]),
             Table.concat([part.rows for part in parts]),
@@ -236,12 +244,14 @@ class SubTableColumn:
     def take(self, rows: Rows) -> Self:
         """Takes rows; inner rows without a user are dropped, shared ones are duplicated."""
         index = self.index[rows]
-        return derived(type(self), self.rows.take(index[index >= 0]), _numbered(index >= 0))
+        return make_unchecked(
+            type(self), self.rows.take(index[index >= 0]), _number_present(index >= 0)
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         index = _concat_index([(part.index, len(part.rows)) for part in parts])
-        return derived(cls, Table.concat([part.rows for part in parts]), index)
+        return make_unchecked(cls, Table.concat([part.rows for part in parts]), index)
 
     def equals(self, other: "SubTableColumn") -> bool:
         every = np.arange(len(self), dtype=np.int64)
@@ -294,7 +304,7 @@ class UnionColumn:
             mine = types == code
             index[mine] = np.arange(np.count_nonzero(mine))
             variants[code] = table.take(taken[mine])
-        return derived(type(self), types, index, MappingProxyType(variants))
+        return make_unchecked(type(self), types, index, MappingProxyType(variants))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -308,7 +318,7 @@ class UnionColumn:
             sizes = [(part.index, len(part.variants[code])) for part in parts]
             index = np.where(types == code, _concat_index(sizes), index)
             variants[code] = Table.concat([part.variants[code] for part in parts])
-        return derived(cls, types, index, MappingProxyType(variants))
+        return make_unchecked(cls, types, index, MappingProxyType(variants))
 
     def equals(self, other: "UnionColumn") -> bool:
         if not np.array_equal(self.types, other.types):
@@ -332,7 +342,7 @@ type Column = (
 )
 
 
-def absent(kind: Kind, count: int) -> Column:
+def absent_column(kind: Kind, count: int) -> Column:
     """A column in which no row has the field."""
     nowhere = constant(False, np.bool_, count)  # a column without values takes no memory
     match kind:
@@ -421,7 +431,7 @@ def _require_fit(schema: TableSchema, count: int, columns: Mapping[str, Column])
         if problem := mismatch(fields[name].kind, column):
             raise InvalidInputError(f"{schema.name}.{name} is {problem}")
         if fields[name].required and not column.present.all():
-            raise InvalidInputError(_missing(schema, fields[name]))
+            raise InvalidInputError(_missing_message(schema, fields[name]))
 
 
 @lru_cache(maxsize=256)
@@ -429,7 +439,7 @@ def _fields(schema: TableSchema) -> Mapping[str, Field]:
     return MappingProxyType({field.name: field for field in schema.fields})
 
 
-def _missing(schema: TableSchema, field: Field) -> str:
+def _missing_message(schema: TableSchema, field: Field) -> str:
     return f"{schema.name}.{field.name} is required and missing in some row"
 
 
@@ -448,7 +458,7 @@ def _require_index(index: Ints, count: int) -> None:
         raise ValueError(f"an index is not -1 to {count - 1}")
 
 
-def _numbered(present: Bools) -> Ints:
+def _number_present(present: Bools) -> Ints:
     return np.where(present, np.cumsum(present) - 1, -1)
 
 

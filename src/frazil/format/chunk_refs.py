@@ -16,8 +16,8 @@ from frazil.flatbuf.columns import StringColumn, Texts, concat_texts, text_colum
 from frazil.flatbuf.ragged import (
     Array,
     Packed,
-    readonly,
-    stacked,
+    as_readonly,
+    stack_rows,
     with_repeats,
     without_repeats,
 )
@@ -118,7 +118,7 @@ class ChunkRefs:
         numbers: list[Array] = [each.codes for each in columns]
         numbers += self.kind, self.chunk_id, self.offset, self.length, self.last_modified
         strings = [each.strings for each in columns]
-        return _revived, (self.index, [without_repeats(each) for each in numbers], strings)
+        return _unpickle_refs, (self.index, [without_repeats(each) for each in numbers], strings)
 
     @property
     def ndim(self) -> int:
@@ -156,9 +156,9 @@ class ChunkRefs:
         count = len(rows)
         ids = np.broadcast_to(np.uint8(0), (count, 12)) if chunk_id is None else chunk_id
         return cls(
-            readonly(rows),
+            as_readonly(rows),
             _column(kind, np.uint8, count),
-            readonly(ids),
+            as_readonly(ids),
             _column(offset, np.uint64, count),
             _column(length, np.uint64, count),
             location or StringColumn.absent(count),
@@ -231,13 +231,13 @@ class ChunkRefs:
             return parts[0]
         return cls(
             np.concatenate([part.index for part in parts]),
-            stacked([part.kind for part in parts]),
-            stacked([part.chunk_id for part in parts]),
-            stacked([part.offset for part in parts]),
-            stacked([part.length for part in parts]),
+            stack_rows([part.kind for part in parts]),
+            stack_rows([part.chunk_id for part in parts]),
+            stack_rows([part.offset for part in parts]),
+            stack_rows([part.length for part in parts]),
             concat_texts([part.location for part in parts]),
             concat_texts([part.etag for part in parts]),
-            stacked([part.last_modified for part in parts]),
+            stack_rows([part.last_modified for part in parts]),
             concat_texts([part.inline for part in parts]),
         ).sorted()
 
@@ -281,7 +281,7 @@ class ChunkRefs:
         """The rows chosen, under another index, (n, ndim)."""
         whole = len(index) == len(self)
         return type(self)(
-            readonly(index),
+            as_readonly(index),
             self.kind[rows],
             self.chunk_id[rows],
             self.offset[rows],
@@ -353,14 +353,14 @@ class ChunkRefs:
         )
 
 
-def _revived(
+def _unpickle_refs(
     index: npt.NDArray[np.uint32], packed: list[Packed], strings: list[Strings]
 ) -> ChunkRefs:
     numbers = [with_repeats(each) for each in packed]
     location, etag, inline = map(StringColumn, numbers[:3], strings)
     kind, chunk_id, offset, length, last_modified = numbers[3:]
     return ChunkRefs(
-        readonly(index), kind, chunk_id, offset, length, location, etag, last_modified, inline
+        as_readonly(index), kind, chunk_id, offset, length, location, etag, last_modified, inline
     )
 
 
@@ -419,4 +419,4 @@ class _PayloadColumns:
 def _column[T: np.generic](values: npt.ArrayLike, dtype: type[T], count: int) -> npt.NDArray[T]:
     """`values` as a read-only column of `count` rows; a scalar fills it."""
     column = np.asarray(values, dtype=dtype)
-    return readonly(column if column.shape == (count,) else np.broadcast_to(column, (count,)))
+    return as_readonly(column if column.shape == (count,) else np.broadcast_to(column, (count,)))

@@ -34,11 +34,11 @@ class _UnknownError(Exception):
     """An expression that has no automaton, or too large a one."""
 
 
-def found(regex: str, text: str) -> bool:
+def regex_matches(regex: str, text: str) -> bool:
     """True if `regex` matches anywhere in `text`; an invalid expression matches nothing."""
     if len(regex) > _MAX_PATTERN or len(text) > _MAX_TEXT:
         return False
-    prepared = _prepared(regex)
+    prepared = _compile_regex(regex)
     match prepared:
         case re.Pattern() if len(text) <= _MAX_QUICK_TEXT:
             return prepared.search(text) is not None
@@ -52,7 +52,7 @@ def found(regex: str, text: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _prepared(regex: str) -> "re.Pattern[str] | _Automaton | None":
+def _compile_regex(regex: str) -> "re.Pattern[str] | _Automaton | None":
     try:
         if _choices(parser.parse(regex)) <= _MAX_CHOICES:
             return re.compile(regex)

@@ -208,7 +208,7 @@ class RepositoryConfig(Record):
         Parts are merged field by field, except preloading, splitting, and the whole set of
         virtual chunk containers, which are replaced.
         """
-        return _merged(self, other)
+        return _merge_values(self, other)
 
     def set_virtual_chunk_container(self, cont: VirtualChunkContainer) -> None:
         """Adds a container, in place of one with the same prefix or the same name."""
@@ -233,14 +233,14 @@ class RepositoryConfig(Record):
 _REPLACED_WHOLE = (ManifestPreloadConfig, ManifestSplittingConfig, dict)
 
 
-def _merged[T](old: T, new: T) -> T:
+def _merge_values[T](old: T, new: T) -> T:
     """`new` where it is set, else `old`."""
     if new is None:
         return old
     if old is None or isinstance(new, _REPLACED_WHOLE) or not is_dataclass(new):
         return new
     values: dict[str, Any] = {
-        each.name: _merged(getattr(old, each.name), getattr(new, each.name))
+        each.name: _merge_values(getattr(old, each.name), getattr(new, each.name))
         for each in fields(new)
         if each.init
     }

@@ -59,7 +59,7 @@ def encode_config(config: RepositoryConfig) -> Json:
     return _encode(config)
 
 
-def _wrong(stored: Json, expected: str) -> FormatError:
+def _config_error(stored: Json, expected: str) -> FormatError:
     return FormatError(
         f"configuration has {stored!r}, expected {expected}", kind="config-deserialization"
     )
@@ -70,7 +70,7 @@ def _wrong(stored: Json, expected: str) -> FormatError:
 
 def _decode_record(record: type[Any], stored: Json) -> Any:
     if not isinstance(stored, dict):
-        raise _wrong(stored, f"a {record.__name__}")
+        raise _config_error(stored, f"a {record.__name__}")
     decoders = _RECORDS[record]
     found = {
         name: decoders[name](value)
@@ -81,7 +81,7 @@ def _decode_record(record: type[Any], stored: Json) -> Any:
     try:
         made = record(**found)
     except TypeError as error:  # a part without a default is missing
-        raise _wrong(stored, f"a {record.__name__}") from error
+        raise _config_error(stored, f"a {record.__name__}") from error
     for name, value in late.items():
         setattr(made, name, value)
     return made
@@ -97,38 +97,38 @@ def _encode_record(record: Any) -> Json:
 
 def _decode_int(stored: Json) -> int:
     if isinstance(stored, bool) or not isinstance(stored, int):
-        raise _wrong(stored, "a whole number")
+        raise _config_error(stored, "a whole number")
     return stored
 
 
 def _decode_bool(stored: Json) -> bool:
     if not isinstance(stored, bool):
-        raise _wrong(stored, "true or false")
+        raise _config_error(stored, "true or false")
     return stored
 
 
 def _decode_text(stored: Json) -> str:
     if not isinstance(stored, str):
-        raise _wrong(stored, "text")
+        raise _config_error(stored, "text")
     return stored
 
 
 def _decode_texts(stored: Json) -> dict[str, str]:
     if not isinstance(stored, dict):
-        raise _wrong(stored, "a map of texts")
+        raise _config_error(stored, "a map of texts")
     return {name: _decode_text(value) for name, value in stored.items()}
 
 
 def _decode_list[T](stored: Json, decode: Callable[[Json], T]) -> tuple[T, ...]:
     if not isinstance(stored, list):
-        raise _wrong(stored, "a list")
+        raise _config_error(stored, "a list")
     return tuple(decode(item) for item in stored)
 
 
 # ---- alternatives --------------------------------------------------------------------------
 
 
-def _tagged(stored: Json, expected: str) -> tuple[str, Json]:
+def _split_variant(stored: Json, expected: str) -> tuple[str, Json]:
     """Name and content of an alternative; content is None where it has none."""
     match stored:
         case str():
@@ -136,12 +136,12 @@ def _tagged(stored: Json, expected: str) -> tuple[str, Json]:
         case dict() if len(stored) == 1:
             return next(iter(stored.items()))
         case _:
-            raise _wrong(stored, expected)
+            raise _config_error(stored, expected)
 
 
 def _decode_algorithm(stored: Json) -> CompressionAlgorithm:
     if stored not in {"zstd", "Zstd"}:
-        raise _wrong(stored, "a compression algorithm")
+        raise _config_error(stored, "a compression algorithm")
     return CompressionAlgorithm.Zstd
 
 
@@ -149,7 +149,7 @@ def _decode_checksum(stored: Json) -> ChecksumAlgorithm:
     try:
         return ChecksumAlgorithm(stored)
     except ValueError as error:
-        raise _wrong(stored, "a checksum algorithm") from error
+        raise _config_error(stored, "a checksum algorithm") from error
 
 
 def _regex(content: Json) -> str:
@@ -157,7 +157,7 @@ def _regex(content: Json) -> str:
 
 
 def _decode_split_condition(stored: Json) -> ManifestSplitCondition:
-    match _tagged(stored, "a split condition"):
+    match _split_variant(stored, "a split condition"):
         case "or", content:
             return conditions.SplitOr(_decode_list(content, _decode_split_condition))
         case "and", content:
@@ -168,22 +168,22 @@ def _decode_split_condition(stored: Json) -> ManifestSplitCondition:
             return conditions.SplitNameMatches(_regex(content))
         case "any_array", None:
             return conditions.SplitAnyArray()
-    raise _wrong(stored, "a split condition")
+    raise _config_error(stored, "a split condition")
 
 
 def _decode_dim_condition(stored: Json) -> ManifestSplitDimCondition:
-    match _tagged(stored, "a dimension condition"):
+    match _split_variant(stored, "a dimension condition"):
         case "Axis", content:
             return conditions.SplitAxis(_decode_int(content))
         case "DimensionName", content:
             return conditions.SplitDimensionName(_decode_text(content))
         case "Any", None:
             return conditions.SplitAnyDimension()
-    raise _wrong(stored, "a dimension condition")
+    raise _config_error(stored, "a dimension condition")
 
 
 def _decode_preload_condition(stored: Json) -> ManifestPreloadCondition:
-    match _tagged(stored, "a preload condition"):
+    match _split_variant(stored, "a preload condition"):
         case "or", content:
             return conditions.PreloadOr(_decode_list(content, _decode_preload_condition))
         case "and", content:
@@ -196,16 +196,16 @@ def _decode_preload_condition(stored: Json) -> ManifestPreloadCondition:
             return conditions.PreloadNumRefs(_decode_bound(start), _decode_bound(stop))
         case ("true" | "false") as name, None:
             return conditions.PreloadTrue() if name == "true" else conditions.PreloadFalse()
-    raise _wrong(stored, "a preload condition")
+    raise _config_error(stored, "a preload condition")
 
 
 def _decode_bound(stored: Json) -> Bound | None:
-    match _tagged(stored, "a bound"):
+    match _split_variant(stored, "a bound"):
         case "Unbounded", None:
             return None
         case ("Included" | "Excluded") as name, value:
             return Bound(_decode_int(value), included=name == "Included")
-    raise _wrong(stored, "a bound")
+    raise _config_error(stored, "a bound")
 
 
 def _decode_split_sizes(stored: Json) -> Any:
@@ -213,13 +213,13 @@ def _decode_split_sizes(stored: Json) -> Any:
         match item:
             case {"condition": condition, "num_chunks": count}:
                 return _decode_dim_condition(condition), _decode_int(count)
-        raise _wrong(item, "a split size")
+        raise _config_error(item, "a split size")
 
     def rule(item: Json) -> tuple[ManifestSplitCondition, Any]:
         match item:
             case [condition, sizes]:
                 return _decode_split_condition(condition), _decode_list(sizes, size)
-        raise _wrong(item, "a split rule")
+        raise _config_error(item, "a split rule")
 
     return _decode_list(stored, rule)
 
@@ -239,7 +239,7 @@ def _encode_split_sizes(splitting: ManifestSplittingConfig) -> Json:
 
 
 def _decode_store(stored: Json) -> ObjectStoreConfig:
-    match _tagged(stored, "an object store"):
+    match _split_variant(stored, "an object store"):
         case "in_memory", None:
             return storage_config.InMemoryStoreConfig()
         case "local_file_system", path:
@@ -254,12 +254,12 @@ def _decode_store(stored: Json) -> ObjectStoreConfig:
             return storage_config.HttpStoreConfig(
                 _decode_texts(options), None if headers is None else _decode_texts(headers)
             )
-    raise _wrong(stored, "an object store")
+    raise _config_error(stored, "an object store")
 
 
 def _decode_containers(stored: Json) -> dict[str, VirtualChunkContainer]:
     if not isinstance(stored, dict):
-        raise _wrong(stored, "a map of virtual chunk containers")
+        raise _config_error(stored, "a map of virtual chunk containers")
     return {
         prefix: _decode_record(VirtualChunkContainer, value) for prefix, value in stored.items()
     }

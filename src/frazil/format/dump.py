@@ -67,7 +67,7 @@ def _time(microseconds: int) -> str:
         return f"{microseconds} us"
 
 
-def _shown(items: Iterable[Json], max_rows: int | None) -> list[Json]:
+def _first_rows(items: Iterable[Json], max_rows: int | None) -> list[Json]:
     return list(islice(items, max_rows))
 
 
@@ -104,9 +104,9 @@ def _dump_repo_info(data: Buffer, max_rows: int | None) -> dict[str, Json]:
         "enabled_feature_flags": list(info.enabled_flags),
         "disabled_feature_flags": list(info.disabled_flags),
         "num_snapshots": len(snapshots),
-        "snapshots": _shown(map(snapshot, range(len(snapshots))), max_rows),
+        "snapshots": _first_rows(map(snapshot, range(len(snapshots))), max_rows),
         "num_latest_updates": len(info.updates),
-        "latest_updates": _shown(map(_update, info.updates), max_rows),
+        "latest_updates": _first_rows(map(_update, info.updates), max_rows),
         "repo_before_updates": info.before_updates,
     }
 
@@ -153,7 +153,7 @@ def _dump_snapshot(data: Buffer, max_rows: int | None) -> dict[str, Json]:
         "commit_message": snapshot.message,
         "metadata": snapshot.metadata,
         "num_manifests": len(files),
-        "manifests": _shown(
+        "manifests": _first_rows(
             (
                 {"id": str(f.id), "size_bytes": f.size_bytes, "num_chunk_refs": f.num_refs}
                 for f in files
@@ -161,7 +161,7 @@ def _dump_snapshot(data: Buffer, max_rows: int | None) -> dict[str, Json]:
             max_rows,
         ),
         "num_nodes": len(snapshot.nodes),
-        "nodes": _shown((_node(node, max_rows) for node in snapshot.nodes), max_rows),
+        "nodes": _first_rows((_node(node, max_rows) for node in snapshot.nodes), max_rows),
     }
 
 
@@ -183,7 +183,7 @@ def _array(array: ArrayData, max_rows: int | None) -> dict[str, Json]:
             {"name": name, "array_length": length, "num_chunks": chunks}
             for name, length, chunks in axes
         ],
-        "manifest_refs": _shown(
+        "manifest_refs": _first_rows(
             (
                 {"id": str(ref.id), "extents": [list(extent) for extent in ref.extents]}
                 for ref in array.manifests
@@ -207,7 +207,7 @@ def _dump_manifest(data: Buffer, max_rows: int | None) -> dict[str, Json]:
                 "node_id": str(node),
                 "num_chunk_refs": len(refs),
                 **{f"num_{kind.name.lower()}": _count(refs, kind) for kind in RefKind},
-                "refs": _shown((_ref(refs, row) for row in range(len(refs))), max_rows),
+                "refs": _first_rows((_ref(refs, row) for row in range(len(refs))), max_rows),
             }
             for node, refs in manifest.arrays.items()
         ],
@@ -255,7 +255,7 @@ def _dump_txlog(data: Buffer, max_rows: int | None) -> dict[str, Json]:
             {"node_id": str(node), "num_chunks": len(index), "chunks": index[:max_rows].tolist()}
             for node, index in log.updated_chunks.items()
         ],
-        "moved_nodes": _shown(
+        "moved_nodes": _first_rows(
             (
                 {
                     "from": move.from_path.text,

@@ -10,7 +10,7 @@ from typing import Final
 
 from frazil.errors import FormatError
 
-__all__ = ["CURRENT", "WRITTEN", "Generation", "read_only", "require_written"]
+__all__ = ["CURRENT", "WRITTEN", "Generation", "read_only", "require_writable"]
 
 
 class Generation(StrEnum):
@@ -84,6 +84,6 @@ def read_only(generation: Generation) -> FormatError:
     )
 
 
-def require_written(generation: Generation) -> None:
+def require_writable(generation: Generation) -> None:
     if not generation.is_written:
         raise read_only(generation)

@@ -224,7 +224,7 @@ def _compressor(dictionary: zstandard.ZstdCompressionDict, level: int) -> zstand
 
 def _compress_all(texts: Strings, dictionary: zstandard.ZstdCompressionDict, level: int) -> Strings:
     compressor = _compressor(dictionary, level)
-    return _unpacked(compressor.multi_compress_to_buffer(_segments(texts.compact())))
+    return _strings_from_segments(compressor.multi_compress_to_buffer(_segments(texts.compact())))
 
 
 def _decompress_all(frames: Strings, dictionary: zstandard.ZstdCompressionDict) -> Strings:
@@ -234,7 +234,7 @@ def _decompress_all(frames: Strings, dictionary: zstandard.ZstdCompressionDict) 
     try:
         decompressor = zstandard.ZstdDecompressor(dict_data=dictionary)
         if int(sizes.min()) > 0:
-            return _unpacked(
+            return _strings_from_segments(
                 decompressor.multi_decompress_to_buffer(
                     _segments(frames), decompressed_sizes=sizes.astype("<u8").tobytes()
                 )
@@ -289,7 +289,7 @@ def _segments(items: Strings) -> zstandard.BufferWithSegments:
     return zstandard.BufferWithSegments(items.heap.tobytes(), places.tobytes())
 
 
-def _unpacked(buffers: zstandard.BufferWithSegmentsCollection) -> Strings:
+def _strings_from_segments(buffers: zstandard.BufferWithSegmentsCollection) -> Strings:
     # Segments are buffers, which their type does not say; a list of them costs less than copies.
     items = cast("list[bytes]", list(map(buffers.__getitem__, range(len(buffers)))))
     length = np.fromiter(map(len, items), np.int64, len(items))

@@ -15,7 +15,7 @@ from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
 from frazil.flatbuf.encode import encode_parts
-from frazil.flatbuf.ragged import Bools, Ints, even_length, gather, joined, splits_of
+from frazil.flatbuf.ragged import Bools, Ints, concat_arrays, even_length, gather, splits_of
 from frazil.flatbuf.record_encoder import UniformRows, encode_record, raw_cells
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import (
@@ -82,7 +82,7 @@ def decode_manifest(data: Buffer, *, max_size: int | None = None) -> Manifest:
     return Manifest(
         id=ManifestId(root.struct("id").values[0].tobytes()),
         arrays={
-            node: parts[0] if len(parts) == 1 else _joined(parts)
+            node: parts[0] if len(parts) == 1 else _concat_parts(parts)
             for node, parts in sorted(found.items())
         },
     )
@@ -235,14 +235,14 @@ def _decode_columns(rows: Table, *, dictionary: bytes | None, algorithm: int) ->
         chunk_id.values,
         offset,
         length,
-        _only(location, is_virtual),
-        _only(etag, is_virtual),
+        _mask_column(location, is_virtual),
+        _mask_column(etag, is_virtual),
         last_modified,
-        _only(inline, is_inline),
+        _mask_column(inline, is_inline),
     )
 
 
-def _only(column: StringColumn, rows: Bools) -> StringColumn:
+def _mask_column(column: StringColumn, rows: Bools) -> StringColumn:
     """`column` with nothing in the other rows."""
     if not (column.present & ~rows).any():
         return column
@@ -270,7 +270,7 @@ def _decode_array(columns: ChunkRefs, index: VectorColumn, start: int, stop: int
     return columns.with_index(coordinates, rows)
 
 
-def _joined(parts: list[ChunkRefs]) -> ChunkRefs:
+def _concat_parts(parts: list[ChunkRefs]) -> ChunkRefs:
     """The parts of an array that a manifest lists more than once."""
     ndim = max(part.ndim for part in parts)
     return ChunkRefs.concat([part for part in parts if part.ndim == ndim])
@@ -282,10 +282,10 @@ def _encode_columns(
     """Rows of all arrays, and the dictionary of their locations if they are compressed."""
     if not parts:
         return Table.empty(CHUNK_REF), None
-    kind = joined([part.kind for part in parts])
-    last_modified = joined([part.last_modified for part in parts])
+    kind = concat_arrays([part.kind for part in parts])
+    last_modified = concat_arrays([part.last_modified for part in parts])
     is_placed = kind != RefKind.INLINE
-    offset = joined([part.offset for part in parts])
+    offset = concat_arrays([part.offset for part in parts])
     location = encode_locations(StringColumn.concat([p.location for p in parts]), compression)
     rows = Table.build(
         CHUNK_REF,
@@ -294,8 +294,10 @@ def _encode_columns(
         inline=StringColumn.concat([part.inline for part in parts]),
         # Whole files, or objects: the default says so.
         offset=ScalarColumn(offset, is_placed if offset.any() else np.zeros_like(is_placed)),
-        length=ScalarColumn(joined([part.length for part in parts]), is_placed),
-        chunk_id=StructColumn(joined([part.chunk_id for part in parts]), kind == RefKind.NATIVE),
+        length=ScalarColumn(concat_arrays([part.length for part in parts]), is_placed),
+        chunk_id=StructColumn(
+            concat_arrays([part.chunk_id for part in parts]), kind == RefKind.NATIVE
+        ),
         location=location.plain,
         checksum_etag=StringColumn.concat([part.etag for part in parts]),
         checksum_last_modified=ScalarColumn(last_modified, last_modified != 0),

@@ -20,7 +20,7 @@ from frazil.format.snapshot import MANIFEST_FILE_INFO, find_swapped_list
 from frazil.ids import ChunkId, NodeId
 
 
-def only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
+def select_fields(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
     """The table with these fields only, some of them of tables that are cut down as well."""
     fields = [
         Field(
@@ -35,10 +35,10 @@ def only(schema: TableSchema, **kinds: TableVector | None) -> TableSchema:
     return TableSchema(schema.name, tuple(fields))
 
 
-_REF = only(CHUNK_REF, chunk_id=None)
-_ARRAY = only(ARRAY_MANIFEST, refs=TableVector(_REF))
-_MANIFEST = only(MANIFEST, arrays=TableVector(_ARRAY))
-_SNAPSHOT = only(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
+_REF = select_fields(CHUNK_REF, chunk_id=None)
+_ARRAY = select_fields(ARRAY_MANIFEST, refs=TableVector(_REF))
+_MANIFEST = select_fields(MANIFEST, arrays=TableVector(_ARRAY))
+_SNAPSHOT = select_fields(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,11 +88,11 @@ def decode_manifest_files(
     ]
     for at in np.flatnonzero(~newer.present).tolist():
         if not len(found[at]):
-            found[at] = _swapped(payloads[at])
+            found[at] = _read_swapped_list(payloads[at])
     return found
 
 
-def _swapped(payload: bytes) -> ManifestFiles:
+def _read_swapped_list(payload: bytes) -> ManifestFiles:
     """The list that garbage collection must not overlook: see find_swapped_list."""
     rows = find_swapped_list(payload)
     if rows is None:
@@ -120,7 +120,7 @@ def decode_chunk_ids(
 # -------------------------------------------------------------------------------------------------
 # Storage of the references of a manifest, for statistics: their places without their indices.
 
-_STORED_REF = only(
+_STORED_REF = select_fields(
     CHUNK_REF,
     inline=None,
     offset=None,
@@ -129,8 +129,8 @@ _STORED_REF = only(
     location=None,
     compressed_location=None,
 )
-_STORED_ARRAY = only(ARRAY_MANIFEST, node_id=None, refs=TableVector(_STORED_REF))
-_STORED_MANIFEST = only(
+_STORED_ARRAY = select_fields(ARRAY_MANIFEST, node_id=None, refs=TableVector(_STORED_REF))
+_STORED_MANIFEST = select_fields(
     MANIFEST,
     id=None,
     arrays=TableVector(_STORED_ARRAY),
@@ -185,7 +185,7 @@ def decode_storage_refs(files: Sequence[Buffer], *, max_size: int | None = None)
     refs = arrays.tables("refs")
     location = refs.rows.string("location")
     if refs.rows.string("compressed_location").present.any():
-        location = _compressed(root, refs)
+        location = _decompress_locations(root, refs)
     kind, length = _kinds(refs.rows, location)
     location = location.pruned()
     return StorageRefs(
@@ -201,7 +201,7 @@ def decode_storage_refs(files: Sequence[Buffer], *, max_size: int | None = None)
     )
 
 
-def _compressed(root: Table, refs: TableVectorColumn) -> StringColumn:
+def _decompress_locations(root: Table, refs: TableVectorColumn) -> StringColumn:
     """Locations where each manifest may have a dictionary of its own."""
     arrays, parts = root.tables("arrays").splits, []
     for at in range(len(root)):

@@ -147,7 +147,7 @@ def unless_set(default: object, limit: Mapping[str, Limit] | None = None) -> dic
     return {**(limit or {}), "default": default}
 
 
-def given(record: Any, name: str) -> Any:
+def field_value(record: Any, name: str) -> Any:
     """The value of a field, or its default."""
     value = getattr(record, name)
     if value is not None:
@@ -187,13 +187,13 @@ def _checks(record: type[Any]) -> dict[str, Check]:
     checks: dict[str, Check] = {}
     for each in fields(record):
         if "limit" in each.metadata:
-            checks[each.name] = _limited(each.name, each.metadata["limit"])
+            checks[each.name] = _limit_check(each.name, each.metadata["limit"])
         elif allowed := _classes(hints[each.name]):
             checks[each.name] = _instance(each.name, allowed)
     return checks
 
 
-def _limited(name: str, limit: Limit) -> Check:
+def _limit_check(name: str, limit: Limit) -> Check:
     """None means the default."""
     return lambda value: None if value is None else limit.checked(name, value)
 

@@ -108,7 +108,7 @@ class RepoInfo:
         return replace(self, branches=self.branches | {name: self._require_row(snapshot)})
 
     def without_branch(self, name: str) -> "RepoInfo":
-        return replace(self, branches=_without(self.branches, name))
+        return replace(self, branches=_remove_ref(self.branches, name))
 
     def with_tag(self, name: str, snapshot: SnapshotId) -> "RepoInfo":
         return replace(self, tags=self.tags | {name: self._require_row(snapshot)})
@@ -116,7 +116,7 @@ class RepoInfo:
     def without_tag(self, name: str) -> "RepoInfo":
         """The name is remembered as deleted, and cannot be given again."""
         deleted = tuple(sorted({*self.deleted_tags, name}, key=str.encode))
-        return replace(self, tags=_without(self.tags, name), deleted_tags=deleted)
+        return replace(self, tags=_remove_ref(self.tags, name), deleted_tags=deleted)
 
     def _require_row(self, snapshot: SnapshotId) -> int:
         row = self.snapshots.find(snapshot)
@@ -133,7 +133,7 @@ class LogPage:
     before_updates: str | None
 
 
-def _without(refs: dict[str, int], name: str) -> dict[str, int]:
+def _remove_ref(refs: dict[str, int], name: str) -> dict[str, int]:
     return {other: row for other, row in refs.items() if other != name}
 
 
@@ -270,7 +270,7 @@ class Tail:
     steps: int  # since all of it was encoded
 
 
-def encode_grown(info: RepoInfo, *, level: int) -> tuple[bytes, RepoInfo]:
+def encode_incrementally(info: RepoInfo, *, level: int) -> tuple[bytes, RepoInfo]:
     """The file, and the same repo info in a form that its successor is quickly encoded from."""
     tail = _next_tail(info) or _whole_tail(info)
     if tail is None:
@@ -317,14 +317,14 @@ def _next_tail(info: RepoInfo) -> Tail | None:
     size = len(target.data) + len(data)
     rows, parents = tail.snapshots, tail.parents
     if row is not None:
-        rows = _inserted(rows, row, size - at)
-        parents = _inserted(parents, row, size - place_of(target.data, at, PARENT))
+        rows = _insert(rows, row, size - at)
+        parents = _insert(parents, row, size - place_of(target.data, at, PARENT))
     old = tail.updates[1 : len(log) - len(fresh) + 1] if fresh else tail.updates
     updates = np.concatenate([size - np.array(fresh, dtype=np.int64), old])
     return Tail(bytes(target.data) + data, rows, parents, updates, tail.steps + 1)
 
 
-def _inserted(column: Ints, row: int, number: int) -> Ints:
+def _insert(column: Ints, row: int, number: int) -> Ints:
     # What np.insert does, in a fifth of the time
     return np.concatenate([column[:row], [number], column[row:]])
 

@@ -31,12 +31,12 @@ def _field(slot: int, name: str, kind: Kind) -> Field:
     return Field(name=name, slot=slot, kind=kind)
 
 
-def _required(slot: int, name: str, kind: Kind) -> Field:
+def _required_field(slot: int, name: str, kind: Kind) -> Field:
     return Field(name=name, slot=slot, kind=kind, required=True)
 
 
 METADATA_ITEM = TableSchema(
-    "MetadataItem", (_required(0, "name", String()), _required(1, "value", Bytes()))
+    "MetadataItem", (_required_field(0, "name", String()), _required_field(1, "value", Bytes()))
 )
 
 # ---- manifest ------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ METADATA_ITEM = TableSchema(
 CHUNK_REF = TableSchema(
     "ChunkRef",
     (
-        _required(0, "index", ScalarVector("u4")),
+        _required_field(0, "index", ScalarVector("u4")),
         _field(1, "inline", Bytes()),
         _field(2, "offset", Scalar("u8")),
         _field(3, "length", Scalar("u8")),
@@ -57,13 +57,16 @@ CHUNK_REF = TableSchema(
 )
 ARRAY_MANIFEST = TableSchema(
     "ArrayManifest",
-    (_required(0, "node_id", OBJECT_ID_8), _required(1, "refs", TableVector(CHUNK_REF))),
+    (
+        _required_field(0, "node_id", OBJECT_ID_8),
+        _required_field(1, "refs", TableVector(CHUNK_REF)),
+    ),
 )
 MANIFEST = TableSchema(
     "Manifest",
     (
-        _required(0, "id", OBJECT_ID_12),
-        _required(1, "arrays", TableVector(ARRAY_MANIFEST)),
+        _required_field(0, "id", OBJECT_ID_12),
+        _required_field(1, "arrays", TableVector(ARRAY_MANIFEST)),
         _field(2, "location_dictionary", Bytes()),
         _field(3, "compression_algorithm", Scalar("u1", 1)),  # absent means 1, zstd
     ),
@@ -73,7 +76,10 @@ MANIFEST = TableSchema(
 
 MANIFEST_REF = TableSchema(
     "ManifestRef",
-    (_required(0, "object_id", OBJECT_ID_12), _required(1, "extents", StructVector(8, 4))),
+    (
+        _required_field(0, "object_id", OBJECT_ID_12),
+        _required_field(1, "extents", StructVector(8, 4)),
+    ),
 )
 DIMENSION_NAME = TableSchema("DimensionName", (_field(0, "name", String()),))
 DIMENSION_SHAPE_V2 = TableSchema(
@@ -83,9 +89,9 @@ DIMENSION_SHAPE_V2 = TableSchema(
 ARRAY_NODE_DATA = TableSchema(
     "ArrayNodeData",
     (
-        _required(0, "shape", StructVector(16, 8)),  # array_length u64, chunk_length u64
+        _required_field(0, "shape", StructVector(16, 8)),  # array_length u64, chunk_length u64
         _field(1, "dimension_names", TableVector(DIMENSION_NAME)),
-        _required(2, "manifests", TableVector(MANIFEST_REF)),
+        _required_field(2, "manifests", TableVector(MANIFEST_REF)),
         _field(3, "shape_v2", TableVector(DIMENSION_SHAPE_V2)),
     ),
 )
@@ -94,10 +100,10 @@ NODE_ARRAY, NODE_GROUP = 1, 2  # in the union; MoveOperation.node_type says Grou
 NODE_SNAPSHOT = TableSchema(
     "NodeSnapshot",
     (
-        _required(0, "id", OBJECT_ID_8),
-        _required(1, "path", String()),
-        _required(2, "user_data", Bytes()),
-        _required(
+        _required_field(0, "id", OBJECT_ID_8),
+        _required_field(1, "path", String()),
+        _required_field(2, "user_data", Bytes()),
+        _required_field(
             3, "node_data", Union({NODE_ARRAY: ARRAY_NODE_DATA, NODE_GROUP: GROUP_NODE_DATA})
         ),
     ),
@@ -105,7 +111,7 @@ NODE_SNAPSHOT = TableSchema(
 MANIFEST_FILE_INFO_V2 = TableSchema(
     "ManifestFileInfoV2",
     (
-        _required(0, "id", OBJECT_ID_12),
+        _required_field(0, "id", OBJECT_ID_12),
         _field(1, "size_bytes", Scalar("u8")),
         _field(2, "num_chunk_refs", Scalar("u4")),
     ),
@@ -113,13 +119,13 @@ MANIFEST_FILE_INFO_V2 = TableSchema(
 SNAPSHOT = TableSchema(
     "Snapshot",
     (
-        _required(0, "id", OBJECT_ID_12),
+        _required_field(0, "id", OBJECT_ID_12),
         _field(1, "parent_id", OBJECT_ID_12),
-        _required(2, "nodes", TableVector(NODE_SNAPSHOT)),
+        _required_field(2, "nodes", TableVector(NODE_SNAPSHOT)),
         _field(3, "flushed_at", Scalar("u8")),
-        _required(4, "message", String()),
-        _required(5, "metadata", TableVector(METADATA_ITEM)),
-        _required(6, "manifest_files", StructVector(32, 8)),
+        _required_field(4, "message", String()),
+        _required_field(5, "metadata", TableVector(METADATA_ITEM)),
+        _required_field(6, "manifest_files", StructVector(32, 8)),
         _field(7, "manifest_files_v2", TableVector(MANIFEST_FILE_INFO_V2)),
     ),
 )
@@ -139,35 +145,38 @@ SNAPSHOT_BUT_NODES = TableSchema(
 
 # Enough to tell paths by ids: neither the nodes' metadata nor their manifests are decoded
 NODE_NAME = TableSchema("NodeSnapshot", NODE_SNAPSHOT.fields[:2])  # id and path
-SNAPSHOT_NAMES = TableSchema("Snapshot", (_required(2, "nodes", TableVector(NODE_NAME)),))
+SNAPSHOT_NAMES = TableSchema("Snapshot", (_required_field(2, "nodes", TableVector(NODE_NAME)),))
 
 # ---- transaction log -----------------------------------------------------------------------
 
-CHUNK_INDICES = TableSchema("ChunkIndices", (_required(0, "coords", ScalarVector("u4")),))
+CHUNK_INDICES = TableSchema("ChunkIndices", (_required_field(0, "coords", ScalarVector("u4")),))
 ARRAY_UPDATED_CHUNKS = TableSchema(
     "ArrayUpdatedChunks",
-    (_required(0, "node_id", OBJECT_ID_8), _required(1, "chunks", TableVector(CHUNK_INDICES))),
+    (
+        _required_field(0, "node_id", OBJECT_ID_8),
+        _required_field(1, "chunks", TableVector(CHUNK_INDICES)),
+    ),
 )
 MOVE_OPERATION = TableSchema(
     "MoveOperation",
     (
-        _required(0, "from", String()),
-        _required(1, "to", String()),
-        _required(2, "node_id", OBJECT_ID_8),
+        _required_field(0, "from", String()),
+        _required_field(1, "to", String()),
+        _required_field(2, "node_id", OBJECT_ID_8),
         _field(3, "node_type", Scalar("u1")),
     ),
 )
 TRANSACTION_LOG = TableSchema(
     "TransactionLog",
     (
-        _required(0, "id", OBJECT_ID_12),
-        _required(1, "new_groups", StructVector(8, 1)),
-        _required(2, "new_arrays", StructVector(8, 1)),
-        _required(3, "deleted_groups", StructVector(8, 1)),
-        _required(4, "deleted_arrays", StructVector(8, 1)),
-        _required(5, "updated_arrays", StructVector(8, 1)),  # arrays before groups, here only
-        _required(6, "updated_groups", StructVector(8, 1)),
-        _required(7, "updated_chunks", TableVector(ARRAY_UPDATED_CHUNKS)),
+        _required_field(0, "id", OBJECT_ID_12),
+        _required_field(1, "new_groups", StructVector(8, 1)),
+        _required_field(2, "new_arrays", StructVector(8, 1)),
+        _required_field(3, "deleted_groups", StructVector(8, 1)),
+        _required_field(4, "deleted_arrays", StructVector(8, 1)),
+        _required_field(5, "updated_arrays", StructVector(8, 1)),  # arrays before groups, here only
+        _required_field(6, "updated_groups", StructVector(8, 1)),
+        _required_field(7, "updated_chunks", TableVector(ARRAY_UPDATED_CHUNKS)),
         _field(8, "moved_nodes", TableVector(MOVE_OPERATION)),
     ),
 )
@@ -175,15 +184,15 @@ TRANSACTION_LOG = TableSchema(
 # ---- repo info -----------------------------------------------------------------------------
 
 REF = TableSchema(
-    "Ref", (_required(0, "name", String()), _field(1, "snapshot_index", Scalar("u4")))
+    "Ref", (_required_field(0, "name", String()), _field(1, "snapshot_index", Scalar("u4")))
 )
 SNAPSHOT_INFO = TableSchema(
     "SnapshotInfo",
     (
-        _required(0, "id", OBJECT_ID_12),
+        _required_field(0, "id", OBJECT_ID_12),
         _field(1, "parent_offset", Scalar("i4")),  # absent means 0, the first row; none is -1
         _field(2, "flushed_at", Scalar("u8")),
-        _required(3, "message", String()),
+        _required_field(3, "message", String()),
         _field(4, "metadata", TableVector(METADATA_ITEM)),
         _field(5, "pruned_ancestor_tx_logs", StructVector(12, 1)),  # spec 2.1
     ),
@@ -196,9 +205,9 @@ REPO_STATUS = TableSchema(
         _field(2, "limited_availability_reason", String()),
     ),
 )
-_NAME = _required(0, "name", String())
-_BRANCH = _required(0, "branch", String())
-_PREVIOUS = _required(1, "previous_snap_id", OBJECT_ID_12)
+_NAME = _required_field(0, "name", String())
+_BRANCH = _required_field(0, "branch", String())
+_PREVIOUS = _required_field(1, "previous_snap_id", OBJECT_ID_12)
 UPDATE_KINDS = {
     1: TableSchema("RepoInitializedUpdate", ()),
     2: TableSchema(
@@ -212,11 +221,13 @@ UPDATE_KINDS = {
     7: TableSchema("BranchCreatedUpdate", (_NAME,)),
     8: TableSchema("BranchDeletedUpdate", (_NAME, _PREVIOUS)),
     9: TableSchema("BranchResetUpdate", (_NAME, _PREVIOUS)),
-    10: TableSchema("NewCommitUpdate", (_BRANCH, _required(1, "new_snap_id", OBJECT_ID_12))),
+    10: TableSchema("NewCommitUpdate", (_BRANCH, _required_field(1, "new_snap_id", OBJECT_ID_12))),
     11: TableSchema(
-        "CommitAmendedUpdate", (_BRANCH, _PREVIOUS, _required(2, "new_snap_id", OBJECT_ID_12))
+        "CommitAmendedUpdate", (_BRANCH, _PREVIOUS, _required_field(2, "new_snap_id", OBJECT_ID_12))
     ),
-    12: TableSchema("NewDetachedSnapshotUpdate", (_required(0, "new_snap_id", OBJECT_ID_12),)),
+    12: TableSchema(
+        "NewDetachedSnapshotUpdate", (_required_field(0, "new_snap_id", OBJECT_ID_12),)
+    ),
     13: TableSchema("GCRanUpdate", ()),
     14: TableSchema("ExpirationRanUpdate", ()),
     15: TableSchema(
@@ -232,7 +243,7 @@ UPDATE_KINDS = {
 UPDATE = TableSchema(
     "Update",
     (
-        _required(0, "update_type", Union(UPDATE_KINDS)),
+        _required_field(0, "update_type", Union(UPDATE_KINDS)),
         _field(2, "updated_at", Scalar("u8")),
         _field(3, "backup_path", String()),
     ),
@@ -241,13 +252,13 @@ REPO = TableSchema(
     "Repo",
     (
         _field(0, "spec_version", Scalar("u1")),
-        _required(1, "tags", TableVector(REF)),
-        _required(2, "branches", TableVector(REF)),
-        _required(3, "deleted_tags", StringVector()),
-        _required(4, "snapshots", TableVector(SNAPSHOT_INFO)),
-        _required(5, "status", SubTable(REPO_STATUS)),
+        _required_field(1, "tags", TableVector(REF)),
+        _required_field(2, "branches", TableVector(REF)),
+        _required_field(3, "deleted_tags", StringVector()),
+        _required_field(4, "snapshots", TableVector(SNAPSHOT_INFO)),
+        _required_field(5, "status", SubTable(REPO_STATUS)),
         _field(6, "metadata", TableVector(METADATA_ITEM)),
-        _required(7, "latest_updates", TableVector(UPDATE)),
+        _required_field(7, "latest_updates", TableVector(UPDATE)),
         _field(8, "repo_before_updates", String()),
         _field(9, "config", Bytes()),
         _field(10, "enabled_feature_flags", ScalarVector("u2")),

@@ -19,17 +19,17 @@ from frazil.flatbuf.strings import Strings
 from frazil.format.records import NONZERO_U16, NONZERO_U64, U32, U64, Record
 from frazil.format.urls import (
     VCC,
-    contain,
     container_name,
-    decoded,
-    decoded_table,
+    contains_any,
+    decode_path,
+    decode_paths,
     has_odd_segments,
     longest_prefix,
+    normalize_location,
     odd_key,
     place_of,
-    regular,
     starts_with,
-    unknown_name,
+    unknown_container_error,
 )
 
 
@@ -194,30 +194,30 @@ def require_container(container: VirtualChunkContainer) -> None:
     """Raises InvalidInputError unless chunks could be found there."""
     prefix, name = container.url_prefix, container.name
     if not prefix.endswith("/"):
-        raise _invalid("VirtualChunkContainer url_prefix must end in a / character")
+        raise _invalid_error("VirtualChunkContainer url_prefix must end in a / character")
     found = _SCHEME.match(prefix)
     if found is None:
-        raise _invalid(f"url_prefix {prefix!r}: relative URL without a base")
+        raise _invalid_error(f"url_prefix {prefix!r}: relative URL without a base")
     scheme = found[1].lower()
     host, _, path = prefix[found.end() :].removeprefix("//").partition("/")
     if not isinstance(container.store, _STORES.get(scheme, ())):
-        raise _invalid(
+        raise _invalid_error(
             f"Invalid url prefix scheme ({scheme}) for this object store config:"
             f" ({container.store!r})"
         )
     if scheme == "file" and not path:
-        raise _invalid("Url prefix for file:// containers must include a path")
+        raise _invalid_error("Url prefix for file:// containers must include a path")
     if scheme != "file" and not host:
-        raise _invalid(f"Url prefix for {scheme}:// containers must include a host")
+        raise _invalid_error(f"Url prefix for {scheme}:// containers must include a host")
     if name is not None and (not name or "/" in name):
-        raise _invalid("VirtualChunkContainer name must be non-empty and not contain '/'")
+        raise _invalid_error("VirtualChunkContainer name must be non-empty and not contain '/'")
 
 
-def _invalid(message: str) -> InvalidInputError:
+def _invalid_error(message: str) -> InvalidInputError:
     return InvalidInputError(message, kind="storage-config")
 
 
-def repaired(container: VirtualChunkContainer) -> VirtualChunkContainer:
+def add_final_slash(container: VirtualChunkContainer) -> VirtualChunkContainer:
     """A stored container, with the final slash that older versions did not require."""
     prefix = container.url_prefix
     return container if prefix.endswith("/") else replace(container, url_prefix=prefix + "/")
@@ -240,7 +240,7 @@ class Containers:
     def usable(cls, stored: Iterable[VirtualChunkContainer]) -> "Containers":
         """Without those that no chunk could be read from; the log says which."""
         kept: list[VirtualChunkContainer] = []
-        for container in map(repaired, stored):
+        for container in map(add_final_slash, stored):
             try:
                 require_container(container)
             except InvalidInputError as error:
@@ -254,7 +254,7 @@ class Containers:
         for container in self.listed:
             if container.name == name:
                 return container
-        raise unknown_name(name)
+        raise unknown_container_error(name)
 
     def complete(self, location: str) -> str:
         """The location with the prefix of the container that it is relative to."""
@@ -262,12 +262,12 @@ class Containers:
         if name is None:
             return location
         if location == VCC + name:  # without a slash it names nothing in there
-            raise unknown_name(name)
+            raise unknown_container_error(name)
         return self.named(name).url_prefix + location[len(f"{VCC}{name}/") :]
 
     def find(self, location: str) -> VirtualChunkContainer | None:
         """The one that covers a regular, complete location."""
-        text = decoded(location)
+        text = decode_path(location)
         fitting = [each for each in self.listed if text.startswith(_comparable(each))]
         return max(fitting, key=lambda each: len(_comparable(each)), default=None)
 
@@ -275,7 +275,7 @@ class Containers:
         """(m,) the number of the container that covers each regular location, -1 if none does."""
         prefixes = [_comparable(each).encode(errors="surrogateescape") for each in self.listed]
         names = [f"{VCC}{each.name}/".encode() for each in self.listed]
-        found = longest_prefix(decoded_table(texts), [*prefixes, *names])
+        found = longest_prefix(decode_paths(texts), [*prefixes, *names])
         return np.where(found < len(prefixes), found, found - len(prefixes))
 
     def addressable(self, texts: Strings, containers: Ints) -> Bools:
@@ -285,7 +285,7 @@ class Containers:
         rows = rows[careful[containers[rows]]] if len(rows) else rows
         answer = np.ones(len(texts), np.bool_)
         for row in rows[self._suspicious(texts.take(rows), containers[rows])].tolist():
-            location = regular(self.complete(texts.text(row)))
+            location = normalize_location(self.complete(texts.text(row)))
             answer[row] = not has_odd_segments(place_of(location).key)
         return answer
 
@@ -293,10 +293,10 @@ class Containers:
         """True where a key may have odd segments; the slashes after the scheme do not count."""
         schemes = [_comparable(each).index("://") + 3 for each in self.listed]
         relative = starts_with(texts, VCC.encode())
-        data = decoded_table(texts)
+        data = decode_paths(texts)
         skipped = np.where(relative, len(VCC), np.array([*schemes, 0])[containers])
         tails = Strings(data.heap, data.start + skipped, data.length - skipped)
-        return contain(tails, (b"//", b"/."))
+        return contains_any(tails, (b"//", b"/."))
 
     def require_covered(self, location: str) -> None:
         """Raises InvalidInputError if a regular location is nowhere, or names nothing there."""
@@ -308,7 +308,7 @@ class Containers:
                 kind="no-container-for-virtual-chunk",
             )
         if not self.addressable(texts, found)[0]:
-            raise odd_key(place_of(regular(self.complete(location))).key)
+            raise odd_key(place_of(normalize_location(self.complete(location))).key)
 
     def covered(self, texts: Strings) -> Bools:
         """(m,) whether `require_covered` would have nothing to say."""
@@ -329,4 +329,4 @@ def _comparable(container: VirtualChunkContainer) -> str:
 @lru_cache(maxsize=1024)  # asked for every location
 def _comparable_prefix(prefix: str) -> str:
     """The prefix as locations are compared with it; that of a default container is a scheme."""
-    return prefix if prefix.endswith("://") else decoded(regular(prefix))
+    return prefix if prefix.endswith("://") else decode_path(normalize_location(prefix))

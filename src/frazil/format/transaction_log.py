@@ -348,7 +348,7 @@ class _Listed:
     @classmethod
     def of_sets(cls, node: NodeId, sets: Sequence[ChunkSet]) -> "_Listed":
         count, ndim = sum(each.count for each in sets), sets[0].ndim if sets else 0
-        return cls(node, count, ndim, lambda: _ascending(sets))
+        return cls(node, count, ndim, lambda: _iter_ascending(sets))
 
     @classmethod
     def of_index(cls, node: NodeId, index: npt.NDArray[np.uint32]) -> "_Listed":
@@ -422,7 +422,7 @@ def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
         yield block[: len(index)]
 
 
-def _ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+def _iter_ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
     """All chunks of the sets in ascending order, as readers search for them.
 
     Boxes that come one after another need no sorting. Others do, all at once.
@@ -432,7 +432,7 @@ def _ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
         for each in ordered:
             yield from each.blocks()
         return
-    yield from _sorted_by_slabs(ordered)
+    yield from _sort_by_slabs(ordered)
 
 
 def _precedes(one: ChunkSet, other: ChunkSet) -> bool:
@@ -441,21 +441,21 @@ def _precedes(one: ChunkSet, other: ChunkSet) -> bool:
     return last < other.lo
 
 
-def _sorted_by_slabs(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+def _sort_by_slabs(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
     """Boxes that lie side by side, taken together with those that share their first indices."""
     slab: list[ChunkSet] = []
     reach = -1  # the last first-index of the boxes in the slab
     for each in sets:
         if slab and each.lo[0] > reach:
-            yield from _merged(slab)
+            yield from _merge_slab(slab)
             slab = []
         slab.append(each)
         reach = max(reach, each.lo[0] + each.shape[0] - 1)
     if slab:
-        yield from _merged(slab)
+        yield from _merge_slab(slab)
 
 
-def _merged(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
+def _merge_slab(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
     """A few first indices at a time."""
     bits = [each.unpacked() for each in sets]
     first = min(each.lo[0] for each in sets)

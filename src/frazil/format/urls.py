@@ -50,15 +50,15 @@ class Place:
     key: str
 
 
-def regular(text: str) -> str:
+def normalize_location(text: str) -> str:
     """The location as it is stored. Raises InvalidInputError."""
     scheme, separator, rest = text.partition("://")
     if not separator or scheme.lower() == "file":
-        return _standard(text)
+        return _normalize_file_location(text)
     if _authority(rest):
         return f"{scheme.lower()}://{rest}"
     if scheme.lower() == "vcc":
-        raise unknown_name(text)
+        raise unknown_container_error(text)
     raise _no_bucket(text)
 
 
@@ -75,7 +75,7 @@ def place_of(location: str) -> Place:
     return Place(scheme, authority, key.removeprefix("/"))
 
 
-def decoded(location: str) -> str:
+def decode_path(location: str) -> str:
     """The location with its path decoded, as prefixes are compared with it.
 
     The authority is not decoded: `http://good%2F@evil/` must not begin with `http://good/`.
@@ -106,7 +106,7 @@ def odd_key(key: str) -> InvalidInputError:
     )
 
 
-def unknown_name(name: str) -> InvalidInputError:
+def unknown_container_error(name: str) -> InvalidInputError:
     return InvalidInputError(
         f"no virtual chunk container named {name!r} found, check the repository configuration",
         kind="no-container-for-virtual-chunk",
@@ -118,7 +118,7 @@ def _authority(rest: str) -> str:
     return found[0] if found else ""
 
 
-def _standard(text: str) -> str:
+def _normalize_file_location(text: str) -> str:
     """Normalizes the location of a file, or a text that may not be a location at all."""
     try:
         text.encode()
@@ -172,13 +172,13 @@ def _file_url(rest: str) -> str:
     host = "" if host.lower() == "localhost" else host.lower()
     return (
         f"file://{host}/"
-        + "/".join(_resolved(path.removeprefix("/").split("/")))
+        + "/".join(_resolve_dots(path.removeprefix("/").split("/")))
         + quote(query, safe=_SAFE_IN_QUERY)
         + quote(fragment, safe=_SAFE_IN_FRAGMENT)
     )
 
 
-def _resolved(segments: list[str]) -> list[str]:
+def _resolve_dots(segments: list[str]) -> list[str]:
     """Without `.` and `..`, however they are written; what ends in one ends in a slash."""
     kept: list[str] = []
     for segment in segments:
@@ -237,7 +237,7 @@ def longest_prefix(texts: Strings, prefixes: Sequence[bytes]) -> Ints:
     return found
 
 
-def contain(texts: Strings, marks: Sequence[bytes]) -> Bools:
+def contains_any(texts: Strings, marks: Sequence[bytes]) -> Bools:
     """(m,) whether each string contains one of the marks; at no cost if none is anywhere."""
     joined = texts.joined()
     data = joined.tobytes()
@@ -263,7 +263,7 @@ def contain_any_of(texts: Strings, wanted: Bools) -> Bools:
     return found
 
 
-def with_changed(texts: Strings, chosen: Bools, change: Callable[[bytes], bytes]) -> Strings:
+def replace_strings(texts: Strings, chosen: Bools, change: Callable[[bytes], bytes]) -> Strings:
     """The table with the chosen strings, which should be few, replaced."""
     rows = np.flatnonzero(chosen)
     if not len(rows):
@@ -303,31 +303,33 @@ _DOTS = (b"/.", b"%2")  # perhaps `.` or `..`
 
 
 def regular_column(locations: StringColumn) -> StringColumn:
-    """Applies `regular` to a column; raises the error of the first invalid location."""
-    return StringColumn(locations.codes, regular_table(locations.strings))
+    """Applies `normalize_location` to a column; raises the error of the first invalid location."""
+    return StringColumn(locations.codes, normalize_locations(locations.strings))
 
 
-def regular_table(texts: Strings) -> Strings:
-    return with_changed(texts, ~_is_regular(texts), lambda item: regular(item.decode()).encode())
+def normalize_locations(texts: Strings) -> Strings:
+    return replace_strings(
+        texts, ~_normalized_mask(texts), lambda item: normalize_location(item.decode()).encode()
+    )
 
 
-def _is_regular(texts: Strings) -> Bools:
+def _normalized_mask(texts: Strings) -> Bools:
     known = np.zeros(len(texts), np.bool_)
     rows = np.arange(len(texts))
     for _ in range(_MOST_HEADS):
         if not len(rows):
             break
-        hit = _alike(texts.take(rows))
+        hit = _same_store_mask(texts.take(rows))
         known[rows] = hit if hit[0] else False
         rows = rows[~hit] if hit[0] else rows[1:]
     files = np.flatnonzero(starts_with(texts, _FILE))
     if len(files):
         paths = texts.take(files)
-        known[files] = ~(contain_any_of(paths, _UNUSUAL) | contain(paths, _DOTS))
+        known[files] = ~(contain_any_of(paths, _UNUSUAL) | contains_any(paths, _DOTS))
     return known
 
 
-def _alike(texts: Strings) -> Bools:
+def _same_store_mask(texts: Strings) -> Bools:
     """True for strings in the same store as the first; for none if the first is not regular."""
     first = texts.item(0)
     head = _HEAD.match(first)
@@ -336,10 +338,10 @@ def _alike(texts: Strings) -> Bools:
     return starts_with(texts, _FILE) & first.startswith(_FILE)
 
 
-def decoded_table(texts: Strings) -> Strings:
-    """Applies `decoded` to a table."""
-    return with_changed(
+def decode_paths(texts: Strings) -> Strings:
+    """Applies `decode_path` to a table."""
+    return replace_strings(
         texts,
-        contain(texts, [b"%"]),
-        lambda item: decoded(item.decode()).encode(errors="surrogateescape"),
+        contains_any(texts, [b"%"]),
+        lambda item: decode_path(item.decode()).encode(errors="surrogateescape"),
     )

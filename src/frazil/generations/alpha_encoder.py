@@ -24,7 +24,13 @@ from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.snapshot import Snapshot, SnapshotHead
 from frazil.generations.alpha_metadata import WHOLE, array_document, zarr_json
-from frazil.generations.msgpack_values import LONG_SIZE, format_time, id_text, named, node_number
+from frazil.generations.msgpack_values import (
+    LONG_SIZE,
+    format_time,
+    id_text,
+    json_object,
+    node_number,
+)
 from frazil.ids import ManifestId, SnapshotId, format_ids
 
 _SINGLE = {"Float16", "Float32", "Complex64"}
@@ -96,7 +102,7 @@ def _packed_data(data: Any) -> bytes:
     packer = msgpack.Packer(autoreset=False)
     if not isinstance(data, dict):
         packer.pack(data)
-        return _taken(packer)
+        return _flush_packer(packer)
     metadata, manifests = data["Array"]
     packer.pack_map_header(1)
     packer.pack("Array")
@@ -104,16 +110,16 @@ def _packed_data(data: Any) -> bytes:
     packer.pack_array_header(len(metadata))
     for each in metadata[:4]:
         _pack(packer, each)
-    start = _taken(packer)
+    start = _flush_packer(packer)
     fill = metadata[4]
     single = msgpack.Packer(use_single_float=not _SINGLE.isdisjoint(fill))
     packed: bytes = single.pack(fill)
     for each in (*metadata[5:], manifests):
         _pack(packer, each)
-    return start + packed + _taken(packer)
+    return start + packed + _flush_packer(packer)
 
 
-def _taken(packer: Any) -> bytes:
+def _flush_packer(packer: Any) -> bytes:
     data: bytes = packer.bytes()
     packer.reset()
     return data
@@ -208,19 +214,21 @@ def array_parts(document: dict[str, Any], generation: Generation) -> tuple[Any, 
                 None if transformers is None else _named_parts(transformers),
                 None if names is None else tuple(names),
             )
-    raise _bad("an array without a shape, type, regular chunk grid, fill value or codecs")
+    raise _metadata_error(
+        "an array without a shape, type, regular chunk grid, fill value or codecs"
+    )
 
 
 def node_parts(user_data: bytes, generation: Generation) -> tuple[Any, Any]:
     """The attributes and, of an array, the metadata."""
     document = json.loads(user_data)
     attributes = document.get("attributes")
-    kept = None if attributes is None else {"Inline": named(attributes, "attributes")}
+    kept = None if attributes is None else {"Inline": json_object(attributes, "attributes")}
     is_group = document.get("node_type") == "group"
     return kept, None if is_group else array_parts(document, generation)
 
 
-def as_stored(user_data: bytes, generation: Generation) -> bytes:
+def roundtrip_metadata(user_data: bytes, generation: Generation) -> bytes:
     """The `zarr.json` as it will be read back."""
     attributes, parts = node_parts(user_data, generation)
     given = None if attributes is None else attributes["Inline"]
@@ -235,7 +243,7 @@ def _separator(encoding: Any) -> str:
             return "Slash"
         case {"name": "default", "configuration": {"separator": "."}}:
             return "Dot"
-    raise _bad(f"chunk_key_encoding is {encoding!r}, expected default")
+    raise _metadata_error(f"chunk_key_encoding is {encoding!r}, expected default")
 
 
 def _named_parts(listed: Any) -> tuple[Any, ...]:
@@ -247,7 +255,7 @@ def _named_parts(listed: Any) -> tuple[Any, ...]:
             case {"name": str() as name}:
                 parts.append((name, each.get("configuration")))
             case _:
-                raise _bad(f"a codec is {each!r}, expected a name and a configuration")
+                raise _metadata_error(f"a codec is {each!r}, expected a name and a configuration")
     return tuple(parts)
 
 
@@ -268,8 +276,8 @@ def _fill(data_type: Any, value: Any, generation: Generation) -> tuple[Any, dict
             ):
                 return {"rawbits": 8 * size}, {"RawBits": _octets(value)}
     except (TypeError, ValueError, struct.error) as error:
-        raise _bad(f"fill_value is {value!r} in an array of {data_type!r}") from error
-    raise _bad(
+        raise _metadata_error(f"fill_value is {value!r} in an array of {data_type!r}") from error
+    raise _metadata_error(
         f"an array of {data_type!r} with fill_value {value!r} cannot be stored in generation"
         f" {generation}"
     )
@@ -280,7 +288,7 @@ def _number(data_type: str, value: Any) -> dict[str, Any] | None:
     if data_type == "bool" and isinstance(value, bool):
         return {"Bool": value}
     if data_type in _NUMBERS:
-        return _whole(_NUMBERS[data_type], value)
+        return _integer(_NUMBERS[data_type], value)
     if data_type in _FLOATS:
         return {_FLOATS[data_type]: _float(value, data_type)}
     if data_type in _COMPLEX:
@@ -290,7 +298,7 @@ def _number(data_type: str, value: Any) -> dict[str, Any] | None:
     return None
 
 
-def _whole(name: str, value: Any) -> dict[str, Any]:
+def _integer(name: str, value: Any) -> dict[str, Any]:
     low, high = WHOLE[name]
     if type(value) is not int or not low <= value < high:
         raise ValueError(f"{value!r} is not a {name}")
@@ -314,5 +322,5 @@ def _octets(value: Any) -> tuple[int, ...]:
     return tuple(b64decode(value, validate=True) if isinstance(value, str) else bytes(value))
 
 
-def _bad(reason: str) -> InvalidInputError:
+def _metadata_error(reason: str) -> InvalidInputError:
     return InvalidInputError(f"bad zarr metadata: {reason}", kind="bad-metadata")

@@ -25,6 +25,7 @@ from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.envelope import FileType
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.generations.msgpack_values import (
+    describe_value,
     fields,
     is_flatbuffer,
     mapping,
@@ -32,7 +33,6 @@ from frazil.generations.msgpack_values import (
     number,
     object_ids,
     payload,
-    shown,
     text,
     unpack,
     variant,
@@ -55,12 +55,12 @@ class OldManifest:
             {
                 node: refs
                 for node, parts in sorted(self.arrays.items())
-                if (refs := _chosen(parts, ndims.get(node))) is not None
+                if (refs := _select_part(parts, ndims.get(node))) is not None
             },
         )
 
 
-def _chosen(parts: dict[int, ChunkRefs], ndim: int | None) -> ChunkRefs | None:
+def _select_part(parts: dict[int, ChunkRefs], ndim: int | None) -> ChunkRefs | None:
     return max(parts.values(), key=len) if ndim is None else parts.get(ndim)
 
 
@@ -75,7 +75,7 @@ def decode_old_manifest(
     del data
     parts = fields(unpack(content), (1, 2, 3, 4), "a manifest")
     chunks = mapping(parts[-1], "the chunks of a manifest")
-    found_rows = _nested(chunks) if _is_nested(len(parts), chunks) else _flat(chunks)
+    found_rows = _read_nested(chunks) if _is_nested(len(parts), chunks) else _read_flat(chunks)
     return OldManifest(
         name,
         {
@@ -99,11 +99,13 @@ def _is_nested(count: int, chunks: dict[Any, Any]) -> bool:
     return False
 
 
-def _flat(chunks: dict[Any, Any]) -> _ByNode:
+def _read_flat(chunks: dict[Any, Any]) -> _ByNode:
     known: dict[Any, dict[int, _Rows]] = {}
     for key, content in chunks.items():
         if not isinstance(key, tuple) or len(key) != 2 or not isinstance(key[1], tuple):
-            raise FormatError(f"the key of a chunk is {shown(key)}, expected a node and an index")
+            raise FormatError(
+                f"the key of a chunk is {describe_value(key)}, expected a node and an index"
+            )
         node, index = key
         # a bool and a number may be equal keys, though only one of them is a node's
         parts = known.setdefault((type(node), node), {})
@@ -113,13 +115,13 @@ def _flat(chunks: dict[Any, Any]) -> _ByNode:
     return {NodeId(node_id(node)): parts for (_, node), parts in known.items()}
 
 
-def _nested(nodes: dict[Any, Any]) -> _ByNode:
+def _read_nested(nodes: dict[Any, Any]) -> _ByNode:
     found: _ByNode = {}
     for node, chunks in nodes.items():
         parts = found.setdefault(NodeId(node_id(node)), {})
         for index, content in mapping(chunks, "the chunks of a node").items():
             if not isinstance(index, tuple):
-                raise FormatError(f"a chunk index is {shown(index)}, expected a list")
+                raise FormatError(f"a chunk index is {describe_value(index)}, expected a list")
             rows = parts.setdefault(len(index), ([], []))
             rows[0].append(index)
             rows[1].append(content)

@@ -24,12 +24,12 @@ from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import decode_config_yaml
 from frazil.generations.msgpack_values import (
+    describe_value,
     fields,
     items,
+    json_object,
     mapping,
-    named,
     number,
-    shown,
     text,
     variant,
 )
@@ -111,13 +111,13 @@ def _data_type(value: Any) -> Json:
             return value
         case {"rawbits": int() as bits} if len(value) == 1 and bits > 0 and bits % 8 == 0:
             return {"name": "raw_bytes", "configuration": {"length_bytes": bits // 8}}
-    raise FormatError(f"a data type is {shown(value)}")
+    raise FormatError(f"a data type is {describe_value(value)}")
 
 
 def _key_encoding(value: Any) -> Json:
     found = _SEPARATORS.get(value) if isinstance(value, str) else None
     if found is None:
-        raise FormatError(f"a chunk key encoding is {shown(value)}")
+        raise FormatError(f"a chunk key encoding is {describe_value(value)}")
     return found
 
 
@@ -129,7 +129,7 @@ def _named_parts(value: Any, what: str) -> list[Json]:
         part: dict[str, Json] = {"name": text(name, f"the name of {what}")}
         if configuration is not None:
             mapping(configuration, f"the configuration of {what}")
-            part["configuration"] = named(configuration, f"the configuration of {what}")
+            part["configuration"] = json_object(configuration, f"the configuration of {what}")
         found.append(part)
     return found
 
@@ -151,12 +151,12 @@ def _fill_value(value: Any) -> Json:
     if kind in BYTES:
         octets = bytes(number(each, "a byte", bits=8) for each in items(content, "a fill value"))
         return b64encode(octets).decode()
-    raise FormatError(f"a fill value is {kind[:20]!r} of {shown(content)}")
+    raise FormatError(f"a fill value is {kind[:20]!r} of {describe_value(content)}")
 
 
 def _float(value: Any) -> Json:
     if type(value) not in {float, int}:
-        raise FormatError(f"a fill value is {shown(value)}, expected a number")
+        raise FormatError(f"a fill value is {describe_value(value)}, expected a number")
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -28,11 +28,11 @@ from frazil.generations.msgpack_values import (
     LONG_SIZE,
     LONG_WIDTH,
     WIDTH,
+    describe_value,
     format_time,
     long_id,
     object_id,
     parse_time,
-    shown,
 )
 from frazil.ids import ObjectId, SnapshotId, format_base32, parse_base32
 
@@ -56,7 +56,7 @@ def decode_old_ref(data: Buffer) -> OldRef:
         case {"snapshot": value}:
             raw, is_long = _snapshot(value)
             return OldRef(SnapshotId(raw), is_long, None)
-    raise FormatError(f"a ref is {shown(document)}, expected an object with a snapshot id")
+    raise FormatError(f"a ref is {describe_value(document)}, expected an object with a snapshot id")
 
 
 def _snapshot(value: Any) -> tuple[bytes, bool]:
@@ -67,13 +67,15 @@ def _snapshot(value: Any) -> tuple[bytes, bool]:
             try:
                 raw = urlsafe_b64decode(value)
             except (binascii.Error, ValueError) as error:
-                raise FormatError(f"a ref has no snapshot id but {shown(value)}") from error
+                raise FormatError(
+                    f"a ref has no snapshot id but {describe_value(value)}"
+                ) from error
             if len(raw) == LONG_SIZE:
                 return raw[: ObjectId.size], True
         case list() if len(value) == LONG_SIZE:
             if all(type(each) is int and 0 <= each < 256 for each in value):
                 return bytes(value)[: ObjectId.size], True
-    raise FormatError(f"a ref has no snapshot id but {shown(value)}")
+    raise FormatError(f"a ref has no snapshot id but {describe_value(value)}")
 
 
 def encode_alpha1_ref(snapshot: SnapshotId, now_us: int) -> bytes:

@@ -27,17 +27,17 @@ from frazil.generations.alpha_manifest import index_rows
 from frazil.generations.alpha_metadata import array_document, zarr_json
 from frazil.generations.msgpack_values import (
     Fields,
+    describe_value,
     fields,
     is_flatbuffer,
     items,
+    json_object,
     mapping,
-    named,
     node_id,
     number,
     object_id,
     parse_time,
     payload,
-    shown,
     text,
     unpack,
     variant,
@@ -74,14 +74,14 @@ def decode_old_snapshot(
     parts = fields(unpack(content), (BARE, EARLY, LISTED, ENVELOPED, LINKED), "a snapshot")
     match len(parts):
         case 1:
-            return _bare(parts, name)
+            return _decode_bare(parts, name)
         case 8:
-            return _linked(parts, name)
+            return _decode_linked(parts, name)
         case _:
-            return _listed(parts, name)
+            return _decode_listed(parts, name)
 
 
-def _bare(parts: Fields, name: SnapshotId) -> OldSnapshot:
+def _decode_bare(parts: Fields, name: SnapshotId) -> OldSnapshot:
     snapshot = Snapshot(
         id=name,
         parent_id=None,
@@ -94,7 +94,7 @@ def _bare(parts: Fields, name: SnapshotId) -> OldSnapshot:
     return OldSnapshot(_with_files(snapshot), name, (), BARE)
 
 
-def _listed(parts: Fields, name: SnapshotId) -> OldSnapshot:
+def _decode_listed(parts: Fields, name: SnapshotId) -> OldSnapshot:
     files: Any = ()
     match len(parts):
         case 11:
@@ -109,21 +109,21 @@ def _listed(parts: Fields, name: SnapshotId) -> OldSnapshot:
         parent_id=history[0].id if history else None,
         flushed_at_us=own.flushed_at_us,
         message=own.message,
-        metadata=named(properties, "the metadata of a snapshot"),
+        metadata=json_object(properties, "the metadata of a snapshot"),
         manifest_files=_manifest_files(files),
         nodes=_nodes(nodes),
     )
     return OldSnapshot(_with_files(snapshot), own.id, history, len(parts))
 
 
-def _linked(parts: Fields, name: SnapshotId) -> OldSnapshot:
+def _decode_linked(parts: Fields, name: SnapshotId) -> OldSnapshot:
     own, parent, flushed_at, message, metadata, files, _, nodes = parts
     snapshot = Snapshot(
         id=name,
         parent_id=None if parent is None else SnapshotId(object_id(parent, "a parent")),
         flushed_at_us=parse_time(flushed_at, "the time of a snapshot"),
         message=text(message, "the message of a snapshot"),
-        metadata=named(metadata, "the metadata of a snapshot"),
+        metadata=json_object(metadata, "the metadata of a snapshot"),
         manifest_files=_manifest_files(files),
         nodes=_nodes(nodes),
     )
@@ -201,7 +201,9 @@ def _nodes(value: Any) -> Nodes:
 def _node(key: Any, value: Any) -> Node:
     own, path, attributes, data = fields(value, (4,), "a node")
     if key != path:
-        raise FormatError(f"a node is listed as {shown(key)} and calls itself {shown(path)}")
+        raise FormatError(
+            f"a node is listed as {describe_value(key)} and calls itself {describe_value(path)}"
+        )
     try:
         place = NodePath(text(path, "the path of a node"))
     except InvalidInputError as error:
@@ -226,7 +228,7 @@ def _attributes(value: Any) -> dict[str, Json]:
     name, content = variant(value, "the attributes of a node")
     if name != "Inline":  # files of attributes were planned, and never written
         raise FormatError("attributes in a file of their own were never defined")
-    return named(content, "the attributes of a node")
+    return json_object(content, "the attributes of a node")
 
 
 def manifest_ref(value: Any, grid: tuple[int, ...]) -> ManifestRef:
@@ -270,8 +272,8 @@ class OldLog:
             new_arrays=log.new_arrays,
             deleted_groups=log.deleted_groups,
             deleted_arrays=log.deleted_arrays,
-            updated_arrays=_sorted(arrays),
-            updated_groups=_sorted(groups),
+            updated_arrays=_sorted_ids(arrays),
+            updated_groups=_sorted_ids(groups),
             updated_chunks=log.updated_chunks,
         )
 
@@ -297,10 +299,10 @@ def decode_old_log(data: Buffer, name: SnapshotId, *, max_size: int | None = Non
 
 
 def _ids(value: Any) -> npt.NDArray[np.uint8]:
-    return _sorted([node_id(each) for each in items(value, "a list of nodes")])
+    return _sorted_ids([node_id(each) for each in items(value, "a list of nodes")])
 
 
-def _sorted(raw: list[bytes]) -> npt.NDArray[np.uint8]:
+def _sorted_ids(raw: list[bytes]) -> npt.NDArray[np.uint8]:
     return id_column(sorted(raw), NodeId.size)
 
 

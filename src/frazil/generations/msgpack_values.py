@@ -76,7 +76,7 @@ def unpack(content: Buffer) -> Any:
 def fields(value: Any, counts: Sequence[int], what: str) -> Fields:
     """A struct of so many fields."""
     if not isinstance(value, tuple) or len(value) not in counts:
-        found = f"{len(value)} fields" if isinstance(value, tuple) else shown(value)
+        found = f"{len(value)} fields" if isinstance(value, tuple) else describe_value(value)
         raise FormatError(f"{what} is {found}, expected {' or '.join(map(str, counts))} fields")
     return value
 
@@ -84,13 +84,13 @@ def fields(value: Any, counts: Sequence[int], what: str) -> Fields:
 def items(value: Any, what: str) -> Fields:
     """A list of any length."""
     if not isinstance(value, tuple):
-        raise FormatError(f"{what} is {shown(value)}, expected a list")
+        raise FormatError(f"{what} is {describe_value(value)}, expected a list")
     return value
 
 
 def mapping(value: Any, what: str) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise FormatError(f"{what} is {shown(value)}, expected a map")
+        raise FormatError(f"{what} is {describe_value(value)}, expected a map")
     return value
 
 
@@ -101,50 +101,50 @@ def variant(value: Any, what: str) -> tuple[str, Any]:
             name, content = next(iter(value.items()))
             if isinstance(name, str):
                 return name, content
-    raise FormatError(f"{what} is {shown(value)}, expected a map of one name")
+    raise FormatError(f"{what} is {describe_value(value)}, expected a map of one name")
 
 
 def text(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise FormatError(f"{what} is {shown(value)}, expected text")
+        raise FormatError(f"{what} is {describe_value(value)}, expected text")
     return value
 
 
 def number(value: Any, what: str, *, bits: int = 64) -> int:
     if type(value) is not int or not 0 <= value < 1 << bits:
-        raise FormatError(f"{what} is {shown(value)}, expected a number of {bits} bits")
+        raise FormatError(f"{what} is {describe_value(value)}, expected a number of {bits} bits")
     return value
 
 
-def plain(value: Any, what: str) -> Json:
+def to_json(value: Any, what: str) -> Json:
     """A JSON value, the names in its objects sorted: some were written in any order."""
     try:
-        return _plain(value, what)
+        return _to_json(value, what)
     except RecursionError as error:
         raise FormatError(f"{what} is nested too deeply") from error
 
 
-def named(value: Any, what: str) -> dict[str, Json]:
+def json_object(value: Any, what: str) -> dict[str, Json]:
     """A JSON object."""
-    found = plain(value, what)
+    found = to_json(value, what)
     if not isinstance(found, dict):
-        raise FormatError(f"{what} is {shown(value)}, expected a map")
+        raise FormatError(f"{what} is {describe_value(value)}, expected a map")
     return found
 
 
-def _plain(value: Any, what: str) -> Json:
+def _to_json(value: Any, what: str) -> Json:
     match value:
         case None | bool() | int() | float() | str():
             return value
         case tuple() | list():
-            return [_plain(each, what) for each in value]
+            return [_to_json(each, what) for each in value]
         case dict() if all(isinstance(name, str) for name in value):
-            return {name: _plain(value[name], what) for name in sorted(value)}
+            return {name: _to_json(value[name], what) for name in sorted(value)}
         case _:
-            raise FormatError(f"{what} is not JSON: it has {shown(value)}")
+            raise FormatError(f"{what} is not JSON: it has {describe_value(value)}")
 
 
-def shown(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value for an error message, shortened: files come from strangers."""
     match value:
         case None | bool() | int() | float():
@@ -178,7 +178,7 @@ def object_id(value: Any, what: str) -> bytes:
             return _parse(value, what)[: ObjectId.size]
         case (bytes() as raw, ()) if len(raw) == ObjectId.size:
             return raw
-    raise FormatError(f"{what} is {shown(value)}, expected an id")
+    raise FormatError(f"{what} is {describe_value(value)}, expected an id")
 
 
 def node_id(value: Any, what: str = "a node id") -> bytes:
@@ -189,7 +189,7 @@ def node_id(value: Any, what: str = "a node id") -> bytes:
             return _parse(value, what)
         case (bytes() as raw, ()) if len(raw) == NodeId.size:
             return raw
-    raise FormatError(f"{what} is {shown(value)}, expected an id")
+    raise FormatError(f"{what} is {describe_value(value)}, expected an id")
 
 
 def object_ids(values: Sequence[Any], what: str) -> npt.NDArray[np.uint8]:
@@ -241,9 +241,9 @@ def parse_time(value: Any, what: str) -> int:
     try:
         moment = from_datetime(datetime.fromisoformat(text(value, what)))
     except (ValueError, TypeError, OverflowError) as error:
-        raise FormatError(f"{what} is {shown(value)}, expected a time") from error
+        raise FormatError(f"{what} is {describe_value(value)}, expected a time") from error
     if moment < 0:
-        raise FormatError(f"{what} is {shown(value)}, before 1970")
+        raise FormatError(f"{what} is {describe_value(value)}, before 1970")
     return moment
 
 
@@ -269,7 +269,7 @@ def dump_old(data: Buffer, *, max_rows: int | None) -> dict[str, Json] | None:
         value = unpack(content)
         if not isinstance(value, tuple | dict):
             return None  # any byte is MessagePack of a number
-        shown = _shown(value, max_rows)
+        shown = _dump_value(value, max_rows)
     except (FormatError, RecursionError):
         return None
     return {"header": header, "encoding": "msgpack", "content": shown}
@@ -288,24 +288,26 @@ def _header(data: Buffer) -> tuple[FileType, Json]:
     }
 
 
-def _shown(value: Any, max_rows: int | None) -> Json:
+def _dump_value(value: Any, max_rows: int | None) -> Json:
     match value:
         case None | bool() | int() | float() | str():
             return value
         case bytes():
             return _bytes(value)
         case tuple() | list():
-            return _limited((_shown(each, max_rows) for each in value), len(value), max_rows)
+            return _limit_items(
+                (_dump_value(each, max_rows) for each in value), len(value), max_rows
+            )
         case dict():
             pairs = islice(value.items(), max_rows)
-            shown = {_name(key): _shown(each, max_rows) for key, each in pairs}
+            shown = {_name(key): _dump_value(each, max_rows) for key, each in pairs}
             left = len(value) - len(shown)
             return {**shown, "...": f"{left} more"} if left > 0 else shown
         case _:
             return repr(value)[:_SHOWN_BYTES]
 
 
-def _limited(items: Iterable[Json], count: int, max_rows: int | None) -> list[Json]:
+def _limit_items(items: Iterable[Json], count: int, max_rows: int | None) -> list[Json]:
     shown = list(islice(items, max_rows))
     return shown if len(shown) == count else [*shown, f"... {count - len(shown)} more"]
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from frazil.clock import Clock
-from frazil.engine.files.entry_file import create_entry, nothing
-from frazil.engine.files.files import naming
+from frazil.engine.files.entry_file import create_entry, no_wait
+from frazil.engine.files.files import annotate_errors
 from frazil.engine.files.object_keys import CONFIG_YAML
 from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.engine.refs.entries import fetch_config_yaml
-from frazil.engine.refs.entry import Change, exhausted, tries
+from frazil.engine.refs.entry import Change, attempts, attempts_exhausted_error
 from frazil.engine.refs.entry_v1 import require_name
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
@@ -29,7 +29,7 @@ from frazil.errors import (
     RepositoryNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.generation import Generation, read_only, require_written
+from frazil.format.generation import Generation, read_only, require_writable
 from frazil.format.nodes import Nodes
 from frazil.format.ref_file import encode_ref
 from frazil.format.repo_info import RepoInfo
@@ -79,7 +79,7 @@ class AlphaEntry:
     def create(self, *, config: Json | None) -> None:
         """Drops the configuration, which these generations cannot store."""
         del config
-        require_written(self.files.generation)
+        require_writable(self.files.generation)
         first = Snapshot(
             id=SnapshotId.random(),
             parent_id=None,
@@ -112,7 +112,7 @@ class AlphaEntry:
             data = self.files.store.get(CONFIG_YAML).data
         except ObjectNotFoundError:
             return None
-        with naming(CONFIG_YAML):
+        with annotate_errors(CONFIG_YAML):
             return decode_old_config(data)
 
     def update(
@@ -121,19 +121,19 @@ class AlphaEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
         del doing, even_if_read_only  # there is no status
-        require_written(self.files.generation)
-        for _ in tries(self.files.settings):
+        require_writable(self.files.generation)
+        for _ in attempts(self.files.settings):
             old = self._fetch_stored()
             new, kind = change(old.info)
             ready()
             self.files.store.sync()  # what a ref is about to point to
             if self._write(old, new, kind):
                 return new
-        raise exhausted(self.files.settings)
+        raise attempts_exhausted_error(self.files.settings)
 
     # Reading
 
@@ -188,7 +188,7 @@ class AlphaEntry:
             case NewDetachedSnapshot():
                 return True  # its file is all that is stored of it
             case _:
-                raise _not_there(generation)
+                raise _unsupported_error(generation)
 
     def _made(self, key: str, snapshot: SnapshotId) -> bool:
         try:
@@ -203,7 +203,7 @@ class AlphaEntry:
         create_entry(self.files.store, key, data)
 
 
-def _not_there(generation: Generation) -> FormatError:
+def _unsupported_error(generation: Generation) -> FormatError:
     return FormatError(
         f"repositories of generation {generation} have no such operation: `frazil migrate` makes"
         " them ones of version 2",
@@ -240,7 +240,7 @@ class V2preEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         del change, doing, even_if_read_only, ready
         raise read_only(Generation.V2PRE)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.engine.files.caches import Caches
-from frazil.engine.files.files import Files, Outgoing, naming
+from frazil.engine.files.files import Files, Outgoing, annotate_errors
 from frazil.engine.files.object_keys import (
     OVERWRITTEN,
     REPO_INFO,
@@ -24,14 +24,18 @@ from frazil.engine.files.settings import Settings
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.chunk_index import ChunkSet
 from frazil.format.chunk_refs import ChunkRefs, RefKind
-from frazil.format.generation import Generation, require_written
+from frazil.format.generation import Generation, require_writable
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import Node, Nodes, id_column
 from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.snapshot import ManifestFile, NodeNames, Snapshot, SnapshotHead
 from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
-from frazil.generations.alpha_encoder import as_stored, encode_old_manifest, encode_old_snapshot
+from frazil.generations.alpha_encoder import (
+    encode_old_manifest,
+    encode_old_snapshot,
+    roundtrip_metadata,
+)
 from frazil.generations.alpha_manifest import decode_old_manifest
 from frazil.generations.alpha_refs import (
     OldRef,
@@ -64,7 +68,7 @@ class _Found:
         (self.groups if node.array is None else self.arrays).append(node.id.raw)
 
 
-def compared_log(
+def compute_log(
     name: SnapshotId, before: Snapshot | None, after: Snapshot, refs_of: RefsOf
 ) -> TransactionLog:
     """Nodes are known by id; `refs_of` is asked for arrays whose manifests are not the same."""
@@ -185,7 +189,7 @@ class AlphaFiles(OlderFiles):
         return {key: error for key, error in found if error is not None}
 
     def fetch_ref(self, key: str) -> OldRef:
-        with naming(key):
+        with annotate_errors(key):
             return decode_old_ref(self.store.get(key).data)
 
     # Snapshots
@@ -201,7 +205,7 @@ class AlphaFiles(OlderFiles):
     def fetch_old_snapshot(self, snapshot: SnapshotId) -> OldSnapshot:
         """A snapshot with the id and the history in its file. Never cached."""
         key = snapshot_key(snapshot)
-        with naming(key):
+        with annotate_errors(key):
             return decode_old_snapshot(self.store.get(key).data, snapshot)
 
     def _load_snapshot(self, snapshot: SnapshotId) -> Snapshot:
@@ -290,14 +294,14 @@ class AlphaFiles(OlderFiles):
 
     def _decode_manifest(self, manifest: ManifestId) -> Manifest:
         key = manifest_key(manifest)
-        with naming(key):
+        with annotate_errors(key):
             found = decode_old_manifest(self.store.get(key).data, manifest)
         return found.resolved(self._ndims.get(manifest, {}))
 
     # Writing
 
     def as_stored(self, user_data: bytes) -> bytes:
-        return as_stored(user_data, self.generation)
+        return roundtrip_metadata(user_data, self.generation)
 
     def new_node_id(self, is_taken: Callable[[NodeId], bool]) -> NodeId:
         """A random number of 32 bits: concurrent sessions that count would take the same one."""
@@ -307,7 +311,7 @@ class AlphaFiles(OlderFiles):
                 return new
 
     def put_snapshot(self, snapshot: Snapshot) -> None:
-        require_written(self.generation)
+        require_writable(self.generation)
         history = self._history_of(snapshot.parent_id)
         data = encode_old_snapshot(snapshot, history, self.generation)
         self.store.put(snapshot_key(snapshot.id), data)
@@ -326,7 +330,7 @@ class AlphaFiles(OlderFiles):
         return (replace(found.snapshot.head, id=found.own_id), *found.history)
 
     def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
-        require_written(self.generation)
+        require_writable(self.generation)
         data = encode_old_manifest(manifest, self.generation)
         (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
         self.caches.manifests.remember(manifest.id, manifest)
@@ -353,8 +357,8 @@ class AlphaFiles(OlderFiles):
         except ObjectNotFoundError:
             parent = after.parent_id
             before = None if parent is None else self.fetch_snapshot(parent)
-            return compared_log(snapshot, before, after, self._refs_of)
-        with naming(key):
+            return compute_log(snapshot, before, after, self._refs_of)
+        with annotate_errors(key):
             return decode_old_log(data, snapshot).resolved(after.nodes)
 
     def _refs_of(self, node: Node) -> ChunkRefs:
@@ -381,13 +385,13 @@ class V2preFiles(OlderFiles):
     def fetch_early_info(self) -> RepoInfo:
         """Reads the entry point."""
         data = self.store.get(REPO_INFO).data
-        with naming(REPO_INFO):
+        with annotate_errors(REPO_INFO):
             self._info = info = decode_early_repo_info(data, max_size=self._allowed(data))
         return info
 
     def fetch_log_page(self, name: str) -> LogPage:
         key = OVERWRITTEN + name
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode_early_log_page(data, max_size=self._allowed(data))
 
@@ -396,7 +400,7 @@ class V2preFiles(OlderFiles):
         row = snapshots.find(snapshot)
         stated = None if row < 0 else snapshots.metadata(row)
         key = snapshot_key(snapshot)
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode_early_snapshot(data, stated, max_size=self._allowed(data))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.errors import ObjectNotFoundError
-from frazil.format.generation import Generation, require_written
+from frazil.format.generation import Generation, require_writable
 from frazil.generations.msgpack_values import LONG_WIDTH, WIDTH, id_text
 from frazil.ids import ObjectId, format_base32, parse_base32
 from frazil.objectstore.protocol import (
@@ -80,15 +80,15 @@ class OlderLayout(ObjectStore):
         return replace(self._at(key, self.inner.head), key=key)
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
-        require_written(self.generation)
+        require_writable(self.generation)
         return self.inner.put(self._new_place(key), data, when=when)
 
     def delete(self, keys: Iterable[str]) -> int:
-        require_written(self.generation)
+        require_writable(self.generation)
         return self.inner.delete(self._places(keys))
 
     def copy(self, source: str, target: str) -> None:
-        require_written(self.generation)
+        require_writable(self.generation)
         self._at(source, lambda place: self.inner.copy(place, self._new_place(target)))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:

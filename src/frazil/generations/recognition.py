@@ -66,7 +66,7 @@ def late_generation(data: Buffer, traces: Traces) -> Generation:
         case 9:
             return Generation.A3C if _info_size(parts[0]) == 4 else Generation.A3B
         case _:
-            return _second(parts, traces)
+            return _recognize_a2(parts, traces)
 
 
 def _info_size(files: Any) -> int:
@@ -75,7 +75,7 @@ def _info_size(files: Any) -> int:
     return len(items(listed[0], "an entry of the list of manifests")) if listed else 0
 
 
-def _second(parts: Fields, traces: Traces) -> Generation:
+def _recognize_a2(parts: Fields, traces: Traces) -> Generation:
     nodes = list(mapping(parts[-1], "the nodes of a snapshot").values())
     if nodes:
         is_numbered = isinstance(fields(nodes[0], (4,), "a node")[0], int)
@@ -121,7 +121,7 @@ def old_generation(store: ObjectStore) -> Generation | None:
     if (file := _newest_of_main(store, later)) is not None:
         return _with_refs(store, file)
     if (file := _newest_of_main(store, first)) is not None:
-        return _first(store, file)
+        return _recognize_a1(store, file)
     if _newest_of_main(store, first, documented=True) is not None:
         return Generation.ALPHA1
     return None
@@ -169,12 +169,12 @@ def _with_refs(store: ObjectStore, file: RefFile) -> Generation:
         manifest=_manifest(store, data, ref.snapshot),
         is_first=ref.snapshot == INITIAL_SNAPSHOT,
         has_logs=bool(_any_name(store, TRANSACTIONS)),
-        has_config=_is_there(store, CONFIG_YAML),
+        has_config=_exists(store, CONFIG_YAML),
     )
     return late_generation(data, traces)
 
 
-def _first(store: ObjectStore, file: RefFile) -> Generation:
+def _recognize_a1(store: ObjectStore, file: RefFile) -> Generation:
     """A1."""
     if _any_name(store, "s/").endswith("==.msgpack"):
         return Generation.A1A
@@ -210,7 +210,7 @@ def _any_name(store: ObjectStore, folder: str) -> str:
     return next((each.key for each in islice(store.list(folder), 1)), "")
 
 
-def _is_there(store: ObjectStore, key: str) -> bool:
+def _exists(store: ObjectStore, key: str) -> bool:
     try:
         store.head(key)
     except ObjectNotFoundError:

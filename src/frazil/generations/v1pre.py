@@ -25,7 +25,7 @@ from frazil.format.schemas import (
 )
 from frazil.format.snapshot import Snapshot, decode_head_of, decode_manifest_files_v1
 from frazil.generations.alpha_metadata import array_document, zarr_json
-from frazil.generations.msgpack_values import named, unpack
+from frazil.generations.msgpack_values import json_object, unpack
 from frazil.ids import NodeId
 from frazil.paths import NodePath
 
@@ -135,6 +135,6 @@ def _attributes(rows: Table, row: int) -> dict[str, Json] | None:
             return None
         case 1:
             data = column.variants[_INLINE].string("data").item(int(column.index[row]))
-            return named(unpack(data or b""), "the attributes of a node")
+            return json_object(unpack(data or b""), "the attributes of a node")
         case _:
             raise FormatError("attributes in a file of their own were never defined")

@@ -112,7 +112,7 @@ def is_early_repo_info(data: Buffer, *, max_size: int | None = None) -> bool:
     """True for an entry point that can be read, and that version 2 would not have written so."""
     try:
         payload = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
-        form, root = _opened(payload)
+        form, root = _detect_form(payload)
         if form.has_time:
             return True
         decode_early_repo_info(data, max_size=max_size)
@@ -158,7 +158,7 @@ def _is_packed(root: Table) -> bool:
 
 def decode_early_repo_info(data: Buffer, *, max_size: int | None = None) -> RepoInfo:
     payload = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
-    form, root = _opened(payload)
+    form, root = _detect_form(payload)
     listed, rows = sorted_snapshots(root.tables("snapshots").rows)
     deleted = root.strings("deleted_tags").strings.to_texts()
     page = _page(payload, form, root)
@@ -181,7 +181,7 @@ def decode_early_repo_info(data: Buffer, *, max_size: int | None = None) -> Repo
 def decode_early_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:
     """The part of a backup that a walk through the ops log needs."""
     payload = decode_envelope(data, FileType.REPO_INFO, max_size=max_size).data
-    return _page(payload, *_opened(payload))
+    return _page(payload, *_detect_form(payload))
 
 
 def decode_early_snapshot(
@@ -203,7 +203,7 @@ def decode_early_snapshot(
     return next((each for each in found if each.metadata == stated), found[0])
 
 
-def _opened(payload: bytes) -> tuple[_Form, Table]:
+def _detect_form(payload: bytes) -> tuple[_Form, Table]:
     """The form of an entry point, and its root.
 
     The number 2 in slot 0 can never be an offset: see `decode`.

@@ -59,7 +59,7 @@ class KnownRefs:
     deleted_tags: AbstractSet[str]
 
 
-def _lenient(number: int) -> TableSchema:
+def _lenient_schema(number: int) -> TableSchema:
     """A kind of today of which ids may be missing, with a look at slots that it does not have."""
     kind = UPDATE_KINDS[number]
     fields = [
@@ -71,7 +71,7 @@ def _lenient(number: int) -> TableSchema:
 
 
 def _union(numbering: Mapping[int, int]) -> Union:
-    return Union({stored: _lenient(number) for stored, number in numbering.items()})
+    return Union({stored: _lenient_schema(number) for stored, number in numbering.items()})
 
 
 _LOGS = [
@@ -106,7 +106,7 @@ def decode_early_updates(payload: bytes, refs: KnownRefs) -> UpdateLog:
     for schema, numbering in zip(_LOGS, _NUMBERINGS, strict=True):
         try:
             rows = decode(payload, schema).tables("latest_updates").rows
-            union = _renumbered(rows.union("update_type"), numbering)
+            union = _renumber(rows.union("update_type"), numbering)
             columns = MappingProxyType({**rows.columns, "update_type": union})
             read = Table(UPDATE, len(rows), columns)
             updates = list(UpdateLog(read))
@@ -125,7 +125,7 @@ def decode_single_update(payload: bytes, refs: KnownRefs) -> UpdateLog:
     found: list[tuple[int, list[Update]]] = []
     for schema, numbering in zip(_SINGLE, _NUMBERINGS[1:], strict=True):
         root = decode(payload, schema)
-        union = _renumbered(root.union("update_type"), numbering)
+        union = _renumber(root.union("update_type"), numbering)
         if not union.types[0]:
             return UpdateLog.of(())
         backup = StringColumn.absent(1)
@@ -198,7 +198,7 @@ class _Words:
         return places
 
 
-def _renumbered(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn:
+def _renumber(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn:
     """The same entries under today's numbers; one of an unknown number raises FormatError."""
     numbers = np.zeros(256, np.uint8)
     for stored, number in numbering.items():
@@ -206,10 +206,10 @@ def _renumbered(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn
     if bool(((union.types > 0) & (numbers[union.types] == 0)).any()):
         raise FormatError("the ops log has an update of unknown type")
     variants = {
-        number: union.variants.get(stored, Table.empty(_lenient(number)))
+        number: union.variants.get(stored, Table.empty(_lenient_schema(number)))
         for stored, number in numbering.items()
     }
-    every = {number: Table.empty(_lenient(number)) for number in UPDATE_KINDS} | variants
+    every = {number: Table.empty(_lenient_schema(number)) for number in UPDATE_KINDS} | variants
     return UnionColumn(numbers[union.types], union.index, every)
 
 

@@ -97,7 +97,9 @@ class ThreadExecutor:
         del sizes, partitions  # progress counts rows
         ranges = split_rows(count, _ROWS_PER_SPAN) if spans is None else spans
         work = partial(task, self.files)
-        results = prefetched(work, ranges) if prefetch and len(ranges) > 1 else map(work, ranges)
+        results = (
+            prefetch_results(work, ranges) if prefetch and len(ranges) > 1 else map(work, ranges)
+        )
         for rows, result in zip(ranges, results, strict=True):
             yield result
             self.report(doing, rows.stop, count)
@@ -112,7 +114,7 @@ def split_rows(count: int, at_once: int) -> list[range]:
     return [range(start, min(start + at_once, count)) for start in range(0, count, at_once)]
 
 
-def prefetched[T, R](work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def prefetch_results[T, R](work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """Results of `work` for each item, in order; the next one is begun before one is yielded.
 
     On a thread of its own, so that the work may use a pool: a thread of the pool must not wait for
@@ -152,10 +154,10 @@ def wave_spans(sizes: Sequence[int] | npt.NDArray[Any], most: int) -> list[range
 
 def quiet_files(repository: Repository) -> Files:
     """Manifests and chunks are forgotten at once, so that memory is what the work holds."""
-    return quietened(repository.files)
+    return disable_caches(repository.files)
 
 
-def quietened(files: Files) -> Files:
+def disable_caches(files: Files) -> Files:
     settings = replace(files.settings, cached_refs=0, cached_chunk_bytes=0, cached_changes=0)
     return files.with_settings(settings)
 

@@ -104,7 +104,7 @@ def nearest_of(info: RepoInfo, keep: npt.NDArray[np.bool_]) -> Callable[[int], i
     return find
 
 
-def retained(
+def retain_snapshots(
     info: RepoInfo,
     keep: npt.NDArray[np.bool_],
     adopted: Mapping[int, Adoption],
@@ -252,7 +252,7 @@ class ExpirePlan:
         return format_ids(self.info.snapshots.ids[self.released])
 
     def apply(self) -> RepoInfo:
-        return retained(
+        return retain_snapshots(
             self.info,
             ~self.released,
             self.adopted,
@@ -332,7 +332,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _plan(info: RepoInfo, request: ExpireRequest) -> ExpirePlan:
-    expired = _expired(info, request)
+    expired = _expired_mask(info, request)
     kept_refs = {name for name, is_tag in request.protects(info.branches, ()) if not is_tag}
     kept_tags = {name for name, is_tag in request.protects((), info.tags) if is_tag}
     released = expired.copy()
@@ -356,7 +356,7 @@ def _plan(info: RepoInfo, request: ExpireRequest) -> ExpirePlan:
     )
 
 
-def _expired(info: RepoInfo, request: ExpireRequest) -> npt.NDArray[np.bool_]:
+def _expired_mask(info: RepoInfo, request: ExpireRequest) -> npt.NDArray[np.bool_]:
     """True for snapshots that may be expired, were it not for refs to them."""
     snapshots = info.snapshots
     expired = snapshots.parents >= 0

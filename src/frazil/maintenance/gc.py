@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from frazil.clock import to_datetime
 from frazil.engine.files.object_keys import OVERWRITTEN, branch_key
-from frazil.engine.refs.entry import exhausted, require_online, tries
+from frazil.engine.refs.entry import attempts, attempts_exhausted_error, require_online
 from frazil.engine.repository import Repository
 from frazil.errors import (
     FormatError,
@@ -47,7 +47,7 @@ from frazil.format.update_log import (
 )
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import Executor
-from frazil.maintenance.expire import adoptions, nearest_of, require_writable, retained
+from frazil.maintenance.expire import adoptions, nearest_of, require_writable, retain_snapshots
 from frazil.maintenance.gc_tasks import GCWork
 from frazil.maintenance.id_sets import Ids, IdSet, KeySet
 from frazil.maintenance.inventory import (
@@ -61,7 +61,13 @@ from frazil.maintenance.inventory import (
     list_files,
 )
 from frazil.maintenance.migration_journal import read_journal
-from frazil.maintenance.reachable import Budget, ids_of_rows, reachable_rows, root_rows, united
+from frazil.maintenance.reachable import (
+    Budget,
+    ids_of_rows,
+    merge_manifest_files,
+    reachable_rows,
+    root_rows,
+)
 from frazil.maintenance.summaries import GCSummary
 from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 
@@ -290,7 +296,9 @@ def plan_gc(
     work = GCWork(executor, listed, budget or Budget())
     files = list_files(listed, FileKind.SNAPSHOT)
     chosen = _choose(repository, info, files, request.cutoff_us)
-    manifests = united([work.manifests(chosen.reachable), _existing(work, chosen.young)])
+    manifests = merge_manifest_files(
+        [work.manifests(chosen.reachable), _list_manifests(work, chosen.young)]
+    )
     snapshots = chosen.kept
     logs = IdSet.union([snapshots, IdSet.of(chosen.logs)])
     found = _Found(files, manifests, snapshots, logs)
@@ -335,7 +343,7 @@ def _choose(repository: Repository, info: RepoInfo, files: Listing, cutoff_us: i
     return _Snapshots(reachable, young, ids[~stays], np.concatenate(logs))
 
 
-def _existing(
+def _list_manifests(
     work: GCWork, snapshots: Ids, *, damaged: type[IcechunkError] = ObjectNotFoundError
 ) -> ManifestFiles:
     """Manifests that these snapshots list; those that are missing, or `damaged`, list none."""
@@ -347,7 +355,7 @@ def _existing(
     found = ManifestFiles.none()
     for row in range(len(distinct)):
         with suppress(ObjectNotFoundError, damaged):
-            found = united([found, work.manifests(distinct[row : row + 1])])
+            found = merge_manifest_files([found, work.manifests(distinct[row : row + 1])])
     return found
 
 
@@ -362,7 +370,7 @@ class _Found:
 def _find_all(work: GCWork, found: _Found, cutoff_us: int) -> tuple[Kept, dict[FileKind, Listing]]:
     chunks = work.chunks(found.manifests)
     kept = Kept(found.snapshots, found.logs, IdSet.of(found.manifests.ids), chunks)
-    garbage = {FileKind.SNAPSHOT: _unkept(found.files, kept.snapshots, cutoff_us)}
+    garbage = {FileKind.SNAPSHOT: _select_garbage(found.files, kept.snapshots, cutoff_us)}
     for kind in list(PHASES)[1:]:
         garbage[kind] = work.unkept(kind, kept.of(kind), cutoff_us)
     return kept, garbage
@@ -372,8 +380,8 @@ def _find_incrementally(
     work: GCWork, found: _Found, cutoff_us: int
 ) -> tuple[Kept, dict[FileKind, Listing]]:
     """Only files of snapshots that are deleted, all of which are older than these."""
-    snapshots = _unkept(found.files, found.snapshots, cutoff_us)
-    listed, manifests = _existing(work, snapshots.ids, damaged=FormatError), found.manifests
+    snapshots = _select_garbage(found.files, found.snapshots, cutoff_us)
+    listed, manifests = _list_manifests(work, snapshots.ids, damaged=FormatError), found.manifests
     gone = listed.take(~IdSet.of(manifests.ids).contains(listed.ids))
     chunks = work.sized_chunks(gone)
     kept = Kept(
@@ -385,17 +393,19 @@ def _find_incrementally(
     logs = snapshots.take(~kept.logs.contains(snapshots.ids))
     return kept, {
         FileKind.SNAPSHOT: snapshots,
-        FileKind.TRANSACTION: _like(FileKind.TRANSACTION, logs.ids),
-        FileKind.MANIFEST: _like(FileKind.MANIFEST, gone.ids, gone.size_bytes),
+        FileKind.TRANSACTION: _make_listing(FileKind.TRANSACTION, logs.ids),
+        FileKind.MANIFEST: _make_listing(FileKind.MANIFEST, gone.ids, gone.size_bytes),
         FileKind.CHUNK: chunks.take(~kept.chunks.contains(chunks.ids)),
     }
 
 
-def _unkept(files: Listing, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
+def _select_garbage(files: Listing, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
     return files.take((files.created_at_us < cutoff_us) & ~keep.contains(files.ids))
 
 
-def _like(kind: FileKind, ids: Ids, size_bytes: npt.NDArray[np.uint64] | None = None) -> Listing:
+def _make_listing(
+    kind: FileKind, ids: Ids, size_bytes: npt.NDArray[np.uint64] | None = None
+) -> Listing:
     count = len(ids)
     sizes = np.zeros(count, np.uint64) if size_bytes is None else size_bytes
     return Listing(kind, ids, sizes, np.zeros(count, np.int64))
@@ -422,7 +432,7 @@ def collect_garbage(
     for name in plan.stale_branches:
         repository.delete_branch(name)
     attempt = plan
-    for _ in tries(repository.files.settings):
+    for _ in attempts(repository.files.settings):
         try:
             summary = _execute(repository, attempt, executor, limits, show or (lambda _: None))
             break
@@ -431,7 +441,7 @@ def collect_garbage(
                 repository, request, executor, inventory=plan.inventory, budget=plan.budget
             )
     else:
-        raise exhausted(repository.files.settings)
+        raise attempts_exhausted_error(repository.files.settings)
     summary = replace(summary, branches_deleted=len(plan.stale_branches))
     if request.leftovers:
         removed = collect_temporary(repository.store, request.cutoff_us, repository.clock())
@@ -484,7 +494,7 @@ def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
         if goes[refs].any() or (is_new & on_one_that_goes).any():
             raise _RestartError
         adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
-        return retained(info, ~goes, adopted), GCRan()
+        return retain_snapshots(info, ~goes, adopted), GCRan()
 
     return repository.entry.update(change, doing=_DOING)
 
@@ -500,7 +510,7 @@ def _catch_up(kept: Kept, work: GCWork, info: RepoInfo) -> Kept:
     logs = [info.snapshots.pruned_logs(row) for row in np.flatnonzero(new).tolist()]
     named = id_column([raw for some in logs for raw in some], SnapshotId.size)
     snapshots = ids[new]
-    manifests, own = _existing(work, snapshots), IdSet.of(snapshots)
+    manifests, own = _list_manifests(work, snapshots), IdSet.of(snapshots)
     return kept.union(
         Kept(
             own,

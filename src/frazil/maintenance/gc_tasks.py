@@ -19,7 +19,7 @@ from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.projections import ManifestFiles
 from frazil.ids import ALPHABET
 from frazil.maintenance.executor import Executor, split_rows
-from frazil.maintenance.id_sets import GrowingKeySet, Ids, IdSet, KeySet, halves
+from frazil.maintenance.id_sets import GrowingKeySet, Ids, IdSet, KeySet, id_halves
 from frazil.maintenance.inventory import (
     Deleted,
     DeleteLimits,
@@ -28,17 +28,17 @@ from frazil.maintenance.inventory import (
     Listing,
     StoredInventory,
     delete_files,
-    listed,
+    iter_listings,
 )
 from frazil.maintenance.reachable import (
     Budget,
     batches,
     decoder_pool,
     manifests_of,
+    merge_manifest_files,
     prefetch_spans,
     read_chunk_ids,
     read_manifests,
-    united,
 )
 
 _DELETES_PER_ROW = 10_000
@@ -57,7 +57,7 @@ class GCWork:
         task, found = ReadSnapshots(snapshots, self.budget), ManifestFiles.none()
         spans = split_rows(len(snapshots), self.budget.snapshots)
         for part in self.executor.run(task, len(snapshots), "reading snapshots", spans=spans):
-            found = united([found, part])
+            found = merge_manifest_files([found, part])
         return found
 
     def chunks(self, manifests: ManifestFiles, among: IdSet | None = None) -> KeySet:
@@ -75,7 +75,7 @@ class GCWork:
         task, found = ReadChunkSizes(manifests, self.budget), Listing.none(FileKind.CHUNK)
         spans = list(batches(manifests, self.budget))
         for part in self.executor.run(task, len(manifests), "reading manifests", spans=spans):
-            found = largest(Listing.concat(FileKind.CHUNK, [found, part]))
+            found = keep_largest(Listing.concat(FileKind.CHUNK, [found, part]))
         return found
 
     def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
@@ -140,7 +140,7 @@ class ReadChunkSizes:
         found = Listing.none(FileKind.CHUNK)
         chosen = self.manifests.take(slice(rows.start, rows.stop))
         for _, manifest in read_manifests(files, chosen, decode_manifest, budget=self.budget):
-            found = largest(Listing.concat(FileKind.CHUNK, [found, _ends(manifest)]))
+            found = keep_largest(Listing.concat(FileKind.CHUNK, [found, _used_sizes(manifest)]))
         return found
 
 
@@ -155,7 +155,7 @@ class ListFiles:
         parts = []
         for letter in rows:
             objects = files.store.list(self.kind.value + ALPHABET[letter])
-            pieces = listed(objects, self.kind)
+            pieces = iter_listings(objects, self.kind)
             parts += [piece.take(piece.created_at_us < self.cutoff_us) for piece in pieces]
         return Listing.concat(self.kind, parts)
 
@@ -172,9 +172,9 @@ class DeleteFiles:
         return delete_files(files.store, self.listing.take(chosen), self.limits)
 
 
-def largest(listing: Listing) -> Listing:
+def keep_largest(listing: Listing) -> Listing:
     """Each object once, with the largest of the sizes that are listed for it."""
-    high, low = halves(listing.ids)
+    high, low = id_halves(listing.ids)
     by_size = np.argsort(listing.size_bytes, kind="stable")[::-1]
     order = by_size[np.lexsort((low[by_size], high[by_size]))]  # stable: the largest first
     high, low = high[order], low[order]
@@ -183,7 +183,7 @@ def largest(listing: Listing) -> Listing:
     return listing.take(order[first])
 
 
-def _ends(manifest: Manifest) -> Listing:
+def _used_sizes(manifest: Manifest) -> Listing:
     """Chunk objects, and as many bytes of each as references reach."""
     parts = []
     for refs in manifest.arrays.values():

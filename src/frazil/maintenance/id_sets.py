@@ -32,7 +32,7 @@ class IdSet:
     @classmethod
     def of(cls, ids: Ids) -> "IdSet":
         """Ids in any order, any number of times."""
-        return _distinct(*halves(ids))
+        return _distinct(*id_halves(ids))
 
     @classmethod
     def union(cls, sets: Iterable["IdSet"]) -> "IdSet":
@@ -59,7 +59,7 @@ class IdSet:
         """True for the rows of `ids` that are in the set."""
         if not len(self):
             return np.zeros(len(ids), np.bool_)
-        high, low = halves(ids)
+        high, low = id_halves(ids)
         at = np.searchsorted(self.high, high)
         found = self._is_at(at, high, low)
         # Ids that begin alike are neighbours; random ones never do, but ids need not be random.
@@ -116,13 +116,13 @@ class GrowingIdSet:
         self._sets.append(new)
 
 
-def halves(ids: Ids) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+def id_halves(ids: Ids) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     """The first eight and the last four bytes of each id, as numbers in the order of the ids."""
     both = np.ascontiguousarray(ids).view(_HALVES)[:, 0]
     return both["high"].astype(np.uint64), both["low"].astype(np.uint32)
 
 
-def ascending(
+def sort_order(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32], *, in_parts: bool = False
 ) -> npt.NDArray[np.int64]:
     """The order that sorts them; quicker if told that they are sorted in parts."""
@@ -136,7 +136,7 @@ def ascending(
 def _distinct(
     high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint32], *, in_parts: bool = False
 ) -> IdSet:
-    order = ascending(high, low, in_parts=in_parts)
+    order = sort_order(high, low, in_parts=in_parts)
     high, low = high[order], low[order]
     del order
     new = np.ones(len(high), np.bool_)
@@ -177,7 +177,7 @@ class KeySet:
 
     @classmethod
     def of_ids(cls, ids: Ids) -> "KeySet":
-        return cls.of(halves(ids)[0])
+        return cls.of(id_halves(ids)[0])
 
     @classmethod
     def union(cls, sets: Iterable["KeySet"]) -> "KeySet":
@@ -197,7 +197,7 @@ class KeySet:
 
     def contains(self, ids: Ids) -> Bools:
         """True for the ids that are in the set."""
-        return self.has(halves(ids)[0])
+        return self.has(id_halves(ids)[0])
 
     def has(self, keys: Keys) -> Bools:
         if not len(self):
@@ -223,7 +223,7 @@ class GrowingKeySet:
             self._settle()
 
     def add_ids(self, ids: Ids) -> None:
-        self.add(halves(ids)[0])
+        self.add(id_halves(ids)[0])
 
     def add_set(self, other: KeySet) -> None:
         self._merge(other)

@@ -108,7 +108,7 @@ class StoredInventory:
             self.store,
             kind.value,
             folder_ranges(self.store, kind.value),
-            lambda infos: list(listed(infos, kind)),
+            lambda infos: list(iter_listings(infos, kind)),
             concurrent=self.concurrent,
             first=PIECE,
         ):
@@ -125,7 +125,7 @@ def folder_ranges(store: ObjectStore, folder: str) -> list[KeyRange]:
     return list(parts) if len(parts) == 1 else [each for each in parts if each.start in edges[:-1]]
 
 
-def listed(infos: Iterable[ObjectInfo], kind: FileKind) -> Iterator[Listing]:
+def iter_listings(infos: Iterable[ObjectInfo], kind: FileKind) -> Iterator[Listing]:
     """Objects as rows; those of other kinds, or with names that are no ids, are passed over."""
     for some in batched(infos, PIECE):
         found = listing_of(
@@ -217,7 +217,9 @@ class FileInventory:
         return made
 
     def pieces(self, kind: FileKind) -> Iterator[Listing]:
-        return listed((info for info in self._objects() if info.key.startswith(kind.value)), kind)
+        return iter_listings(
+            (info for info in self._objects() if info.key.startswith(kind.value)), kind
+        )
 
     def others(self, prefix: str) -> Iterator[ObjectInfo]:
         found = (info for info in self._objects() if info.key.startswith(prefix))
@@ -252,7 +254,7 @@ def _files_in(path: Path) -> list[Path]:
 
 
 def _csv(path: str, columns: Sequence[str] | None) -> Iterator[tuple[str, Any, Any]]:
-    with _naming(path), Path(path).open(newline="", encoding="utf-8") as file:
+    with _annotate_errors(path), Path(path).open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         header = next(rows, []) if columns is None else columns
         key, size, time = _places(path, header)
@@ -260,7 +262,7 @@ def _csv(path: str, columns: Sequence[str] | None) -> Iterator[tuple[str, Any, A
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _annotate_errors(path: str) -> Iterator[None]:
     """Raises errors in the bytes of a listing as errors that name the file."""
     try:
         yield

@@ -47,7 +47,7 @@ from frazil.maintenance.relocate import (
     Relocated,
     Relocation,
     RelocationRequest,
-    grouped,
+    group_rows,
     random_ids,
     relocate,
     scan_parts,
@@ -143,7 +143,7 @@ def plan_pack(
     session = repository.writable_session(branch)  # raises if nothing may be written
     executor = executor or ThreadExecutor(quiet_files(repository))
     scan = scan_parts(executor, session.base, paths, longest=small_bytes)
-    first, part = grouped(scan.parts.columns)
+    first, part = group_rows(scan.parts.columns)
     in_order = np.sort(first)
     rows, pack = _arrange(scan.take(in_order), small_bytes, pack_bytes)
     chunks = scan.parts.take(in_order[rows])
@@ -223,7 +223,7 @@ def _arrange(scan: PartScan, small_bytes: int, pack_bytes: int) -> tuple[Ints, I
     """Rows in the order of packs, and the pack of each; every part is there once."""
     length = scan.parts.length.astype(np.int64)
     is_small = (length > 0) & (length <= small_bytes)
-    _, source = grouped(scan.parts.columns[:2])
+    _, source = group_rows(scan.parts.columns[:2])
     held = np.bincount(source, weights=length)  # by object, what is referred to
     fills = np.bincount(scan.array, weights=np.where(is_small, length, 0)) >= pack_bytes
     rows = np.flatnonzero(is_small & (held[source] <= small_bytes)) if len(source) else source

@@ -18,7 +18,7 @@ from itertools import batched
 import numpy as np
 import numpy.typing as npt
 
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS
 from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError
@@ -27,8 +27,8 @@ from frazil.format.chunk_refs import RefKind
 from frazil.format.projections import ManifestFiles, decode_chunk_ids, decode_manifest_files
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, SnapshotId, format_ids
-from frazil.maintenance.executor import Progress, prefetched
-from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, ascending, halves
+from frazil.maintenance.executor import Progress, prefetch_results
+from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, id_halves, sort_order
 from frazil.objectstore.protocol import Data
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about
@@ -80,7 +80,7 @@ class Budget:
         return stored <= self.compressed_bytes and decoded <= self.decoded_bytes
 
 
-def narrowed(files: Files, width: int) -> Files:
+def limit_concurrency(files: Files, width: int) -> Files:
     """The same files, with no more than so many requests at a time."""
     if width >= files.pool.width:
         return files
@@ -123,7 +123,7 @@ def manifests_of(
     """The manifests that these snapshots, (n, 12), list: each once, in ascending order of id."""
     found = ManifestFiles.none()
     for some in manifests_by_snapshot(files, snapshots, budget=budget, progress=progress):
-        found = united([found, *some])
+        found = merge_manifest_files([found, *some])
     return found
 
 
@@ -140,7 +140,7 @@ def manifests_by_snapshot(
     for start in range(0, len(names), at_once):
         some = names[start : start + at_once]
         if not files.has_current_encoding:
-            yield files.pool.map(partial(_listed_of_old, files), some)
+            yield files.pool.map(partial(_manifests_of_old_snapshot, files), some)
         else:
             groups = list(batched(some, _SNAPSHOTS_TOGETHER))
             found = load_together(files, decoders, SNAPSHOTS, decode_manifest_files, groups)
@@ -149,15 +149,15 @@ def manifests_by_snapshot(
             progress("reading snapshots", min(start + at_once, len(names)), len(names))
 
 
-def united(parts: Sequence[ManifestFiles]) -> ManifestFiles:
+def merge_manifest_files(parts: Sequence[ManifestFiles]) -> ManifestFiles:
     """Each manifest once, in ascending order of id."""
     every = ManifestFiles(
         np.concatenate([part.ids for part in parts]),
         np.concatenate([part.size_bytes for part in parts]),
         np.concatenate([part.num_refs for part in parts]),
     )
-    high, low = halves(every.ids)
-    order = ascending(high, low)
+    high, low = id_halves(every.ids)
+    order = sort_order(high, low)
     high, low = high[order], low[order]
     new = np.ones(len(order), np.bool_)
     new[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
@@ -225,7 +225,7 @@ def read_together[T](
         return list(zip(groups, found, strict=True))
 
     spans, prefetch = prefetch_spans(manifests, allowed)
-    for some in prefetched(load, spans) if prefetch else map(load, spans):
+    for some in prefetch_results(load, spans) if prefetch else map(load, spans):
         yield from some
         if progress is not None:
             progress("reading manifests", some[-1][0].stop, len(names))
@@ -275,7 +275,7 @@ def batches(manifests: ManifestFiles, budget: Budget) -> Iterator[range]:
         start = stop
 
 
-def _listed_of_old(files: Files, name: str) -> ManifestFiles:
+def _manifests_of_old_snapshot(files: Files, name: str) -> ManifestFiles:
     found = files.fetch_snapshot(SnapshotId.parse(name)).manifest_files
     return ManifestFiles(
         np.frombuffer(b"".join(file.id.raw for file in found), np.uint8).reshape(-1, 12),
@@ -309,12 +309,12 @@ def _decode_group[T](
         return decode(data)
     except FormatError:
         for name, each in zip(names, data, strict=True):
-            with naming(folder + name):
+            with annotate_errors(folder + name):
                 decode([each])
         raise
 
 
 def _load[T](files: Files, folder: str, decode: Callable[[Data], T], name: str) -> T:
     key = folder + name
-    with naming(key):
+    with annotate_errors(key):
         return decode(files.store.get(key).data)

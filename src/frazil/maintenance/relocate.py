@@ -30,7 +30,7 @@ from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.ids import ChunkId, ManifestId, NodeId, SnapshotId
 from frazil.maintenance.executor import Executor, wave_spans, waves
-from frazil.maintenance.id_sets import halves
+from frazil.maintenance.id_sets import id_halves
 from frazil.paths import ROOT, NodePath
 
 # Parts of chunk objects as columns: an object, where the part begins in it, how long it is.
@@ -52,9 +52,9 @@ def id_keys(ids: Ids) -> npt.NDArray[Any]:
     return np.ascontiguousarray(ids).view(f"S{ids.shape[1]}").reshape(-1)
 
 
-def grouped(columns: Sequence[Column]) -> tuple[Ints, Ints]:
+def group_rows(columns: Sequence[Column]) -> tuple[Ints, Ints]:
     """The first row of each group of equal rows, and the group of each row."""
-    numbers = _mixed(columns)
+    numbers = _hash_rows(columns)
     order = np.argsort(numbers, kind="stable").astype(np.int64)
     ordered = numbers[order]
     again = np.flatnonzero(ordered[1:] == ordered[:-1])
@@ -73,7 +73,7 @@ def grouped(columns: Sequence[Column]) -> tuple[Ints, Ints]:
     return order[new], group
 
 
-def _mixed(columns: Sequence[Column]) -> Numbers:
+def _hash_rows(columns: Sequence[Column]) -> Numbers:
     """One number for each row: equal for equal rows, and hardly ever for others."""
     numbers = np.zeros(len(columns[0]), dtype=np.uint64)
     for column, factor in zip(columns, _FACTORS, strict=False):
@@ -100,11 +100,11 @@ class Parts:
     @property
     def columns(self) -> tuple[Column, ...]:
         """Numbers that make a part what it is; the first two those of the object."""
-        return (*halves(self.chunk_id), self.offset, self.length)
+        return (*id_halves(self.chunk_id), self.offset, self.length)
 
     def distinct(self) -> "Parts":
         """Each once, by object and place in it."""
-        rows, _ = grouped(self.columns)
+        rows, _ = group_rows(self.columns)
         found = self.take(rows)
         high, low, offset, length = found.columns
         return found.take(np.lexsort((length, offset, low, high)).astype(np.int64))
@@ -139,7 +139,7 @@ class Relocation:
     @classmethod
     def of(cls, old: Parts, chunk_id: Ids, offset: Numbers) -> "Relocation":
         """Row i of the old parts, which are distinct, is at row i of the new places."""
-        numbers = _mixed(old.columns)
+        numbers = _hash_rows(old.columns)
         order = np.argsort(numbers, kind="stable").astype(np.int64)
         return cls(numbers[order], old.take(order), chunk_id[order], offset[order])
 
@@ -152,7 +152,7 @@ class Relocation:
         if not len(self):
             return found
         columns, mine = parts.columns, self.old.columns
-        numbers = _mixed(columns)
+        numbers = _hash_rows(columns)
         rows = np.searchsorted(self.numbers, numbers).astype(np.int64)
         left = np.arange(len(parts), dtype=np.int64)
         while True:  # once, but for parts that differ and have one number
@@ -217,7 +217,7 @@ class Relocated:
     manifests: int  # rewritten
 
 
-def chosen_arrays(
+def select_arrays(
     snapshot: Snapshot, paths: Sequence[NodePath]
 ) -> Iterator[tuple[Node, ArrayData]]:
     """Arrays with manifests at or below the paths, each once, by path.
@@ -253,7 +253,7 @@ def relocate(
     def attempt(number: int) -> SnapshotId:
         del number
         session = repository.writable_session(request.branch)
-        arrays = list(_still_there(session.base, request.paths))
+        arrays = list(_existing_arrays(session.base, request.paths))
         wanted = dict.fromkeys(ref.id for _, array in arrays for ref in array.manifests)
         new = [each for each in wanted if each not in done]
         done.update(_write_manifests(executor, moved, session.base, new))
@@ -301,10 +301,12 @@ class WriteMoved:
         return written
 
 
-def _still_there(snapshot: Snapshot, paths: Sequence[NodePath]) -> Iterator[tuple[Node, ArrayData]]:
+def _existing_arrays(
+    snapshot: Snapshot, paths: Sequence[NodePath]
+) -> Iterator[tuple[Node, ArrayData]]:
     """Chosen arrays, without paths that were deleted since."""
     left = [path for path in paths if path == ROOT or snapshot.nodes.under(path)]
-    return chosen_arrays(snapshot, left)
+    return select_arrays(snapshot, left)
 
 
 def _with_manifests(
@@ -360,7 +362,7 @@ def scan_parts(
     """Reads manifests. With `longest`, whole objects that are longer are left out."""
     refs: list[ArrayManifest] = [
         (number, node.id, ref.id)
-        for number, (node, array) in enumerate(chosen_arrays(snapshot, paths))
+        for number, (node, array) in enumerate(select_arrays(snapshot, paths))
         for ref in array.manifests
     ]
     manifests = tuple(dict.fromkeys(manifest for _, _, manifest in refs))

@@ -92,7 +92,7 @@ def plan_jobs(
     """Jobs in the order of cells; none if no manifest reaches into the grid."""
     counts = _counts(array.num_chunks, cell)
     whole = prod(counts)
-    inside = list(_inside(array.manifests, counts, cell)) if whole else []
+    inside = list(_manifests_in_grid(array.manifests, counts, cell)) if whole else []
     if not inside:
         return []
     refs = [num_refs.get(ref.id, 0) for ref, _, _ in inside]
@@ -130,7 +130,7 @@ def _first_wins(parts: list[ChunkRefs]) -> ChunkRefs:
 type _Inside = list[tuple[ManifestRef, tuple[int, ...], tuple[int, ...]]]
 
 
-def _inside(
+def _manifests_in_grid(
     manifests: Sequence[ManifestRef], counts: tuple[int, ...], cell: tuple[int, ...]
 ) -> Iterator[tuple[ManifestRef, tuple[int, ...], tuple[int, ...]]]:
     """Manifests that reach into the grid, with the first and the last cell they may reach into."""
@@ -358,11 +358,11 @@ def _with_splitting(repository: Repository, metadata: Mapping[str, Any] | None) 
     """Commit metadata that tells how manifests are split, where the reference notes it."""
     given = dict(metadata or {})
     reserved = given.get(_RESERVED)
-    splitting = {"splitting_config": _splitting(repository.config)}
+    splitting = {"splitting_config": _encode_splitting(repository.config)}
     return {**given, _RESERVED: {**(reserved if isinstance(reserved, dict) else {}), **splitting}}
 
 
-def _splitting(config: RepositoryConfig) -> Json:
+def _encode_splitting(config: RepositoryConfig) -> Json:
     chosen = None if config.manifest is None else config.manifest.splitting
     told = RepositoryConfig(manifest=ManifestConfig(splitting=chosen or _UNSPLIT))
     match encode_config(told):

@@ -48,7 +48,7 @@ _TOGETHER = 64  # decoded
 _MILLISECOND = 1000
 
 
-def listed_info(
+def synthesize_repo_info(
     info: RepoInfo,
     deleted: Mapping[str, SnapshotId],
     *,
@@ -62,7 +62,7 @@ def listed_info(
         sorted_info,
         spec_version=2,
         deleted_tags=tuple(sorted(deleted, key=str.encode)),
-        status=RepoStatus(Availability.ONLINE, initialized_us(info)),
+        status=RepoStatus(Availability.ONLINE, creation_time_us(info)),
         metadata={},
         updates=invent_log(
             sorted_info, deleted, now_us=now_us, from_version=from_version, to_version=2
@@ -102,7 +102,9 @@ def in_order(info: RepoInfo) -> RepoInfo:
     )
 
 
-def prefetched(files: Files, *, width: int = PREFETCHED) -> Callable[[SnapshotId], SnapshotHead]:
+def prefetch_heads(
+    files: Files, *, width: int = PREFETCHED
+) -> Callable[[SnapshotId], SnapshotHead]:
     """Returns a function that reads a head, from memory if it was listed."""
     names = (one.key.removeprefix(SNAPSHOTS) for one in files.store.list(SNAPSHOTS))
     ids = [found for name in names if (found := _parse(name)) is not None]
@@ -190,7 +192,7 @@ def invent_log(
     return tuple(reversed(updates))
 
 
-def initialized_us(info: RepoInfo) -> int:
+def creation_time_us(info: RepoInfo) -> int:
     """Time of the oldest snapshot without a parent."""
     snapshots = info.snapshots
     roots = [row for row in range(len(snapshots)) if snapshots.parent(row) < 0]
@@ -199,7 +201,7 @@ def initialized_us(info: RepoInfo) -> int:
 
 def _events(info: RepoInfo, deleted: Mapping[str, SnapshotId]) -> Iterator[_Event]:
     """Events in the order that counts where times are equal."""
-    snapshots, start_us = info.snapshots, initialized_us(info)
+    snapshots, start_us = info.snapshots, creation_time_us(info)
     yield _Event(start_us, RepoInitialized())
     yield from _commits(info)
     for name in sorted(info.branches, key=str.encode):

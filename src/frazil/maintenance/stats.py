@@ -26,18 +26,18 @@ from frazil.format.projections import ManifestFiles, StorageRefs, decode_storage
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.executor import Executor, Progress, split_rows
-from frazil.maintenance.id_sets import DistinctSum, Ids, Keys, halves
+from frazil.maintenance.id_sets import DistinctSum, Ids, Keys, id_halves
 from frazil.maintenance.reachable import (
     Budget,
     decoder_pool,
     ids_of_rows,
     manifests_by_snapshot,
     manifests_of,
+    merge_manifest_files,
     prefetch_spans,
     reachable_rows,
     read_together,
     root_rows,
-    united,
 )
 from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
 
@@ -250,17 +250,17 @@ def pieces_of(refs: StorageRefs) -> Iterator[Found]:
 
 def id_keys(ids: Ids) -> Keys:
     """Keys of whole ids."""
-    high, low = halves(ids)
+    high, low = id_halves(ids)
     return high ^ (low.astype(np.uint64) * _ODD)
 
 
 def _native(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
-    return _mixed(id_keys(refs.chunk_id[rows]), refs.offset[rows]), refs.length[rows]
+    return _mix_keys(id_keys(refs.chunk_id[rows]), refs.offset[rows]), refs.length[rows]
 
 
 def _virtual(refs: StorageRefs, rows: Rows) -> tuple[Keys, Sizes]:
     sizes = refs.length[rows]
-    return _mixed(_mixed(_locations(refs, rows), refs.offset[rows]), sizes), sizes
+    return _mix_keys(_mix_keys(_locations(refs, rows), refs.offset[rows]), sizes), sizes
 
 
 def _inline(refs: StorageRefs, array: Numbers, sizes: Sizes) -> tuple[Numbers, Keys, Sizes]:
@@ -268,7 +268,7 @@ def _inline(refs: StorageRefs, array: Numbers, sizes: Sizes) -> tuple[Numbers, K
     starts = np.flatnonzero(np.diff(array, prepend=-1))
     arrays = array[starts]
     nodes = np.frombuffer(b"".join(refs.nodes[at].raw for at in arrays.tolist()), np.uint64)
-    keys = _mixed(id_keys(refs.ids[refs.manifest[arrays]]), nodes)
+    keys = _mix_keys(id_keys(refs.ids[refs.manifest[arrays]]), nodes)
     return arrays, keys, np.add.reduceat(sizes, starts, dtype=np.uint64)
 
 
@@ -278,7 +278,7 @@ def _locations(refs: StorageRefs, rows: Rows) -> Keys:
     return np.frombuffer(b"".join(digests), np.uint64)[refs.location.codes[rows]]
 
 
-def _mixed(keys: Keys, numbers: npt.NDArray[np.uint64]) -> Keys:
+def _mix_keys(keys: Keys, numbers: npt.NDArray[np.uint64]) -> Keys:
     """Other keys for other numbers; the same ones for 0."""
     if not numbers.any():
         return keys
@@ -393,7 +393,7 @@ class ReadSnapshots:
             for each in some:
                 tally.add(Pieces.of(id_keys(each.ids), each.size_bytes, refs=int(self.refs[at])))
                 at += 1
-            manifests = united([manifests, *some])
+            manifests = merge_manifest_files([manifests, *some])
         return OwnedManifests(manifests, _refs_of(tally, manifests), tuple(sets.sets))
 
 
@@ -432,7 +432,7 @@ def plan_stats(
         refs, listed = sets.recode(part.sets)[part.refs], part.manifests
         none = np.zeros(len(listed), np.int32)
         tally.add(Pieces(id_keys(listed.ids), listed.size_bytes, refs, none))
-        manifests = united([manifests, listed])
+        manifests = merge_manifest_files([manifests, listed])
     return StatsPlan(names, sets, manifests, _refs_of(tally, manifests), snapshots)
 
 

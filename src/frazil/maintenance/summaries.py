@@ -101,7 +101,7 @@ class StorageStats(Displayed):
 
     def __view__(self) -> View:
         view = fields_of(self)
-        shown = [(name, _short(value)) for name, value in view.fields]
+        shown = [(name, _shorten(value)) for name, value in view.fields]
         return View(view.title, shown)
 
 
@@ -124,7 +124,7 @@ class PurgeSummary:
     remaining: "list[Remaining]"
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     return f"{len(value)} of them" if isinstance(value, list) else value
 
 
@@ -162,16 +162,16 @@ COPIES = Remaining(
 
 def mentions_by_snapshot(snapshot: Snapshot, texts: Sequence[str]) -> Iterator[Remaining]:
     """Message and metadata of a commit that contain the texts."""
-    if _in(snapshot.message, texts):
+    if _contains_any(snapshot.message, texts):
         yield Remaining("message", str(snapshot.id), snapshot.message)
-    if _in(_as_text(snapshot.metadata), texts):
+    if _contains_any(_as_text(snapshot.metadata), texts):
         yield Remaining("metadata", str(snapshot.id), "of the commit")
 
 
 def mentions_by_repository(info: RepoInfo, texts: Sequence[str]) -> Iterator[Remaining]:
-    if _in(_as_text(info.metadata), texts):
+    if _contains_any(_as_text(info.metadata), texts):
         yield Remaining("metadata", "repo", "of the repository")
-    if info.config is not None and _in(_as_text(info.config), texts):
+    if info.config is not None and _contains_any(_as_text(info.config), texts):
         yield Remaining("config", "repo", "rules of the configuration name it")
 
 
@@ -201,7 +201,7 @@ def put_aside(files: Files) -> Iterator[Remaining]:
             yield Remaining("backup", info.key, "was put aside, and is not looked into")
 
 
-def _in(text: str, wanted: Sequence[str]) -> bool:
+def _contains_any(text: str, wanted: Sequence[str]) -> bool:
     return any(each in text for each in wanted)
 
 

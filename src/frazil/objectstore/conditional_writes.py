@@ -42,9 +42,9 @@ def _check_one_at_a_time(store: ObjectStore, key: str) -> list[str]:
     first = store.put(key, b"first", when=Absent())
     store.put(key, b"second", when=Matches(first))
     problems = list[str]()
-    if _wins(store, key, b"third", Absent()):
+    if _put_succeeds(store, key, b"third", Absent()):
         problems.append(f"{key}: an object was created although there was one")
-    if _wins(store, key, b"third", Matches(first)):
+    if _put_succeeds(store, key, b"third", Matches(first)):
         problems.append(f"{key}: an object was replaced although it had changed")
     return problems
 
@@ -68,7 +68,7 @@ class _Trial:
 
         def write(writer: int) -> bool:
             barrier.wait()
-            return _wins(self._store, key, _content(done, writer), when)
+            return _put_succeeds(self._store, key, _content(done, writer), when)
 
         winners = [
             writer for writer, won in enumerate(self._pool.map(write, range(self._writers))) if won
@@ -84,7 +84,7 @@ def _content(done: str, writer: int) -> bytes:
     return f"{done} by writer {writer}".encode()
 
 
-def _wins(store: ObjectStore, key: str, data: bytes, when: Precondition) -> bool:
+def _put_succeeds(store: ObjectStore, key: str, data: bytes, when: Precondition) -> bool:
     try:
         store.put(key, data, when=when)
     except PreconditionFailedError:

@@ -63,7 +63,7 @@ def encode_key(key: str) -> str:
     require_key(key)
     if key == LOCK_NAME:
         raise InvalidInputError(f"not a key: {key!r} is reserved for the lock of the store")
-    return _ENCODED.sub(_escaped, key)
+    return _ENCODED.sub(_escape_match, key)
 
 
 def decode_name(name: str) -> str | None:
@@ -71,18 +71,18 @@ def decode_name(name: str) -> str | None:
     if is_plain_key(name):
         return name
     try:
-        segment = _ESCAPES.sub(_unescaped, name)
+        segment = _ESCAPES.sub(_unescape_match, name)
     except UnicodeDecodeError:
         return None
     # Only what we would write: another spelling of a segment could not be fetched by its key.
-    if "/" in segment or _ENCODED.sub(_escaped, segment) != name:
+    if "/" in segment or _ENCODED.sub(_escape_match, segment) != name:
         return None
     return segment
 
 
 def encode_prefix(prefix: str) -> str:
     """The directory part of a valid prefix, `/` included, as a path below the root."""
-    return _ENCODED.sub(_escaped, prefix[: prefix.rfind("/") + 1])
+    return _ENCODED.sub(_escape_match, prefix[: prefix.rfind("/") + 1])
 
 
 def temporary_name() -> str:
@@ -94,10 +94,10 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY_STEM) and name[len(_TEMPORARY_STEM) :].isdecimal()
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     # surrogateescape: file names that are not UTF-8 arrive here from `decode_name`
     return "".join(f"%{byte:02X}" for byte in match[0].encode(errors="surrogateescape"))
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape_match(match: re.Match[str]) -> str:
     return bytes.fromhex(match[0].replace("%", "")).decode()

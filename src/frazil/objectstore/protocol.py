@@ -382,12 +382,14 @@ class SameETag:
 
     def matches(self, current: str) -> bool:
         """Compares with an object's ETag, which is empty if it has none."""
-        if self.etag.strip() == _ANY or _bare(self.etag) == _bare(current):
+        if self.etag.strip() == _ANY or _strip_quotes(self.etag) == _strip_quotes(current):
             return True  # by itself it may also hold a comma without quotes
-        return current != "" and _bare(current) in map(_bare, _LISTED.findall(self.etag))
+        return current != "" and _strip_quotes(current) in map(
+            _strip_quotes, _LISTED.findall(self.etag)
+        )
 
 
-def _bare(etag: str) -> str:
+def _strip_quotes(etag: str) -> str:
     """The ETag without quotes; the mark of a weak one remains."""
     text = etag.strip()
     return _WEAK + text[2:].strip('"') if text.startswith(_WEAK) else text.strip('"')

@@ -80,7 +80,7 @@ class Parts:
         )
 
 
-def shares(parts: Parts, width: int) -> list[tuple[int, int]]:
+def thread_shares(parts: Parts, width: int) -> list[tuple[int, int]]:
     """The objects (first, stop) that each of at most `width` threads should read.
 
     A thread pays off for dozens of small files, or for one large one.

@@ -63,7 +63,7 @@ def array_paths(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             yield path
 
 
-def wrong(where: str, key: str, problem: str) -> FormatError:
+def reference_error(where: str, key: str, problem: str) -> FormatError:
     return FormatError(f"reference {key!r}: {problem}", where=where)
 
 
@@ -95,12 +95,14 @@ def grid_of(where: str, key: str, document: Mapping[str, Any]) -> Grid:
     shape: Any = document.get("shape")
     chunks: Any = document.get("chunks")
     if not _are_lengths(shape) or not _are_lengths(chunks) or len(shape) != len(chunks):
-        raise wrong(
+        raise reference_error(
             where, key, f"shape is {shape!r} and chunks is {chunks!r}, expected lists of lengths"
         )
     separator = document.get("dimension_separator") or "."
     if separator not in {".", "/"}:
-        raise wrong(where, key, f"dimension_separator is {separator!r}, expected '.' or '/'")
+        raise reference_error(
+            where, key, f"dimension_separator is {separator!r}, expected '.' or '/'"
+        )
     # Some writers give an empty dimension chunks of length 0.
     counts = tuple(-(-length // max(chunk, 1)) for length, chunk in zip(shape, chunks, strict=True))
     return Grid(counts, separator, "")
@@ -110,7 +112,7 @@ def _grid_3(where: str, key: str, document: Mapping[str, Any]) -> Grid:
     try:
         metadata = parse_node_metadata(json.dumps(document).encode())
     except InvalidInputError as error:
-        raise wrong(where, key, error.message) from error
+        raise reference_error(where, key, error.message) from error
     encoding = document.get("chunk_key_encoding") or {"name": "default"}
     match encoding if isinstance(encoding, dict) else {"name": encoding}:
         case {"name": "default", "configuration": {"separator": "." | "/" as separator}}:
@@ -122,7 +124,9 @@ def _grid_3(where: str, key: str, document: Mapping[str, Any]) -> Grid:
         case {"name": "v2"}:
             separator, prefix = ".", ""
         case _:
-            raise wrong(where, key, f"chunk_key_encoding is {encoding!r}, expected default or v2")
+            raise reference_error(
+                where, key, f"chunk_key_encoding is {encoding!r}, expected default or v2"
+            )
     shape = metadata.num_chunks if isinstance(metadata, ArrayMetadata) else ()
     return Grid(shape, separator, prefix)
 
@@ -134,7 +138,7 @@ def parse_chunk_keys(
     if grid.ndim == 0:
         for key in keys:
             if key != grid.scalar_key():
-                raise wrong(where, f"{array}/{key}", "not the chunk of a scalar array")
+                raise reference_error(where, f"{array}/{key}", "not the chunk of a scalar array")
         return np.zeros((len(keys), 0), np.int64)
     if not keys:
         return np.zeros((0, grid.ndim), np.int64)
@@ -145,7 +149,7 @@ def parse_chunk_keys(
     whole = rf"(?:{one}(?:\n(?!\Z)|\Z))*+"
     if text.count("\n") != len(keys) - 1 or not re.fullmatch(whole, text):
         bad = next((key for key in keys if not re.fullmatch(one, key)), keys[0])
-        raise wrong(
+        raise reference_error(
             where,
             f"{array}/{bad}".lstrip("/"),
             f"not a chunk of an array of {grid.ndim} dimensions",
@@ -163,7 +167,7 @@ def require_inside(
     outside = (index >= np.array(grid.shape, dtype=np.int64)).any(axis=1)
     if outside.any():
         first = index[int(np.argmax(outside))].tolist()
-        raise wrong(
+        raise reference_error(
             where,
             f"{array}/{grid.prefix}{grid.separator.join(map(str, first))}".lstrip("/"),
             f"outside the grid of the array, which is {list(grid.shape)} chunks",

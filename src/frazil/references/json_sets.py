@@ -37,7 +37,7 @@ from frazil.references.columns import (
     array_paths,
     grid_of,
     parse_chunk_keys,
-    wrong,
+    reference_error,
 )
 
 # Templates and generators of version 1: `{{u}}/f{{i}}.nc`, `{{(i + 1) * 1000}}`, `{{f(c='a')}}`.
@@ -345,7 +345,7 @@ def _fill_urls(where: str, refs: dict[str, Any], templates: Mapping[str, str]) -
                 try:
                     url = known[value[0]] = expand_template(value[0], templates)
                 except TemplateError as error:
-                    raise wrong(where, key, str(error)) from error
+                    raise reference_error(where, key, str(error)) from error
             refs[key] = [url, *value[1:]]
 
 
@@ -353,17 +353,17 @@ def _generate(
     where: str, name: str, generator: Any, templates: Mapping[str, str], refs: dict[str, Any]
 ) -> None:
     if not isinstance(generator, Mapping):
-        raise wrong(where, name, f"expected an object, found {type(generator).__name__}")
+        raise reference_error(where, name, f"expected an object, found {type(generator).__name__}")
     try:
         keys, urls, offsets, lengths = expand_generator(generator, templates)
     except TemplateError as error:
-        raise wrong(where, name, str(error)) from error
+        raise reference_error(where, name, str(error)) from error
     if offsets is None or lengths is None:
         refs.update(zip(keys, ([url] for url in urls), strict=True))
     else:
         refs.update(zip(keys, map(list, zip(urls, offsets, lengths, strict=True)), strict=True))
     if len(refs) > _MAX_REFERENCES:
-        raise wrong(where, name, f"makes more than {_MAX_REFERENCES} references")
+        raise reference_error(where, name, f"makes more than {_MAX_REFERENCES} references")
 
 
 def _document(where: str, key: str, value: Any) -> Mapping[str, Any]:
@@ -371,9 +371,9 @@ def _document(where: str, key: str, value: Any) -> Mapping[str, Any]:
         try:
             value = json.loads(inline_bytes(where, key, value))
         except (ValueError, RecursionError) as error:
-            raise wrong(where, key, f"not JSON: {error}") from error
+            raise reference_error(where, key, f"not JSON: {error}") from error
     if not isinstance(value, Mapping):
-        raise wrong(where, key, f"expected an object, found {type(value).__name__}")
+        raise reference_error(where, key, f"expected an object, found {type(value).__name__}")
     return value
 
 
@@ -383,7 +383,7 @@ def _read_consolidated(where: str, refs: Mapping[str, Any]) -> dict[str, Mapping
         return {}
     metadata = _document(where, CONSOLIDATED_2, refs[CONSOLIDATED_2]).get("metadata")
     if not isinstance(metadata, Mapping):
-        raise wrong(where, CONSOLIDATED_2, "no object `metadata` in it")
+        raise reference_error(where, CONSOLIDATED_2, "no object `metadata` in it")
     return {key: _document(where, key, value) for key, value in metadata.items()}
 
 
@@ -408,7 +408,7 @@ def _array_above(where: str, key: str, arrays: set[str]) -> str:
         path = path.rpartition("/")[0]
         if path in arrays:
             return path
-    raise wrong(where, key, "belongs to no array")
+    raise reference_error(where, key, "belongs to no array")
 
 
 def _columns(
@@ -473,7 +473,9 @@ def _bad_part(where: str, keys: Iterable[str], parts: Sequence[Sequence[Any]]) -
     key, part = next(
         (key, part) for key, part in zip(keys, parts, strict=True) if not _is_part(part)
     )
-    return wrong(where, key, f"is {list(part)!r}, expected [url] or [url, offset, length]")
+    return reference_error(
+        where, key, f"is {list(part)!r}, expected [url] or [url, offset, length]"
+    )
 
 
 def _is_part(part: Sequence[Any]) -> bool:
@@ -498,9 +500,9 @@ def inline_bytes(where: str, key: str, value: Any) -> bytes:
         case Mapping():
             data = json.dumps(value).encode()
         case _:
-            raise wrong(where, key, f"is {value!r}, expected text, an object or a list")
+            raise reference_error(where, key, f"is {value!r}, expected text, an object or a list")
     if not data:
-        raise wrong(where, key, "has no bytes")
+        raise reference_error(where, key, "has no bytes")
     return data
 
 
@@ -508,7 +510,7 @@ def _decode(where: str, key: str, value: bytes) -> bytes:
     try:
         return b64decode(value[len(_BASE64) :], validate=True)
     except Base64Error as error:
-        raise wrong(where, key, f"is not base64: {error}") from error
+        raise reference_error(where, key, f"is not base64: {error}") from error
 
 
 def _codes(rows: npt.NDArray[np.bool_], codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -28,7 +28,7 @@ from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError, S
 from frazil.flatbuf.columns import StringColumn, concat_texts
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import Virtual
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 from frazil.paths import NodePath
 from frazil.ranges import Range
 from frazil.references.columns import (
@@ -39,7 +39,7 @@ from frazil.references.columns import (
     ReferenceSet,
     array_paths,
     grid_of,
-    wrong,
+    reference_error,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class ContainedFiles:
         return f"{self.url.rstrip('/')}/{name}" if name else self.url
 
     def find(self, name: str) -> bytes | None:
-        virtual, location = self.session.files.virtual, regular(self.place(name))
+        virtual, location = self.session.files.virtual, normalize_location(self.place(name))
         try:
             size = virtual.size_bytes(location)
         except ObjectNotFoundError:
@@ -124,10 +124,12 @@ def read_parquet_set(files: SetFiles) -> ReferenceSet | None:
         try:
             NodePath.from_key_prefix(path)  # or it might name other files than ours
         except InvalidInputError as error:
-            raise wrong(where, key, error.message) from error
+            raise reference_error(where, key, error.message) from error
         grid = grid_of(where, key, documents[key])
         if prod(grid.shape) > _MAX_RECORDS * record_size:
-            raise wrong(where, key, f"{prod(grid.shape)} chunks in files of {record_size}")
+            raise reference_error(
+                where, key, f"{prod(grid.shape)} chunks in files of {record_size}"
+            )
         chunks[path] = _read_array(files, path, grid, record_size)
     return ReferenceSet(files.place(""), documents, chunks)
 
@@ -158,7 +160,7 @@ def _read_array(files: SetFiles, path: str, grid: Grid, record_size: int) -> Chu
         return None if data is None else _read_record(files.place(name), data, grid, numbers)
 
     names = (f"{path}/refs.{n}.parq".lstrip("/") for n in range(-(-total // record_size)))
-    parts = [_nothing(grid), *(part for part in files.map(read, names) if part is not None)]
+    parts = [_empty_chunks(grid), *(part for part in files.map(read, names) if part is not None)]
     return ChunkColumns(
         index=np.concatenate([part.index for part in parts]),
         location=concat_texts([part.location for part in parts]),
@@ -169,7 +171,7 @@ def _read_array(files: SetFiles, path: str, grid: Grid, record_size: int) -> Chu
     )
 
 
-def _nothing(grid: Grid) -> ChunkColumns:
+def _empty_chunks(grid: Grid) -> ChunkColumns:
     none, numbers = StringColumn.absent(0), np.zeros(0, np.uint64)
     index = np.zeros((0, grid.ndim), np.int64)
     return ChunkColumns(index, none, numbers, numbers, np.zeros(0, np.bool_), none)

@@ -19,7 +19,7 @@ from frazil.errors import AlreadyExistsError, FormatError, InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Native, RefKind
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 from frazil.paths import ROOT, NodePath
 from frazil.references.columns import (
     ARRAY_2,
@@ -28,8 +28,8 @@ from frazil.references.columns import (
     NODE_3,
     ChunkColumns,
     ReferenceSet,
+    reference_error,
     split_document_key,
-    wrong,
 )
 from frazil.references.zarr_v2 import array_document, group_document
 
@@ -64,16 +64,16 @@ def locate(text: str, *, root: str | None) -> str:
     if scheme == "file":
         return _local(rest, root=root)
     if scheme in _ENCODED_ALREADY:
-        return regular(f"{scheme}://{rest}")
+        return normalize_location(f"{scheme}://{rest}")
     bucket, slash, key = rest.partition("/")
-    return regular(f"{scheme}://{bucket}{slash}{quote(key, safe=_KEPT)}")
+    return normalize_location(f"{scheme}://{bucket}{slash}{quote(key, safe=_KEPT)}")
 
 
 def _local(path: str, *, root: str | None) -> str:
     if not path:
         raise InvalidInputError("an empty path is no location", kind="invalid-virtual-ref")
     if PurePath(path).is_absolute():
-        return regular("file://" + quote(path, safe="/"))
+        return normalize_location("file://" + quote(path, safe="/"))
     if root is None:
         raise InvalidInputError(
             f"the path {path!r} is relative: say with `root` what to",
@@ -118,7 +118,7 @@ def plan_import(
     arrays = []
     for key, document in references.documents.items():
         path, name = split_document_key(key)
-        node = _below(references.where, key, group, path)
+        node = _node_path(references.where, key, group, path)
         with_arrays = name == ARRAY_2 or (name == NODE_3 and document.get("node_type") == "array")
         if with_arrays:
             text = _array_text(references.where, key, document, attributes.get(path, {}))
@@ -141,11 +141,11 @@ def plan_import(
     return ImportPlan(references.where, groups, tuple(arrays))
 
 
-def _below(where: str, key: str, group: NodePath, path: str) -> NodePath:
+def _node_path(where: str, key: str, group: NodePath, path: str) -> NodePath:
     try:
         return NodePath(group.descendant_prefix + path) if path else group
     except InvalidInputError as error:
-        raise wrong(where, key, error.message) from error
+        raise reference_error(where, key, error.message) from error
 
 
 def _attributes(references: ReferenceSet) -> dict[str, Mapping[str, Any]]:
@@ -158,10 +158,10 @@ def _attributes(references: ReferenceSet) -> dict[str, Mapping[str, Any]]:
 
 def _group_attributes(where: str, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
     if document.get("node_type") != "group":
-        raise wrong(where, key, f"node_type is {document.get('node_type')!r}")
+        raise reference_error(where, key, f"node_type is {document.get('node_type')!r}")
     attributes = document.get("attributes") or {}
     if not isinstance(attributes, Mapping):
-        raise wrong(where, key, "attributes is not an object")
+        raise reference_error(where, key, "attributes is not an object")
     return attributes
 
 
@@ -177,7 +177,7 @@ def _array_text(
         text = json.dumps(made).encode()
         parse_node_metadata(text)  # here rather than when half is done
     except InvalidInputError as error:
-        raise wrong(where, key, error.message) from error
+        raise reference_error(where, key, error.message) from error
     return text
 
 
@@ -227,7 +227,7 @@ def write_plan(session: Session, plan: ImportPlan, *, validate_containers: bool)
             name = f"{plan.where}: array {str(array.path)!r}"
             require_containers(session, name, array.refs.location.pruned().strings)
     # Bytes first: what can fail for reasons of its own happens before the session changes.
-    stored = [_with_inline_stored(session, array.refs) for array in plan.arrays]
+    stored = [_store_large_inline(session, array.refs) for array in plan.arrays]
     before = session.copy_changes()
     try:
         for path in sorted(plan.groups):
@@ -288,7 +288,7 @@ def _write_group(session: Session, path: NodePath, attributes: Mapping[str, Any]
         session.set_node(path, json.dumps({**old, "attributes": merged}).encode())
 
 
-def _with_inline_stored(session: Session, refs: ChunkRefs) -> ChunkRefs:
+def _store_large_inline(session: Session, refs: ChunkRefs) -> ChunkRefs:
     """The same references, with chunks that are too large for a manifest in objects."""
     writer = session.chunk_writer()
     large = np.flatnonzero(

@@ -14,7 +14,7 @@ import zarr
 from frazil.api.session import IcechunkStore, Session
 from frazil.errors import InvalidInputError, ReadOnlyError
 from frazil.flatbuf.strings import Strings
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 from frazil.paths import NodePath
 from frazil.references.plan import require_containers
 from frazil.zarrstore.keys import key_prefix
@@ -83,4 +83,6 @@ def _locations(dataset: Any) -> Strings:
         getattr(variable.data, "manifest", None) for variable in dataset.variables.values()
     ]
     paths = (each.iter_nonempty_paths() for each in manifests if each is not None)
-    return Strings.from_list([regular(str(text)) for text in dict.fromkeys(chain(*paths))])
+    return Strings.from_list(
+        [normalize_location(str(text)) for text in dict.fromkeys(chain(*paths))]
+    )

@@ -51,13 +51,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--store",
         required=True,
-        type=_named,
+        type=_parse_factory,
         metavar="MODULE:FACTORY",
         help="a function without arguments that returns a new, empty, writable store",
     )
     parser.add_argument(
         "--contract",
-        type=_named,
+        type=_parse_factory,
         default="frazil.testing.objectstore:ObjectStoreContract",
         metavar="MODULE:CLASS",
         help="a subclass of ObjectStoreContract, for a store that may differ in some points",
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _named(text: str) -> Callable[[], Any]:
+def _parse_factory(text: str) -> Callable[[], Any]:
     module, colon, name = text.partition(":")
     if not colon or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form module:name")

@@ -222,13 +222,13 @@ class _Handler(QuietHandler):
 
     def _exchange(self, connection: http.client.HTTPConnection, body: bytes) -> Answer:
         connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
-        for name, value in _passed_on(self.headers.items()):
+        for name, value in _end_to_end_headers(self.headers.items()):
             connection.putheader(name, value)
         if body and "Content-Length" not in self.headers:
             connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body or None)
         with connection.getresponse() as response:
-            headers = tuple(_passed_on(response.getheaders()))
+            headers = tuple(_end_to_end_headers(response.getheaders()))
             return Answer(response.status, headers, response.read())
 
     def _send(self, answer: Answer, cut: int | None = None) -> None:
@@ -254,5 +254,5 @@ def _refusal(status: int, code: str) -> Answer:
     return Answer(status, (("Content-Type", "application/xml"),), body.encode())
 
 
-def _passed_on(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+def _end_to_end_headers(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
     return ((name, value) for name, value in headers if name.lower() not in HOP_BY_HOP)

@@ -144,9 +144,9 @@ class FaultyStore(HookedStore[ObjectStore]):
                 return result
             case DropResponse() | AnswerWith():
                 act()
-                raise _refused(verb, key, fault)
+                raise _refusal_error(verb, key, fault)
             case DropRequest() | RefuseWith() | Throttle() | FillDisk() | DenyPermission():
-                raise _refused(verb, key, fault)
+                raise _refusal_error(verb, key, fault)
             case _:
                 assert_never(fault)
 
@@ -189,7 +189,7 @@ type _Refusal = (
 )
 
 
-def _refused(verb: Verb, key: str, fault: _Refusal) -> StorageError:
+def _refusal_error(verb: Verb, key: str, fault: _Refusal) -> StorageError:
     match fault:
         case DropRequest() | DropResponse():
             return _error(verb, key, "the connection was closed")

@@ -191,7 +191,7 @@ def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]
     }
 
 
-def counted_storage(explored: Explored) -> dict[str, object]:
+def count_storage(explored: Explored) -> dict[str, object]:
     """Reads every manifest there is, once for each state of the repository."""
 
     def make() -> dict[str, object]:

@@ -15,7 +15,7 @@ from frazil.web.chunk_tables import UNKNOWN, ChunkWriters, chunk_writers
 from frazil.web.commits import HEADLINE
 from frazil.web.explored import ChunkColumns, ChunkKind, Explored
 from frazil.web.http import Asked
-from frazil.web.images import MapView, asked_view, encode_png
+from frazil.web.images import MapView, encode_png, requested_view
 
 LEGEND = 12  # commits that are named beside a map
 
@@ -65,9 +65,9 @@ def _make(
 ) -> ChunkMap:
     if start is not None:
         changes = chunk_changes(explored, start, snapshot, path)
-        return _by_change(changes.index, changes.change, asked_view(asked, changes.grid))
+        return _by_change(changes.index, changes.change, requested_view(asked, changes.grid))
     chunks = explored.chunks(snapshot, path)
-    view = asked_view(asked, chunks.grid)
+    view = requested_view(asked, chunks.grid)
     if asked.text("by", "kind") == "commit":
         return _by_commit(explored, chunks, chunk_writers(explored, snapshot, path), view)
     return _by_kind(chunks, view)
@@ -115,7 +115,7 @@ def _by_commit(
     newest = np.full(view.height * view.width, count + 1, np.int64)
     np.minimum.at(newest, cells, np.where(writer == UNKNOWN, count, writer))
     palette = np.zeros((count + 2, 4), np.uint8)  # commits, unknown, nothing
-    palette[:count] = colours.ordered(count)
+    palette[:count] = colours.ordered_colours(count)
     palette[count] = colours.rgba(colours.UNKNOWN_WRITER)
     pixels = palette[newest].reshape(view.height, view.width, 4)
     return ChunkMap(view, pixels, _commit_legend(explored, writers, writer, palette))

@@ -17,7 +17,7 @@ from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import RepoStatus, Update
 from frazil.ids import SnapshotId
 from frazil.web.explored import MAX_LANES, Explored, row_of
-from frazil.web.http import readable
+from frazil.web.http import to_json
 
 # What is drawn of the lines of a history beside each commit.
 #
@@ -58,8 +58,8 @@ def _add_shared(
     first = np.array([line.first for _, line in together]) - places.start
     last = np.array([line.last for _, line in together]) - places.start
     ends = np.array([line.joins is not None for _, line in together])
-    above = _covered(first + 1, last + 1, len(found))
-    below = _covered(first, last, len(found))
+    above = _interval_mask(first + 1, last + 1, len(found))
+    below = _interval_mask(first, last, len(found))
     here = (first >= 0) & (first < len(found))
     starts = dict(zip(first[here].tolist(), np.flatnonzero(here).tolist(), strict=True))
     joining = set(last[ends].tolist())
@@ -72,7 +72,7 @@ def _add_shared(
             segments.append([lane, number, 1, 0, lanes[at]])
 
 
-def _covered(start: np.ndarray, stop: np.ndarray, count: int) -> np.ndarray:
+def _interval_mask(start: np.ndarray, stop: np.ndarray, count: int) -> np.ndarray:
     """True for each of `count` rows that lies in any of the intervals, whose ends are exclusive."""
     edges = np.zeros(count + 1, np.int64)
     np.add.at(edges, np.clip(start, 0, count), 1)
@@ -90,14 +90,14 @@ def repository_facts(explored: Explored) -> dict[str, object]:
         "spec_version": info.spec_version,
         "status": info.status.availability.label,
         "status_reason": info.status.reason,
-        "branches": _named(info, info.branches),
-        "tags": _named(info, info.tags),
+        "branches": _ref_columns(info, info.branches),
+        "tags": _ref_columns(info, info.tags),
         "snapshots": len(info.snapshots),
-        "metadata": readable(info.metadata),
+        "metadata": to_json(info.metadata),
     }
 
 
-def _named(info: RepoInfo, refs: Mapping[str, int]) -> dict[str, list[str]]:
+def _ref_columns(info: RepoInfo, refs: Mapping[str, int]) -> dict[str, list[str]]:
     names = sorted(refs, key=lambda name: (name != "main", name))
     return {"name": names, "id": [str(info.snapshots.id(refs[name])) for name in names]}
 
@@ -141,7 +141,7 @@ def commit_facts(explored: Explored, at: str) -> dict[str, object]:
         "children": children,
         "at_us": record.flushed_at_us,
         "message": record.message,
-        "metadata": readable(record.metadata),
+        "metadata": to_json(record.metadata),
         "branches": _names_at(info.branches).get(row, []),
         "tags": _names_at(info.tags).get(row, []),
         "detached": row not in _reachable_rows(explored, info),
@@ -247,10 +247,10 @@ def _words(name: str) -> str:
 
 def _facts(update: Update) -> dict[str, str]:
     kind = update.kind
-    return {name: _shown(getattr(kind, name)) for name in type(kind).__slots__}
+    return {name: _format_value(getattr(kind, name)) for name in type(kind).__slots__}
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, RepoStatus):
         return value.availability.label + (f": {value.reason}" if value.reason else "")
     return str(value)

@@ -118,7 +118,7 @@ def storage(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
     facts = storage_use.storage_facts(explored, snapshot)
     if asked.text("count", "") == "all":
-        facts["counted"] = storage_use.counted_storage(explored)
+        facts["counted"] = storage_use.count_storage(explored)
     return json_answer(facts)
 
 

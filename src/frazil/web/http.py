@@ -42,7 +42,7 @@ def error_answer(error: Exception) -> Response:
     return json_answer({"error": message[:2000], "kind": kind}, status)
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """A number as JSON has them; None for the others."""
     return float(value) if math.isfinite(value) else None
 
@@ -52,12 +52,14 @@ def readable_document(data: bytes) -> Any:
     if len(data) > _MAX_DOCUMENT:
         return None
     try:
-        return json.loads(data, parse_int=_whole, parse_float=_decimal, parse_constant=str)
+        return json.loads(
+            data, parse_int=_parse_integer, parse_float=_parse_decimal, parse_constant=str
+        )
     except (ValueError, RecursionError):
         return None  # the page shows the rest
 
 
-def readable(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """The same of what was decoded already: metadata of commits."""
     match value:
         case bool() | None | str():
@@ -67,18 +69,18 @@ def readable(value: Any) -> Any:
         case float():
             return value if math.isfinite(value) else str(value)
         case dict():
-            return {str(key): readable(each) for key, each in value.items()}
+            return {str(key): to_json(each) for key, each in value.items()}
         case list() | tuple():
-            return [readable(each) for each in value]
+            return [to_json(each) for each in value]
         case _:
             return str(value)
 
 
-def _whole(text: str) -> int | str:
+def _parse_integer(text: str) -> int | str:
     return int(text) if len(text) < 16 else text
 
 
-def _decimal(text: str) -> float | str:
+def _parse_decimal(text: str) -> float | str:
     value = float(text)
     return value if math.isfinite(value) else text
 
@@ -142,10 +144,10 @@ class Asked:
         parts = found.split(",")
         if len(parts) != ndim:
             raise InvalidInputError(f"{name}={found!r} has {len(parts)} places, expected {ndim}")
-        return tuple(None if part == "*" else _place(name, part) for part in parts)
+        return tuple(None if part == "*" else _parse_position(name, part) for part in parts)
 
 
-def _place(name: str, part: str) -> int:
+def _parse_position(name: str, part: str) -> int:
     if not (part.isascii() and part.isdigit() and len(part) <= 16):
         raise InvalidInputError(f"{part!r} in {name} is neither a whole number nor *")
     return int(part)

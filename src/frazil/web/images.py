@@ -80,9 +80,9 @@ class MapView:
         return chosen, down * self.width + across
 
 
-def asked_view(asked: Asked, grid: tuple[int, ...]) -> MapView:
+def requested_view(asked: Asked, grid: tuple[int, ...]) -> MapView:
     """Without wishes: the two longest dimensions and all of the others, or wrapped if only one."""
-    axes = _asked_axes(asked, grid)
+    axes = _requested_axes(asked, grid)
     at = asked.places("chunk_at", len(grid)) or (None,) * len(grid)
     if axes is None:
         total = prod(grid)
@@ -100,11 +100,11 @@ def asked_view(asked: Asked, grid: tuple[int, ...]) -> MapView:
         ),
         rows=rows,
         columns=columns,
-        window=_asked_window(asked, rows, columns),
+        window=_requested_window(asked, rows, columns),
     )
 
 
-def _asked_axes(asked: Asked, grid: tuple[int, ...]) -> tuple[int, int] | None:
+def _requested_axes(asked: Asked, grid: tuple[int, ...]) -> tuple[int, int] | None:
     wanted = asked.values.get("map_axes") or None
     if wanted == "wrapped":
         return None
@@ -123,7 +123,7 @@ def require_axes(axes: tuple[int, ...], ndim: int) -> tuple[int, int]:
     return axes[0], axes[1]
 
 
-def _asked_window(asked: Asked, rows: int, columns: int) -> tuple[int, int, int, int]:
+def _requested_window(asked: Asked, rows: int, columns: int) -> tuple[int, int, int, int]:
     found = asked.numbers("window") or (0, rows, 0, columns)
     if len(found) != 4:
         raise InvalidInputError(f"a window has four numbers, got {len(found)}")
@@ -216,7 +216,7 @@ def scale(name: str, steps: int = 256) -> Colours:
     return colours
 
 
-def ordered(count: int) -> Colours:
+def ordered_colours(count: int) -> Colours:
     """(count, 4) for things in an order: easily told apart if they are few."""
     if count <= len(_HUES):
         return np.stack([rgba(each) for each in _HUES[:count]]) if count else scale("grey", 1)[:0]

@@ -15,7 +15,7 @@ from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.spark.table.cf import Decoding, Time, count_decoding, decode, plan_decoding
 from frazil.web.explored import ChunkColumns, Explored
-from frazil.web.http import Asked, finite, readable_document
+from frazil.web.http import Asked, finite_or_none, readable_document
 from frazil.web.images import SCALES, encode_png, paint, require_axes
 from frazil.zarrstore.arrays import open_array, read_region
 
@@ -221,7 +221,7 @@ class Preview:
         return float(valid.min()), float(valid.max())
 
     def facts(self, asked: Asked) -> dict[str, object]:
-        low, high = _asked_limits(asked, self)
+        low, high = _requested_limits(asked, self)
         return {
             "axes": self.plan.axes,
             "at": [int(p[0]) if len(p) else 0 for p in self.plan.positions],
@@ -231,8 +231,8 @@ class Preview:
             "is_number": self.values is not None,
             "height": self.is_valid.shape[0],
             "width": self.is_valid.shape[1],
-            "low": finite(low),
-            "high": finite(high),
+            "low": finite_or_none(low),
+            "high": finite_or_none(high),
             "scales": SCALES,
             "texts": self.texts,
             "is_time": self.is_time,
@@ -252,9 +252,9 @@ class Preview:
             mean = float(valid.mean())
         return {
             **counts,
-            "min": finite(valid.min()),
-            "max": finite(valid.max()),
-            "mean": finite(mean),
+            "min": finite_or_none(valid.min()),
+            "max": finite_or_none(valid.max()),
+            "mean": finite_or_none(mean),
         }
 
     def _line(self) -> list[float | None] | None:
@@ -262,19 +262,19 @@ class Preview:
         if self.values is None or len(self.plan.axes) != 1:
             return None
         pairs = zip(self.values[0].tolist(), self.is_valid[0].tolist(), strict=True)
-        return [finite(value) if valid else None for value, valid in pairs]
+        return [finite_or_none(value) if valid else None for value, valid in pairs]
 
     def png(self, asked: Asked) -> bytes:
         if self.values is None:
             raise InvalidInputError(f"values of type {self.dtype} have no picture")
         if not self.values.size:
             return encode_png(np.zeros((1, 1, 4), np.uint8))
-        low, high = _asked_limits(asked, self)
+        low, high = _requested_limits(asked, self)
         name = asked.text("scale", SCALES[0])
         return encode_png(paint(self.values, self.is_valid, low=low, high=high, name=name))
 
 
-def _asked_limits(asked: Asked, preview: Preview) -> tuple[float, float]:
+def _requested_limits(asked: Asked, preview: Preview) -> tuple[float, float]:
     low, high = preview.limits()
     wanted_low, wanted_high = asked.decimal("low"), asked.decimal("high")
     return (
@@ -305,7 +305,7 @@ def _make(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Asked
     decoded, is_missing = _decode(decoding, flat)
     # of a time the number that is counted, as its units say: a picture of microseconds says less
     numbers = _numbers(_decode(count_decoding(decoding), flat)[0])
-    is_valid = _as_picture(_present(grid, plan, chunks), plan, len(grid.shape)) & ~is_missing
+    is_valid = _as_picture(_present_mask(grid, plan, chunks), plan, len(grid.shape)) & ~is_missing
     if numbers is not None:
         is_valid &= ~np.isnan(numbers)
     return Preview(
@@ -348,7 +348,7 @@ def _stored_bytes(chunks: ChunkColumns, index: npt.NDArray[np.uint32]) -> int:
     return int(chunks.refs.length[rows[rows >= 0]].sum(dtype=np.uint64))
 
 
-def _present(grid: Grid, plan: SlicePlan, chunks: ChunkColumns) -> npt.NDArray[np.bool_]:
+def _present_mask(grid: Grid, plan: SlicePlan, chunks: ChunkColumns) -> npt.NDArray[np.bool_]:
     """True where the chunk of a value was ever written, in the shape of the selection."""
     places = [grid.chunk_of(axis, each) for axis, each in enumerate(plan.positions)]
     distinct, back = [], []

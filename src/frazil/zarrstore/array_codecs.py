@@ -68,7 +68,7 @@ def chunk_problem(document: bytes, index: tuple[int, ...], data: Data) -> str | 
     sizes are not looked at: zarr does not say where they are.
     """
     try:
-        _opened(document, get_ident()).read(index, data)
+        _open_array(document, get_ident()).read(index, data)
     except NotImplementedError:  # zarr's answer for a rectilinear grid
         return None
     except Exception as error:  # noqa: BLE001 -- codecs raise what they like
@@ -95,7 +95,7 @@ class _Opened:
 
 
 @lru_cache(maxsize=256)  # by array: all its chunks have the same
-def _opened(document: bytes, thread: int) -> _Opened:
+def _open_array(document: bytes, thread: int) -> _Opened:
     """An array for the use of one thread. Raises what zarr raises about its metadata.
 
     Failures are not cached: a codec may be registered later.

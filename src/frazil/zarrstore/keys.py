@@ -179,10 +179,10 @@ def keys_with_prefix(session: Session, prefix: str) -> Iterator[list[str]]:
     if directory is None:
         return
     nodes = [node for node in session.nodes(directory.node) if _may_match(node, prefix)]
-    yield _matching([metadata_key(node.path) for node in nodes], prefix)
+    yield _filter_prefix([metadata_key(node.path) for node in nodes], prefix)
     for chunks in (*_all_chunks(nodes), *_leading_chunks(session, directory)):
         for refs in chunks.batches(session):
-            yield _matching(chunk_keys(chunks.path, refs.index), prefix)
+            yield _filter_prefix(chunk_keys(chunks.path, refs.index), prefix)
 
 
 def names_below(session: Session, prefix: str) -> Iterator[set[str]]:
@@ -270,5 +270,5 @@ def _may_match(node: Node, prefix: str) -> bool:
     return start.startswith(prefix) or prefix.startswith(start)
 
 
-def _matching(keys: list[str], prefix: str) -> list[str]:
+def _filter_prefix(keys: list[str], prefix: str) -> list[str]:
     return [key for key in keys if key.startswith(prefix)]

@@ -22,7 +22,7 @@ from frazil.flatbuf.columns import StringColumn, text_column, text_table
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Payload, Virtual
 from frazil.format.storage_config import Containers
-from frazil.format.urls import regular, regular_column
+from frazil.format.urls import normalize_location, regular_column
 
 # Columns of text of any library that speaks Arrow, read by way of its C data interface.
 #
@@ -139,7 +139,7 @@ def _parts(stream: _Stream) -> Iterator[StringColumn]:
 
 def _column(schema: _Schema, array: _Array) -> StringColumn:
     kind = schema.format.decode()
-    present = _present(array)
+    present = _validity_mask(array)
     if schema.dictionary:
         if kind not in _INTEGERS:
             raise TypeError(f"Arrow codes of format {kind!r} are not whole numbers")
@@ -182,7 +182,7 @@ def _view_buffer(array: _Array) -> Strings:
     return Strings(heap, start, length)
 
 
-def _present(array: _Array) -> npt.NDArray[np.bool_]:
+def _validity_mask(array: _Array) -> npt.NDArray[np.bool_]:
     if not array.length or not array.null_count or not array.buffers[0]:
         return np.ones(array.length, np.bool_)
     end = array.offset + array.length
@@ -306,7 +306,7 @@ def virtual_payload(
     """Raises InvalidInputError also if there are containers, and none of them covers it."""
     require_type(location, str)
     parsed = parse_checksum(checksum)
-    place = regular(location)
+    place = normalize_location(location)
     if containers is not None:
         containers.require_covered(place)
     offset, length = as_int(offset), as_int(length)

@@ -13,7 +13,7 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
 from frazil.format.config import NamedIntEnum
 from frazil.format.storage_config import Containers
-from frazil.format.urls import VCC, starts_with, with_changed
+from frazil.format.urls import VCC, replace_strings, starts_with
 from frazil.ids import format_ids
 from frazil.paths import ROOT, NodePath
 
@@ -114,7 +114,7 @@ def complete_locations(
 
     column = locations.pruned()
     relative = starts_with(column.strings, VCC.encode())
-    return StringColumn(column.codes, with_changed(column.strings, relative, complete))
+    return StringColumn(column.codes, replace_strings(column.strings, relative, complete))
 
 
 def _virtual_refs(session: Session, path: NodePath) -> Iterator[tuple[str, ChunkRefs]]:

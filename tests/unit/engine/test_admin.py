@@ -135,7 +135,7 @@ def test_flags_are_stored_only_where_they_were_set(repository: Repository) -> No
             repository.set_flag(repo_settings.CREATE_TAG, value)
         info = repository.repo_info()
         states.append((info.enabled_flags, info.disabled_flags))
-        assert repo_settings.setting(info, repo_settings.CREATE_TAG) is value
+        assert repo_settings.flag_setting(info, repo_settings.CREATE_TAG) is value
         assert repo_settings.is_enabled(info, repo_settings.CREATE_TAG) is (value is not False)
     assert states == [((), ()), ((4,), ()), ((), (4,)), ((), ())]
     kinds = [update.kind for update in repository.ops_log()][:3]

@@ -22,7 +22,7 @@ from frazil.engine.files.settings import (
     DEFAULT_CONDITION,
     PreloadPlan,
     PreloadRules,
-    fits,
+    matches_preload_condition,
     plan_preload,
 )
 from frazil.engine.repository import Repository
@@ -125,9 +125,9 @@ def test_a_manifest_that_the_snapshot_does_not_list_is_not_chosen(snapshot: Snap
     "name", ["t", "time", "hour1", "level", "depth", "y", "nlat", "lat", "xlon"]
 )
 def test_coordinates_of_moderate_size_are_wanted_by_default(name: str) -> None:
-    assert fits(DEFAULT_CONDITION, f"/some/{name}", 1000)
-    assert not fits(DEFAULT_CONDITION, f"/some/{name}", 1001)
-    assert not fits(DEFAULT_CONDITION, f"/{name}/temperature", 1)
+    assert matches_preload_condition(DEFAULT_CONDITION, f"/some/{name}", 1000)
+    assert not matches_preload_condition(DEFAULT_CONDITION, f"/some/{name}", 1001)
+    assert not matches_preload_condition(DEFAULT_CONDITION, f"/{name}/temperature", 1)
 
 
 def test_what_a_configuration_leaves_open_is_the_default() -> None:
@@ -147,8 +147,10 @@ def test_ends_of_ranges_are_in_them_or_not(
 ) -> None:
     low = 0 if start is None else start.value + (not start.included)
     high = 99 if stop is None else stop.value - (not stop.included)
-    assert fits(PreloadNumRefs(start, stop), "/a", number) == (low <= number <= high)
-    assert fits(PreloadNumRefs(start, stop), "/a", None)
+    assert matches_preload_condition(PreloadNumRefs(start, stop), "/a", number) == (
+        low <= number <= high
+    )
+    assert matches_preload_condition(PreloadNumRefs(start, stop), "/a", None)
 
 
 # What comes of it

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from frazil.engine.history.history_editing import Edit, cherry_pick, merge, revert
-from frazil.engine.refs.commit_metadata import merged_by
+from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.engine.refs.version import Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
@@ -227,4 +227,4 @@ def test_a_revert_undoes_one_commit_of_several(first: list[Change], later: list[
     "notes", [None, 3, {"merged": None}, {"merged": [3, "", "!"]}, {"merged": "x"}, {"other": 1}]
 )
 def test_notes_that_make_no_sense_name_no_merge(notes: int | dict[str, object] | None) -> None:
-    assert list(merged_by({"frazil": notes})) == []  # type: ignore[dict-item]  # what is tested
+    assert list(merged_snapshots({"frazil": notes})) == []  # type: ignore[dict-item]  # what is tested

@@ -60,7 +60,7 @@ def test_runs_are_gathered(
     ],
 )
 def test_distinct_positions_are_numbered(positions: npt.NDArray[np.int64], count: int) -> None:
-    codes, found = ragged.distinct(positions, 4)
+    codes, found = ragged.factorize(positions, 4)
     assert len(found) == count
     assert np.array_equal(found[codes], positions)
 

@@ -12,10 +12,10 @@ from frazil.format.storage_config import (
     ObjectStoreConfig,
     S3Options,
     VirtualChunkContainer,
-    repaired,
+    add_final_slash,
     require_container,
 )
-from frazil.format.urls import regular
+from frazil.format.urls import normalize_location
 
 S3 = ObjectStoreConfig.S3(S3Options())
 LOCAL = ObjectStoreConfig.LocalFileSystem("/")
@@ -65,7 +65,7 @@ def test_many_are_judged_as_each_is(texts: list[str]) -> None:
     locations = []
     for text in texts:
         try:
-            locations.append(regular(text))
+            locations.append(normalize_location(text))
         except InvalidInputError:
             continue
     judged = ALL.covered(Strings.from_list(locations)).tolist()
@@ -111,5 +111,5 @@ def test_a_missing_slash_is_added_to_what_was_stored() -> None:
     old = VirtualChunkContainer("s3://b", S3, "n")
     with pytest.raises(InvalidInputError):
         require_container(old)
-    require_container(repaired(old))
-    assert repaired(old) == VirtualChunkContainer("s3://b/", S3, "n")
+    require_container(add_final_slash(old))
+    assert add_final_slash(old) == VirtualChunkContainer("s3://b/", S3, "n")

@@ -8,14 +8,14 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.strings import Strings
 from frazil.format.urls import (
     Place,
-    contain,
-    decoded,
-    decoded_table,
+    contains_any,
+    decode_path,
+    decode_paths,
     has_odd_segments,
     longest_prefix,
+    normalize_location,
+    normalize_locations,
     place_of,
-    regular,
-    regular_table,
     starts_with,
 )
 
@@ -28,23 +28,25 @@ LOCATIONS = st.builds(str.__add__, HEADS, LETTERS)
 
 @given(st.lists(LOCATIONS, max_size=12))
 def test_a_table_is_made_regular_as_each_location_is(texts: list[str]) -> None:
-    assert regular_table(Strings.from_list(texts)).to_texts() == [regular(text) for text in texts]
+    assert normalize_locations(Strings.from_list(texts)).to_texts() == [
+        normalize_location(text) for text in texts
+    ]
 
 
 @given(LOCATIONS)
 def test_what_is_regular_stays(text: str) -> None:
-    assert regular(regular(text)) == regular(text)
+    assert normalize_location(normalize_location(text)) == normalize_location(text)
 
 
 def test_more_stores_than_are_looked_for_are_fine() -> None:
     texts = [f"s3://bucket-{number}/key" for number in range(200)] + ["S3://b/x"]
-    assert regular_table(Strings.from_list(texts)).to_texts() == [*texts[:-1], "s3://b/x"]
+    assert normalize_locations(Strings.from_list(texts)).to_texts() == [*texts[:-1], "s3://b/x"]
 
 
 def test_the_first_mistake_is_named() -> None:
     texts = Strings.from_list(["s3://b/x", "foo/bar", "s3://"])
     with pytest.raises(InvalidInputError, match="foo/bar") as caught:
-        regular_table(texts)
+        normalize_locations(texts)
     assert caught.value.kind == "invalid-virtual-ref"
 
 
@@ -67,14 +69,14 @@ def test_the_longest_prefix_wins(texts: list[str], prefixes: list[str]) -> None:
 
 @given(st.lists(st.text("ab/.", max_size=8)), st.lists(st.sampled_from(["//", "/.", "a"])))
 def test_marks_are_found(texts: list[str], marks: list[str]) -> None:
-    found = contain(Strings.from_list(texts), [mark.encode() for mark in marks]).tolist()
+    found = contains_any(Strings.from_list(texts), [mark.encode() for mark in marks]).tolist()
     assert found == [any(mark in text for mark in marks) for text in texts]
 
 
 @given(st.lists(LOCATIONS))
 def test_a_table_is_decoded_as_each_text_is(texts: list[str]) -> None:
-    found = decoded_table(Strings.from_list(texts)).to_list()
-    assert found == [decoded(text).encode(errors="surrogateescape") for text in texts]
+    found = decode_paths(Strings.from_list(texts)).to_list()
+    assert found == [decode_path(text).encode(errors="surrogateescape") for text in texts]
 
 
 @pytest.mark.parametrize(

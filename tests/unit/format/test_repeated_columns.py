@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 
 from frazil.flatbuf.columns import StringColumn
-from frazil.flatbuf.ragged import is_constant, stacked
+from frazil.flatbuf.ragged import is_constant, stack_rows
 from frazil.format.chunk_refs import ChunkRefs
 
 COUNT = 1000
@@ -50,5 +50,5 @@ def test_what_differs_between_parts_does_not() -> None:
     both = ChunkRefs.concat(parts)
     assert both.length.tolist() == [0] * COUNT + [COUNT] * COUNT
     empty = np.zeros(0, np.uint8)
-    assert stacked([empty, empty]).shape == (0,)
-    assert stacked([np.broadcast_to(np.uint8(3), 4), empty]).tolist() == [3] * 4
+    assert stack_rows([empty, empty]).shape == (0,)
+    assert stack_rows([np.broadcast_to(np.uint8(3), 4), empty]).tolist() == [3] * 4

@@ -14,7 +14,7 @@ from frazil.format.repo_info import (
     RepoInfo,
     Tail,
     decode_repo_info,
-    encode_grown,
+    encode_incrementally,
     encode_repo_info,
     resume_growth,
 )
@@ -35,7 +35,7 @@ def committed(info: RepoInfo, number: int) -> RepoInfo:
 def grown_file(commits: int) -> bytes:
     info, data = initial_repo_info(1, config={"a": 1}), b""
     for number in range(commits):
-        data, info = encode_grown(committed(info, 1000 - 7 * number), level=1)
+        data, info = encode_incrementally(committed(info, 1000 - 7 * number), level=1)
     return data
 
 
@@ -44,7 +44,7 @@ def test_a_file_that_grew_is_gone_on_with() -> None:
     assert isinstance(info.updates, GrowingLog)
     assert isinstance(info.updates.encoded_in, Tail)
     assert info.updates.encoded_in.steps == 9  # the first was encoded as a whole
-    data, _ = encode_grown(committed(info, 77), level=1)
+    data, _ = encode_incrementally(committed(info, 77), level=1)
     assert len(decode_repo_info(data).snapshots) == 12
 
 
@@ -55,7 +55,7 @@ def test_what_nothing_refers_to_does_not_add_up_from_process_to_process() -> Non
         tip = info.snapshots.id(0)
         info = replace(info, tags={"t": 0})
         info = record(info, TagCreated("t"), now_us=number, backup="b", page_size=3)
-        data, _ = encode_grown(info, level=1)
+        data, _ = encode_incrementally(info, level=1)
         info = resume_growth(decode_repo_info(data))
         assert info.snapshots.id(0) == tip
         sizes.append(len(decode_envelope(data, FileType.REPO_INFO).data))

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.maintenance import relocate as chunk_parts
-from frazil.maintenance.relocate import Parts, Relocation, grouped, random_ids
+from frazil.maintenance.relocate import Parts, Relocation, group_rows, random_ids
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**32 - 1, 2**64 - 1])
 rows = st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=12)
@@ -30,7 +30,7 @@ def test_equal_rows_are_one_group(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunk_parts, "_FACTORS", factors)
-        first, group = grouped(parts_of(wanted).columns)
+        first, group = group_rows(parts_of(wanted).columns)
     assert [wanted[first[number]] for number in group.tolist()] == wanted
     assert sorted(first.tolist()) == [at for at, row in enumerate(wanted) if row not in wanted[:at]]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.local.local_files import write_new
-from frazil.objectstore.reads import Parts, shares
+from frazil.objectstore.reads import Parts, thread_shares
 from tests.examples_count import scaled
 
 SIZES = (1, 90_000, 5000)
@@ -51,7 +51,9 @@ def wanted(draw: st.DrawFn) -> Parts:
 @given(parts=wanted(), width=st.integers(1, 4))
 def test_parts_are_what_the_files_hold(store: LocalStore, parts: Parts, width: int) -> None:
     found = [
-        part for share in shares(parts, width) for part in store.read_parts(parts.some(*share))
+        part
+        for share in thread_shares(parts, width)
+        for part in store.read_parts(parts.some(*share))
     ]
     for number, name in enumerate(parts.names):
         rows = range(parts.edges[number], parts.edges[number + 1])

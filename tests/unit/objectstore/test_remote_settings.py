@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import frazil
 from frazil import StorageConcurrencySettings, StorageSettings
-from frazil.engine.files.object_stores import portable, remote_settings, with_settings
+from frazil.engine.files.object_stores import portable_settings, remote_settings, with_settings
 from frazil.objectstore import Counting, ObjectStore, Prefixed
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.remote_requests import client_options, retry_options
@@ -68,7 +68,7 @@ def test_what_a_repository_has_saved_about_another_store_is_not_believed() -> No
         unsafe_use_metadata=False,
         storage_class="A",
     )
-    assert portable(of_a_directory) == StorageSettings(storage_class="A")
+    assert portable_settings(of_a_directory) == StorageSettings(storage_class="A")
     ours = StorageSettings(concurrency=StorageConcurrencySettings(7, 1000))
-    assert portable(ours) == ours
-    assert portable(None) is None
+    assert portable_settings(ours) == ours
+    assert portable_settings(None) is None

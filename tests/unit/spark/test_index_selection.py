@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from frazil.errors import InvalidInputError
 from frazil.spark.table.metadata_tables import pack
 from frazil.spark.table.selection import (
-    both,
     format_index_selection,
+    intersect,
     parse_index_selection,
     positions_at,
     to_index_selection,
@@ -46,8 +46,8 @@ def test_numbers_are_positions_once_and_in_order(size: int, numbers: list[int]) 
 def test_both_is_what_is_in_both(size: int, span: slice, others: set[int]) -> None:
     first = range(size)[span]
     second = np.array(sorted(others), dtype=np.int64)
-    assert list(both(first, second)) == sorted(set(first) & others)
-    assert list(both(first, range(3, 8))) == sorted(set(first) & set(range(3, 8)))
+    assert list(intersect(first, second)) == sorted(set(first) & others)
+    assert list(intersect(first, range(3, 8))) == sorted(set(first) & set(range(3, 8)))
 
 
 @pytest.mark.parametrize(

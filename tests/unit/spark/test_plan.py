@@ -17,7 +17,7 @@ from frazil.spark.table.scan_plan import (
     list_chunks,
     plan_boxes,
     runs,
-    touched,
+    touched_chunks,
 )
 from frazil.spark.table.selection import Positions, compact
 
@@ -76,7 +76,7 @@ def test_runs_read_the_chunks_that_were_counted_and_no_other(
     for axis, chunk in zip(axes, array.chunks, strict=True):
         read = runs(axis, (0, len(axis)), chunk)
         chunks = {p // chunk for run in read for p in range(run.start, run.stop)}
-        assert chunks == set(touched(axis, chunk).tolist())
+        assert chunks == set(touched_chunks(axis, chunk).tolist())
         placed = [
             run.start + (k if run.taken is None else int(run.taken[k]))
             for run in read

@@ -210,12 +210,12 @@ def read_statements(lines: Iterable[str]) -> Iterator[str]:
         yield rest
 
 
-def ask(queries: Queries) -> None:
+def run_prompt(queries: Queries) -> None:
     """Until the end of input. A mistake is told, and the next statement awaited."""
     import readline  # noqa: F401 -- makes `input` a line editor
 
     print(HELP, file=sys.stderr)
-    for statement in read_statements(_typed(queries)):
+    for statement in read_statements(_read_lines(queries)):
         try:
             queries.run(statement)
         except Exception as error:  # noqa: BLE001 -- told as everywhere; the prompt goes on
@@ -224,7 +224,7 @@ def ask(queries: Queries) -> None:
             print("interrupted", file=sys.stderr)
 
 
-def _typed(queries: Queries) -> Iterator[str]:
+def _read_lines(queries: Queries) -> Iterator[str]:
     fresh = True
     while True:
         try:

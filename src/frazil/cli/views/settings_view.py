@@ -62,14 +62,14 @@ def _settings(above: str, record: Any, stored: Json) -> Iterator[Setting]:
     for each in fields(record):
         key = f"{above}{each.name}"
         value, found = getattr(record, each.name), given.get(each.name)
-        part = _otherwise(value, each.metadata.get("default"), _EMPTY_PARTS.get(key))
+        part = _first_set(value, each.metadata.get("default"), _EMPTY_PARTS.get(key))
         if is_dataclass(part) and _is_part(part):
             yield from _settings(f"{key}.", part, found)
         else:
-            yield Setting(key, _plain(part) if found is None else found, found is not None)
+            yield Setting(key, _plain_value(part) if found is None else found, found is not None)
 
 
-def _otherwise(*values: Any) -> Any:
+def _first_set(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
@@ -78,7 +78,7 @@ def _is_part(value: Any) -> bool:
     return type(value).__name__.endswith(("Config", "Settings"))
 
 
-def _plain(value: Any) -> Json:
+def _plain_value(value: Any) -> Json:
     found: Json = value.name.lower() if hasattr(value, "name") else value
     return found
 

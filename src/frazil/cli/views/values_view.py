@@ -23,7 +23,7 @@ from frazil.spark.table.cf import Time, decode, plan_decoding, with_nan
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.selection import (
     Positions,
-    both,
+    intersect,
     positions_at,
     resolve,
     to_index_selection,
@@ -71,7 +71,7 @@ class Selected:
             found[name] = (
                 numbers
                 if coordinate is None
-                else _decode(coordinate, _whole(self.session, coordinate))[numbers]
+                else _decode(coordinate, _read_whole(self.session, coordinate))[numbers]
             )
         return found
 
@@ -113,7 +113,7 @@ def select(
     for name, size in zip(array.dims, array.shape, strict=True):
         wanted = positions_at(name, size, numbers.on(name))
         if labels.on(name):
-            wanted = both(_by_label(session, array, name, labels.on(name), size), wanted)
+            wanted = intersect(_by_label(session, array, name, labels.on(name), size), wanted)
         positions.append(wanted)
     single = tuple(
         name
@@ -149,7 +149,7 @@ def _by_label(
         raise InvalidInputError(
             f"dimension {name!r} has no coordinate: choose by position, --isel {name}=0:{size}"
         )
-    values = decode(plan_decoding(coordinate), _whole(session, coordinate))
+    values = decode(plan_decoding(coordinate), _read_whole(session, coordinate))
     return resolve(name, values, wanted)
 
 
@@ -166,7 +166,7 @@ def _find_coordinate(
     return found if fits else None
 
 
-def _whole(session: Session, array: ArrayDescription) -> npt.NDArray[Any]:
+def _read_whole(session: Session, array: ArrayDescription) -> npt.NDArray[Any]:
     return read_region(session, NodePath(array.path), (slice(None),))
 
 

@@ -67,7 +67,9 @@ def updated_chunks(
     return {node_id: sets for node_id, sets in found.items() if sets}
 
 
-def expanded(sets: Mapping[NodeId, Sequence[ChunkSet]]) -> dict[NodeId, npt.NDArray[np.uint32]]:
+def expand_chunk_sets(
+    sets: Mapping[NodeId, Sequence[ChunkSet]],
+) -> dict[NodeId, npt.NDArray[np.uint32]]:
     """All chunks, for those who need to see each of them."""
     return {node: np.concatenate([each.index() for each in some]) for node, some in sets.items()}
 
@@ -87,7 +89,7 @@ def put_log_with(
     both = {node_id: sets.pop(node_id) for node_id in log.updated_chunks.keys() & sets.keys()}
     more = {
         node_id: np.concatenate([log.updated_chunks[node_id], index])
-        for node_id, index in expanded(both).items()
+        for node_id, index in expand_chunk_sets(both).items()
     }
     log = replace(log, updated_chunks={**log.updated_chunks, **more})
     if sets:

@@ -102,7 +102,7 @@ def _lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) 
     asked = [
         (ref, places)
         for ref in _manifests(node)
-        if len(places := np.flatnonzero(_covered(ref, wanted)))
+        if len(places := np.flatnonzero(_extents_mask(ref, wanted)))
     ]
     loaded = files.pool.map(lambda pair: refs_in(files, node, pair[0]), asked)
     found = []
@@ -128,7 +128,7 @@ def covers(ref: ManifestRef, index: Index) -> bool:
     )
 
 
-def _covered(ref: ManifestRef, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+def _extents_mask(ref: ManifestRef, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
     if not ref.extents:
         return np.ones(len(wanted), dtype=np.bool_)
     bounds = np.array(ref.extents, dtype=np.int64)
@@ -177,7 +177,7 @@ def fetch_found(
     for part in found:
         kind = part.refs.kind[part.rows]
         for row, place in _pairs(part, kind == RefKind.INLINE):
-            wanted = None if parts is None else _wanted(parts, place)
+            wanted = None if parts is None else _byte_range(parts, place)
             data[place] = fetch_payload(files, part.refs.payload(row), wanted)
         native, is_virtual = kind == RefKind.NATIVE, kind == RefKind.VIRTUAL
         stored = Found(part.refs, part.rows[native], part.at[native])
@@ -209,11 +209,11 @@ def _fetch_native(
         require_readable_range(int(offset.max()), int(length.max()), files.settings.limits)
     if parts is not None:
         offset = offset + start
-    targets = None if into is None else _fitting(into, places, length)
+    targets = None if into is None else _matching_targets(into, places, length)
     return files.chunks.fetch_many(refs.chunk_id[rows], offset, length, targets)
 
 
-def _fitting(
+def _matching_targets(
     into: Targets, places: npt.NDArray[np.int64], length: npt.NDArray[np.uint64]
 ) -> list[memoryview | None]:
     """Targets of these chunks, as far as they are of their lengths."""
@@ -235,7 +235,7 @@ def _fetch_virtual(
         return files.virtual.fetch_many(found)
     chunks = [refs.payload(row) for refs, rows in found for row in rows.tolist()]
     wanted = [
-        (chunk, resolve(_wanted(parts, place), chunk.length))
+        (chunk, resolve(_byte_range(parts, place), chunk.length))
         for chunk, place in zip(chunks, places, strict=True)
         if isinstance(chunk, Virtual)
     ]
@@ -246,7 +246,7 @@ def _fetch_virtual(
     return [each for each in fetched if not isinstance(each, IcechunkError)]
 
 
-def _wanted(parts: npt.NDArray[np.int64], place: int) -> ByteRange:
+def _byte_range(parts: npt.NDArray[np.int64], place: int) -> ByteRange:
     start, stop = parts[place].tolist()
     return Last(-start) if start < 0 else Range(start, stop)
 
@@ -286,7 +286,7 @@ def shift_refs(refs: ChunkRefs, offset: Iterable[int], grid: Sequence[int]) -> C
     bounds = np.array(grid, dtype=np.int64)
     rows = np.flatnonzero(((places >= 0) & (places < bounds)).all(axis=1))
     moved = refs.with_index(places[rows].astype(np.uint32), rows)
-    return ChunkChanges(refs=moved, deleted=_left_behind(refs, moved))
+    return ChunkChanges(refs=moved, deleted=_removed_chunks(refs, moved))
 
 
 def reindex_refs(
@@ -298,22 +298,22 @@ def reindex_refs(
     names a place that has no chunk: then it becomes empty. Of two chunks for one place the later
     one, in the order of the grid, gets it.
     """
-    found = _answers(forward, refs.index, grid)
+    found = _apply_rule(forward, refs.index, grid)
     pairs = [(row, place) for row, place in enumerate(found) if place is not None]
     rows = np.array([row for row, _ in pairs], dtype=np.int64)
     moved = refs.with_index(_places([place for _, place in pairs], refs.ndim), rows)
-    left = _left_behind(refs, moved)
+    left = _removed_chunks(refs, moved)
     if backward is None:
         return ChunkChanges(refs=moved, deleted=left[:0])
     sources = [
         source is not None and _is_inside(source, grid) and refs.find(source) >= 0
-        for source in _answers(backward, left, None)
+        for source in _apply_rule(backward, left, None)
     ]
     empty = ~np.array(sources, dtype=np.bool_)
     return ChunkChanges(refs=moved, deleted=left[empty])
 
 
-def _answers(
+def _apply_rule(
     rule: Rule, index: npt.NDArray[np.uint32], grid: Sequence[int] | None
 ) -> Iterator[tuple[int, ...] | None]:
     """Result of `rule` for each row, (n, ndim). Without a grid, any result is accepted."""
@@ -337,7 +337,7 @@ def _is_inside(place: tuple[int, ...], grid: Sequence[int]) -> bool:
     return all(0 <= position < count for position, count in zip(place, grid, strict=True))
 
 
-def _left_behind(old: ChunkRefs, new: ChunkRefs) -> npt.NDArray[np.uint32]:
+def _removed_chunks(old: ChunkRefs, new: ChunkRefs) -> npt.NDArray[np.uint32]:
     """Places, (k, ndim), that `old` has and `new` has not."""
     return old.index[new.lookup(old.index) < 0]
 

@@ -27,7 +27,7 @@ def collapse_log(log: TransactionLog) -> TransactionLog:
     gone = ids_in(log.deleted_groups, log.deleted_arrays)
     both = new | gone
     lists = {
-        name: _without(ids, both if name.startswith("updated") else new & gone)
+        name: _exclude_nodes(ids, both if name.startswith("updated") else new & gone)
         for name, ids in log.node_lists()
     }
     return TransactionLog(
@@ -40,7 +40,7 @@ def collapse_log(log: TransactionLog) -> TransactionLog:
     )
 
 
-def _without(ids: npt.NDArray[np.uint8], left_out: set[NodeId]) -> npt.NDArray[np.uint8]:
+def _exclude_nodes(ids: npt.NDArray[np.uint8], left_out: set[NodeId]) -> npt.NDArray[np.uint8]:
     kept = [NodeId(raw.tobytes()) not in left_out for raw in ids]
     return ids[np.array(kept, dtype=np.bool_)]
 

@@ -34,21 +34,21 @@ def parse_node_metadata(user_data: bytes, *, only_regular: bool = False) -> Node
     Version 1 of the format has only regular grids.
     """
     try:
-        document = json.loads(user_data.decode(), parse_constant=_refuse)
+        document = json.loads(user_data.decode(), parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"not JSON: {error}") from error
+        raise _metadata_error(f"not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise _bad(f"expected a JSON object, found {type(document).__name__}")
+        raise _metadata_error(f"expected a JSON object, found {type(document).__name__}")
     match document.get("node_type"):
         case "group":
             return GroupMetadata()
         case "array":
             return _parse_array(document, only_regular=only_regular)
         case other:
-            raise _bad(f"node_type is {other!r}, expected 'array' or 'group'")
+            raise _metadata_error(f"node_type is {other!r}, expected 'array' or 'group'")
 
 
-def _refuse(constant: str) -> None:
+def _reject_constant(constant: str) -> None:
     """NaN and infinities are not JSON, and readers that are stricter than Python's stop at them."""
     raise ValueError(f"{constant} is not a value")
 
@@ -56,7 +56,7 @@ def _refuse(constant: str) -> None:
 def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMetadata:
     shape: Any = document.get("shape")
     if not _is_lengths(shape, least=0):
-        raise _bad(f"shape is {shape!r}, expected a list of non-negative integers")
+        raise _metadata_error(f"shape is {shape!r}, expected a list of non-negative integers")
     grid: Any = document.get("chunk_grid")
     num_chunks = _count_chunks(tuple(shape), grid)
     if only_regular and grid["name"] != "regular":
@@ -67,7 +67,9 @@ def _parse_array(document: Mapping[str, Any], *, only_regular: bool) -> ArrayMet
         )
     names: Any = document.get("dimension_names")
     if names is not None and not _is_names(names, len(shape)):
-        raise _bad(f"dimension_names is {names!r}, expected {len(shape)} strings or nulls")
+        raise _metadata_error(
+            f"dimension_names is {names!r}, expected {len(shape)} strings or nulls"
+        )
     return ArrayMetadata(
         shape=tuple(shape),
         num_chunks=num_chunks,
@@ -79,18 +81,22 @@ def _count_chunks(shape: tuple[int, ...], grid: Any) -> tuple[int, ...]:
     match grid:
         case {"name": "regular", "configuration": {"chunk_shape": sizes}}:
             if not _is_lengths(sizes, least=1) or len(sizes) != len(shape):
-                raise _bad(f"chunk_shape is {sizes!r}, expected {len(shape)} positive integers")
+                raise _metadata_error(
+                    f"chunk_shape is {sizes!r}, expected {len(shape)} positive integers"
+                )
             counts = tuple(-(-length // size) for length, size in zip(shape, sizes, strict=True))
         case {"name": "rectilinear", "configuration": {"chunk_shapes": edges}}:
             if not isinstance(edges, list) or len(edges) != len(shape):
-                raise _bad(f"chunk_shapes is {edges!r}, expected {len(shape)} lists")
+                raise _metadata_error(f"chunk_shapes is {edges!r}, expected {len(shape)} lists")
             counts = tuple(
                 _count_edges(one, length) for one, length in zip(edges, shape, strict=True)
             )
         case _:
-            raise _bad(f"chunk_grid is {grid!r}, expected a regular or rectilinear grid")
+            raise _metadata_error(f"chunk_grid is {grid!r}, expected a regular or rectilinear grid")
     if any(count > _MAX_CHUNKS for count in counts):
-        raise _bad(f"{max(counts)} chunks along one dimension, at most {_MAX_CHUNKS} are possible")
+        raise _metadata_error(
+            f"{max(counts)} chunks along one dimension, at most {_MAX_CHUNKS} are possible"
+        )
     return counts
 
 
@@ -99,7 +105,7 @@ def _count_edges(edges: Any, length: int) -> int:
     if isinstance(edges, int) and edges >= 1:
         return -(-length // edges)
     if not isinstance(edges, list):
-        raise _bad(f"chunk sizes are {edges!r}, expected a list")
+        raise _metadata_error(f"chunk sizes are {edges!r}, expected a list")
     count = 0
     for edge in edges:
         match edge:
@@ -108,7 +114,9 @@ def _count_edges(edges: Any, length: int) -> int:
             case [int() as size, int() as repeats] if size >= 1 and repeats >= 0:
                 count += repeats
             case _:
-                raise _bad(f"chunk size is {edge!r}, expected a size or a [size, count] pair")
+                raise _metadata_error(
+                    f"chunk size is {edge!r}, expected a size or a [size, count] pair"
+                )
     return count
 
 
@@ -127,5 +135,5 @@ def _is_names(value: Any, count: int) -> bool:
     )
 
 
-def _bad(reason: str) -> InvalidInputError:
+def _metadata_error(reason: str) -> InvalidInputError:
     return InvalidInputError(f"bad metadata: {reason}", kind="bad-metadata")

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import Clock
-from frazil.engine.changes.attached_manifests import expanded, put_log_with, updated_chunks
+from frazil.engine.changes.attached_manifests import expand_chunk_sets, put_log_with, updated_chunks
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.changes.pending import ChunkChanges
@@ -80,7 +80,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
         def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
             require_tip(info, request)
             require_moves_allowed(info, request, doing="committing moves")
-            _require_kept(files, info, request)
+            _require_base_snapshots(files, info, request)
             info = info.with_snapshot(
                 new_id,
                 parent=request.base.id,
@@ -94,7 +94,7 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     return snapshot
 
 
-def _require_kept(files: Files, info: RepoInfo, request: CommitRequest) -> None:
+def _require_base_snapshots(files: Files, info: RepoInfo, request: CommitRequest) -> None:
     """Raises ConflictError if garbage collection has taken a snapshot that the changes rely on.
 
     A collection takes snapshots from the list before it deletes anything, and keeps what those
@@ -164,7 +164,7 @@ def transaction_log(snapshot: SnapshotId, changes: ChangeSet) -> TransactionLog:
     if not changes.attached:
         return log
     chunks = dict(log.updated_chunks)
-    for node_id, index in expanded(updated_chunks(changes.attached)).items():
+    for node_id, index in expand_chunk_sets(updated_chunks(changes.attached)).items():
         chunks[node_id] = np.concatenate([chunks[node_id], index]) if node_id in chunks else index
     return replace(log, updated_chunks=chunks)
 

@@ -29,7 +29,7 @@ from frazil.format.conditions import (
     SplitNameMatches,
     SplitOr,
     SplitPathMatches,
-    found,
+    regex_matches,
 )
 from frazil.format.config import ManifestSplittingConfig
 from frazil.format.nodes import ManifestRef, Node
@@ -109,8 +109,8 @@ def in_bands(
 
     `merged` gives all that is set of the changed chunks and, apart from these, in some manifests.
     """
-    axes = _preferred(changed, stored, grid, most)
-    rewrite = _reached(changed, stored, grid, axes, most)
+    axes = _axis_order(changed, stored, grid, most)
+    rewrite = _affected_manifests(changed, stored, grid, axes, most)
     if not len(rewrite) and not len(changed):
         return None
     rewritten: list[ManifestRef] = []
@@ -132,7 +132,7 @@ def cut_axis(grid: tuple[int, ...], bands: int) -> int:
     return next(long_enough, max(range(len(grid)), key=lambda axis: grid[axis], default=0))
 
 
-def _preferred(
+def _axis_order(
     changed: npt.NDArray[np.uint32], stored: Stored, grid: tuple[int, ...], most: int
 ) -> list[int]:
     """Axes in the order in which they are cut where nothing speaks for another one."""
@@ -150,7 +150,7 @@ class _Cut:
     rewrite: Ints  # stored manifests in these bands, or reaching over a cut
 
 
-def _reached(
+def _affected_manifests(
     changed: npt.NDArray[np.uint32],
     stored: Stored,
     grid: tuple[int, ...],
@@ -170,7 +170,7 @@ def _reached(
     def is_whole(rows: int, there: Ints) -> bool:
         return len(there) <= FEW and rows + int(stored.counts[there].sum()) <= most
 
-    cut = _cut(distinct(changed), stored, grid, axes, is_whole)
+    cut = _cut_bands(distinct(changed), stored, grid, axes, is_whole)
     found: Ints = np.union1d(outside, cut.rewrite)
     return found
 
@@ -185,7 +185,9 @@ def _partition(
     """All rows, which ascend, by bands that nothing is stored in."""
     if len(index) <= most and not len(stored):
         return _Cut([slice(0, len(index))] if len(index) else [], _NONE)
-    return _cut(index, stored, grid, axes, lambda rows, there: rows <= most and not len(there))
+    return _cut_bands(
+        index, stored, grid, axes, lambda rows, there: rows <= most and not len(there)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class _Band:
         return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
-def _cut(
+def _cut_bands(
     index: npt.NDArray[np.uint32],
     stored: Stored,
     grid: tuple[int, ...],
@@ -248,13 +250,13 @@ def _halves(
     below = stored.stop[band.stored, axis] <= middle
     above = stored.start[band.stored, axis] >= middle
     rewrite.update(band.stored[~(below | above)].tolist())
-    first, second = _parted(band, axis, middle, index)
+    first, second = _split_rows(band, axis, middle, index)
     before, after = band.bounds[:axis], band.bounds[axis + 1 :]
     yield _Band([*before, (low, middle), *after], first, band.stored[below])
     yield _Band([*before, (middle, high), *after], second, band.stored[above])
 
 
-def _parted(
+def _split_rows(
     band: _Band, axis: int, middle: int, index: npt.NDArray[np.uint32]
 ) -> tuple[slice | Ints, slice | Ints]:
     """The rows before a position on an axis, and the others."""
@@ -293,15 +295,15 @@ def plan_manifests(
     """
     size = np.array(cell, dtype=np.int64)
     extents = [
-        ref.extents if len(ref.extents) == len(grid) else _everything(grid) for ref in current
+        ref.extents if len(ref.extents) == len(grid) else _full_extents(grid) for ref in current
     ]
     bounds = np.array(extents, dtype=np.int64).reshape(len(current), len(grid), 2)
     first, last = bounds[:, :, 0] // size, (np.maximum(bounds[:, :, 1], 1) - 1) // size
     rewrite = (bounds[:, :, 1] > np.array(grid, dtype=np.int64)).any(axis=1)
     cells = _cells_of(changed, size)
-    rewrite |= _touching((first, last), (cells, cells))
+    rewrite |= _overlap_mask((first, last), (cells, cells))
     while True:
-        grown = rewrite | _touching((first, last), (first[rewrite], last[rewrite]))
+        grown = rewrite | _overlap_mask((first, last), (first[rewrite], last[rewrite]))
         if (grown == rewrite).all():
             break
         rewrite = grown
@@ -336,12 +338,12 @@ def _cells_of(index: npt.NDArray[np.uint32], size: npt.NDArray[np.int64]) -> npt
     return distinct(index // size.astype(np.uint32)).astype(np.int64)
 
 
-def _everything(grid: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+def _full_extents(grid: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     """Extents of a manifest that states none: it may hold any chunk."""
     return tuple((0, count) for count in grid)
 
 
-def _touching(boxes: Boxes, others: Boxes) -> npt.NDArray[np.bool_]:
+def _overlap_mask(boxes: Boxes, others: Boxes) -> npt.NDArray[np.bool_]:
     """True where a box shares a cell with any of `others`."""
     first, last = boxes
     touched = np.zeros(len(first), dtype=np.bool_)
@@ -404,9 +406,9 @@ def _matches(condition: ManifestSplitCondition, node: Node) -> bool:
         case SplitAnd(conditions):
             return all(_matches(each, node) for each in conditions)
         case SplitPathMatches(regex):
-            return found(regex, node.path.text)
+            return regex_matches(regex, node.path.text)
         case SplitNameMatches(regex):
-            return found(regex, node.path.name)
+            return regex_matches(regex, node.path.name)
         case SplitAnyArray():
             return True
         case _:
@@ -418,7 +420,7 @@ def _speaks_of(condition: ManifestSplitDimCondition, axis: int, name: str | None
         case SplitAxis(wanted):
             return wanted == axis
         case SplitDimensionName(regex):
-            return name is not None and found(regex, name)
+            return name is not None and regex_matches(regex, name)
         case SplitAnyDimension():
             return True
         case _:

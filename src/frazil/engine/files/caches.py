@@ -236,12 +236,12 @@ class Caches:
         """These, with new and empty ones in place of those that were to be larger or smaller."""
         new = Caches.of(settings)
         return Caches(
-            _fitting(self.snapshots, new.snapshots),
-            _fitting(self.heads, new.heads),
-            _fitting(self.names, new.names),
-            _fitting(self.manifests, new.manifests),
-            _fitting(self.logs, new.logs),
-            _fitting(self.chunks, new.chunks),
+            _reuse_if_same_capacity(self.snapshots, new.snapshots),
+            _reuse_if_same_capacity(self.heads, new.heads),
+            _reuse_if_same_capacity(self.names, new.names),
+            _reuse_if_same_capacity(self.manifests, new.manifests),
+            _reuse_if_same_capacity(self.logs, new.logs),
+            _reuse_if_same_capacity(self.chunks, new.chunks),
             self.plans,
             self.loading,
             self.background,
@@ -250,5 +250,7 @@ class Caches:
         )
 
 
-def _fitting[K, V](old: WeighedCache[K, V], new: WeighedCache[K, V]) -> WeighedCache[K, V]:
+def _reuse_if_same_capacity[K, V](
+    old: WeighedCache[K, V], new: WeighedCache[K, V]
+) -> WeighedCache[K, V]:
     return old if old.capacity == new.capacity else new

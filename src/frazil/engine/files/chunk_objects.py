@@ -18,7 +18,7 @@ from frazil.errors import StorageError
 from frazil.format.limits import Limits
 from frazil.ids import ChunkId, format_ids
 from frazil.objectstore.protocol import Data, ObjectStore
-from frazil.objectstore.reads import Parts, Targets, shares
+from frazil.objectstore.reads import Parts, Targets, thread_shares
 from frazil.ranges import Range
 
 _ONLY = np.zeros(1, np.int64)
@@ -128,7 +128,7 @@ class ChunkFiles:
         return found
 
     def _read_parts(self, found: list[Data], parts: Parts, rows: list[int]) -> None:
-        divided = [parts.some(*share) for share in shares(parts, self.pool.width)]
+        divided = [parts.some(*share) for share in thread_shares(parts, self.pool.width)]
         every = [part for some in self.pool.map(self.store.read_parts, divided) for part in some]
         # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from frazil.objectstore.protocol import Absent, Blob, Data, Matches, ObjectStore
 
 
-def nothing() -> None:
+def no_wait() -> None:
     """There is nothing to wait for."""
 
 
@@ -29,7 +29,7 @@ def replace_entry(
     data: Data,
     *,
     backup: str,
-    ready: Callable[[], None] = nothing,
+    ready: Callable[[], None] = no_wait,
 ) -> str:
     """Replaces `old`, what `data` was computed from; returns the new version.
 

@@ -29,7 +29,7 @@ from frazil.format.repo_info import (
     RepoInfo,
     decode_log_page,
     decode_repo_info,
-    encode_grown,
+    encode_incrementally,
     encode_repo_info,
     resume_growth,
 )
@@ -109,7 +109,7 @@ _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a tim
 
 
 @contextmanager
-def naming(key: str) -> Iterator[None]:
+def annotate_errors(key: str) -> Iterator[None]:
     """Format errors raised inside say which file they are about."""
     try:
         yield
@@ -157,7 +157,7 @@ class Files:
         if known is not None and blob.equals(known.blob):  # the same bytes are not decoded again
             self._newest.stored = stored = StoredRepoInfo(known.info, blob)
             return stored
-        with naming(REPO_INFO):
+        with annotate_errors(REPO_INFO):
             info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
             stored = StoredRepoInfo(info, blob)
         self._newest.stored = stored
@@ -179,7 +179,7 @@ class Files:
     def fetch_log_page(self, name: str) -> LogPage:
         """The ops log of an earlier version, by the name the ops log gives."""
         key = OVERWRITTEN + name
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode_log_page(data, max_size=self._allowed(data))
 
@@ -193,7 +193,7 @@ class Files:
 
         Raises PreconditionFailedError if the stored one is no longer `old`.
         """
-        data, new = encode_grown(new, level=self.settings.bulk_level)
+        data, new = encode_incrementally(new, level=self.settings.bulk_level)
         version = replace_entry(
             self.store, REPO_INFO, old.blob, data, backup=OVERWRITTEN + backup, ready=ready
         )
@@ -341,7 +341,7 @@ class Files:
     def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
         key = transaction_key(snapshot)
         data = self.store.get(key).data
-        with naming(key):
+        with annotate_errors(key):
             try:
                 return decode_txlog(data, max_size=self._allowed(data))
             except FormatError as damage:
@@ -351,7 +351,7 @@ class Files:
                     raise damage from None
 
     def _load[T](self, key: str, decode: Callable[..., T]) -> T:
-        with naming(key):
+        with annotate_errors(key):
             data = self.store.get(key).data
             return decode(data, max_size=self._allowed(data))
 

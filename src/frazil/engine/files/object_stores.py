@@ -88,7 +88,7 @@ def _storage_classes(settings: StorageSettings) -> tuple[tuple[str, str], ...]:
     return tuple((start, name) for start, name in wanted if name is not None)
 
 
-def portable(stored: StorageSettings | None) -> StorageSettings | None:
+def portable_settings(stored: StorageSettings | None) -> StorageSettings | None:
     """The saved settings of a repository that hold for the store that it is in now.
 
     Capabilities of the store are left out: the repository may have been copied from another one.
@@ -157,13 +157,18 @@ def place_of_config(
             return replace(place, endpoint_url=options.endpoint_url or TIGRIS_ENDPOINT)
         case GcsStoreConfig(opts):
             return GcsPlace(
-                bucket=authority, prefix="", credentials=_for_gcs(credentials), config=pairs(opts)
+                bucket=authority,
+                prefix="",
+                credentials=_for_gcs(credentials),
+                config=header_pairs(opts),
             )
         case AzureStoreConfig(opts):
             return _azure_place(opts or {}, authority, _for_azure(credentials))
         case HttpStoreConfig(opts, headers):
             return HttpPlace(
-                base_url=f"{scheme}://{authority}", options=pairs(opts), headers=pairs(headers)
+                base_url=f"{scheme}://{authority}",
+                options=header_pairs(opts),
+                headers=header_pairs(headers),
             )
         case _:
             raise StorageError(f"no objects of others in {config!r}", kind="storage-config")
@@ -203,14 +208,14 @@ def _azure_place(
         container=container,
         prefix="",
         credentials=credentials,
-        config=pairs(rest),
+        config=header_pairs(rest),
     )
 
 
 _ACCOUNT_NAMES = ("account", "account_name", "azure_storage_account_name")
 
 
-def pairs(given: Mapping[str, str] | None) -> Headers:
+def header_pairs(given: Mapping[str, str] | None) -> Headers:
     return tuple((given or {}).items())
 
 

@@ -19,7 +19,7 @@ from frazil.format.conditions import (
     PreloadOr,
     PreloadPathMatches,
     PreloadTrue,
-    found,
+    regex_matches,
 )
 from frazil.format.config import (
     CachingConfig,
@@ -34,7 +34,7 @@ from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.locations import LocationCompression
 from frazil.format.nodes import Node, Nodes
-from frazil.format.records import given
+from frazil.format.records import field_value
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import Snapshot
 from frazil.format.storage_config import StorageRetriesSettings, StorageSettings
@@ -107,28 +107,30 @@ def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> PreloadPlan:
             num_refs = sizes.get(ref.id)
             if num_refs is None or ref.id in chosen or num_refs > left:
                 continue
-            if fits(rules.condition, node.path.text, num_refs):
+            if matches_preload_condition(rules.condition, node.path.text, num_refs):
                 chosen[ref.id] = num_refs
                 left -= num_refs
     return PreloadPlan(rules, tuple(chosen))
 
 
-def fits(condition: ManifestPreloadCondition, path: str, num_refs: int | None) -> bool:
+def matches_preload_condition(
+    condition: ManifestPreloadCondition, path: str, num_refs: int | None
+) -> bool:
     """True if a manifest of an array is to be preloaded.
 
     With `num_refs` None: True if one of some size might be.
     """
     match condition:
         case PreloadOr(conditions):
-            return any(fits(each, path, num_refs) for each in conditions)
+            return any(matches_preload_condition(each, path, num_refs) for each in conditions)
         case PreloadAnd(conditions):
-            return all(fits(each, path, num_refs) for each in conditions)
+            return all(matches_preload_condition(each, path, num_refs) for each in conditions)
         case PreloadPathMatches(regex):
-            return found(regex, path)
+            return regex_matches(regex, path)
         case PreloadNameMatches(regex):
-            return found(regex, path.rpartition("/")[2])
+            return regex_matches(regex, path.rpartition("/")[2])
         case PreloadNumRefs(start, stop):
-            return num_refs is None or (_above(start, num_refs) and _below(stop, num_refs))
+            return num_refs is None or (_is_above(start, num_refs) and _is_below(stop, num_refs))
         case _:
             return isinstance(condition, PreloadTrue)
 
@@ -147,14 +149,14 @@ def _possible_arrays(nodes: Nodes, rules: PreloadRules) -> Iterator[Node]:
 
 @lru_cache(maxsize=4096)  # sessions of one repository ask about the same arrays again and again
 def _may_fit(condition: ManifestPreloadCondition, path: str) -> bool:
-    return fits(condition, path, None)
+    return matches_preload_condition(condition, path, None)
 
 
-def _above(bound: Bound | None, number: int) -> bool:
+def _is_above(bound: Bound | None, number: int) -> bool:
     return bound is None or number > bound.value or (bound.included and number == bound.value)
 
 
-def _below(bound: Bound | None, number: int) -> bool:
+def _is_below(bound: Bound | None, number: int) -> bool:
     return bound is None or number < bound.value or (bound.included and number == bound.value)
 
 
@@ -205,28 +207,30 @@ class Settings:
         manifest = config.manifest or _MANIFEST
         updates = config.repo_update_retries or _UPDATES
         retries = updates.default or _RETRIES
-        usual = given(_UPDATES, "default")
-        requests = given(config, "max_concurrent_requests")
+        usual = field_value(_UPDATES, "default")
+        requests = field_value(config, "max_concurrent_requests")
         if requests < 1:
             raise InvalidInputError(
                 "max_concurrent_requests is 0: no request could ever be made",
                 kind="storage-config",
             )
         return cls(
-            inline_threshold_bytes=given(config, "inline_chunk_threshold_bytes"),
+            inline_threshold_bytes=field_value(config, "inline_chunk_threshold_bytes"),
             io_threads=min(requests, _MAX_THREADS),
-            compression_level=min(given(compression, "level"), _MAX_LEVEL),
+            compression_level=min(field_value(compression, "level"), _MAX_LEVEL),
             bulk_level=_BULK_LEVEL
             if compression.level is None
             else min(compression.level, _MAX_LEVEL),
-            cached_nodes=given(caching, "num_snapshot_nodes"),
-            cached_refs=given(caching, "num_chunk_refs"),
-            cached_changes=given(caching, "num_transaction_changes"),
-            cached_chunk_bytes=given(caching, "num_bytes_chunks"),
-            update_tries=max(1, _given(retries.max_tries, usual.max_tries)),
-            update_backoff_s=_given(retries.initial_backoff_ms, usual.initial_backoff_ms) / 1000,
-            update_backoff_cap_s=_given(retries.max_backoff_ms, usual.max_backoff_ms) / 1000,
-            updates_per_file=max(1, given(config, "num_updates_per_repo_info_file")),
+            cached_nodes=field_value(caching, "num_snapshot_nodes"),
+            cached_refs=field_value(caching, "num_chunk_refs"),
+            cached_changes=field_value(caching, "num_transaction_changes"),
+            cached_chunk_bytes=field_value(caching, "num_bytes_chunks"),
+            update_tries=max(1, _value_or_default(retries.max_tries, usual.max_tries)),
+            update_backoff_s=_value_or_default(retries.initial_backoff_ms, usual.initial_backoff_ms)
+            / 1000,
+            update_backoff_cap_s=_value_or_default(retries.max_backoff_ms, usual.max_backoff_ms)
+            / 1000,
+            updates_per_file=max(1, field_value(config, "num_updates_per_repo_info_file")),
             location_compression=_location_compression(manifest),
             splitting=manifest.splitting,
             preload=PreloadRules.of(manifest.preload),
@@ -245,14 +249,14 @@ def _location_compression(manifest: ManifestConfig) -> LocationCompression | Non
     if wanted is None:
         return None
     return LocationCompression(
-        min_num_chunks=given(wanted, "min_num_chunks"),
-        max_samples=given(wanted, "dictionary_max_training_samples"),
-        max_dictionary_bytes=given(wanted, "dictionary_max_size_bytes"),
-        level=min(max(given(wanted, "compression_level"), _MIN_LEVEL), _MAX_LEVEL),
+        min_num_chunks=field_value(wanted, "min_num_chunks"),
+        max_samples=field_value(wanted, "dictionary_max_training_samples"),
+        max_dictionary_bytes=field_value(wanted, "dictionary_max_size_bytes"),
+        level=min(max(field_value(wanted, "compression_level"), _MIN_LEVEL), _MAX_LEVEL),
     )
 
 
-def _given[T](value: T | None, default: T) -> T:
+def _value_or_default[T](value: T | None, default: T) -> T:
     return default if value is None else value
 
 
@@ -266,58 +270,66 @@ def limited_config(config: RepositoryConfig, limits: Limits) -> RepositoryConfig
     """
     return replace(
         config,
-        caching=_caching(config.caching, limits),
-        manifest=_manifest(config.manifest, limits),
-        max_concurrent_requests=_least(config.max_concurrent_requests, limits.requests),
-        repo_update_retries=_updates(config.repo_update_retries, limits),
-        storage=_storage(config.storage, limits),
+        caching=_limit_caching(config.caching, limits),
+        manifest=_limit_manifest(config.manifest, limits),
+        max_concurrent_requests=_limit_number(config.max_concurrent_requests, limits.requests),
+        repo_update_retries=_limit_update_retries(config.repo_update_retries, limits),
+        storage=_limit_storage(config.storage, limits),
     )
 
 
-def _least(asked: int | None, limit: int) -> int | None:
+def _limit_number(asked: int | None, limit: int) -> int | None:
     return None if asked is None else min(asked, limit)
 
 
-def _caching(asked: CachingConfig | None, limits: Limits) -> CachingConfig | None:
+def _limit_caching(asked: CachingConfig | None, limits: Limits) -> CachingConfig | None:
     if asked is None:
         return None
     return replace(
         asked,
-        num_snapshot_nodes=_least(asked.num_snapshot_nodes, limits.cached_nodes),
-        num_chunk_refs=_least(asked.num_chunk_refs, limits.cached_refs),
-        num_transaction_changes=_least(asked.num_transaction_changes, limits.cached_refs),
-        num_bytes_attributes=_least(asked.num_bytes_attributes, limits.cached_chunk_bytes),
-        num_bytes_chunks=_least(asked.num_bytes_chunks, limits.cached_chunk_bytes),
+        num_snapshot_nodes=_limit_number(asked.num_snapshot_nodes, limits.cached_nodes),
+        num_chunk_refs=_limit_number(asked.num_chunk_refs, limits.cached_refs),
+        num_transaction_changes=_limit_number(asked.num_transaction_changes, limits.cached_refs),
+        num_bytes_attributes=_limit_number(asked.num_bytes_attributes, limits.cached_chunk_bytes),
+        num_bytes_chunks=_limit_number(asked.num_bytes_chunks, limits.cached_chunk_bytes),
     )
 
 
-def _manifest(asked: ManifestConfig | None, limits: Limits) -> ManifestConfig | None:
+def _limit_manifest(asked: ManifestConfig | None, limits: Limits) -> ManifestConfig | None:
     if asked is None or asked.preload is None:
         return asked
     preload: ManifestPreloadConfig = replace(
         asked.preload,
-        max_total_refs=_least(asked.preload.max_total_refs, limits.preloaded_refs),
-        max_arrays_to_scan=_least(asked.preload.max_arrays_to_scan, limits.preloaded_arrays),
+        max_total_refs=_limit_number(asked.preload.max_total_refs, limits.preloaded_refs),
+        max_arrays_to_scan=_limit_number(asked.preload.max_arrays_to_scan, limits.preloaded_arrays),
     )
     return replace(asked, preload=preload)
 
 
-def _updates(asked: RepoUpdateRetryConfig | None, limits: Limits) -> RepoUpdateRetryConfig | None:
-    return None if asked is None else replace(asked, default=_retries(asked.default, limits))
+def _limit_update_retries(
+    asked: RepoUpdateRetryConfig | None, limits: Limits
+) -> RepoUpdateRetryConfig | None:
+    return (
+        None
+        if asked is None
+        else replace(asked, default=_limit_storage_retries(asked.default, limits))
+    )
 
 
-def _retries(asked: StorageRetriesSettings | None, limits: Limits) -> StorageRetriesSettings | None:
+def _limit_storage_retries(
+    asked: StorageRetriesSettings | None, limits: Limits
+) -> StorageRetriesSettings | None:
     if asked is None:
         return None
     return replace(
         asked,
-        max_tries=_least(asked.max_tries, limits.tries),
-        initial_backoff_ms=_least(asked.initial_backoff_ms, limits.wait_ms),
-        max_backoff_ms=_least(asked.max_backoff_ms, limits.wait_ms),
+        max_tries=_limit_number(asked.max_tries, limits.tries),
+        initial_backoff_ms=_limit_number(asked.initial_backoff_ms, limits.wait_ms),
+        max_backoff_ms=_limit_number(asked.max_backoff_ms, limits.wait_ms),
     )
 
 
-def _storage(asked: StorageSettings | None, limits: Limits) -> StorageSettings | None:
+def _limit_storage(asked: StorageSettings | None, limits: Limits) -> StorageSettings | None:
     """Raises the size of requests to the limit: requests of a few bytes would be too many."""
     if asked is None:
         return None
@@ -328,7 +340,9 @@ def _storage(asked: StorageSettings | None, limits: Limits) -> StorageSettings |
         is_small = size is not None and size < limits.least_request_bytes
         concurrency = replace(
             concurrency,
-            max_concurrent_requests_for_object=_least(number, limits.requests),
+            max_concurrent_requests_for_object=_limit_number(number, limits.requests),
             ideal_concurrent_request_size=limits.least_request_bytes if is_small else size,
         )
-    return replace(asked, concurrency=concurrency, retries=_retries(asked.retries, limits))
+    return replace(
+        asked, concurrency=concurrency, retries=_limit_storage_retries(asked.retries, limits)
+    )

@@ -70,7 +70,7 @@ def unauthorized_endpoint(container: VirtualChunkContainer, trusted: Collection[
     """The first endpoint or option that the caller has not authorized; None if there is none."""
     if ANY in trusted:
         return None
-    found = _leading(container.store)
+    found = _endpoint_override(container.store)
     if found is None or _origin(found) in {_origin(each) for each in trusted}:
         return None
     return found
@@ -87,7 +87,7 @@ def endpoint_of(store: ObjectStoreConfig) -> str | None:
             return None
 
 
-def _leading(store: ObjectStoreConfig) -> str | None:
+def _endpoint_override(store: ObjectStoreConfig) -> str | None:
     match store:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
             return _leading_endpoint(options)
@@ -187,7 +187,7 @@ class VirtualChunkAccess:
     endpoints: Collection[str] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "credentials", _checked(self.credentials))
+        object.__setattr__(self, "credentials", _check_credentials(self.credentials))
         if isinstance(self.endpoints, str):
             raise TypeError("endpoints is text, expected a list of endpoints")
         object.__setattr__(self, "endpoints", tuple(self.endpoints))
@@ -201,7 +201,7 @@ def _revive(state: dict[str, Any]) -> VirtualChunkAccess:
     return VirtualChunkAccess(**state)
 
 
-def _checked(given: object) -> Mapping[str, AnyCredential | None]:
+def _check_credentials(given: object) -> Mapping[str, AnyCredential | None]:
     if not isinstance(given, Mapping):
         raise TypeError(f"{type(given).__name__!r} object is not a mapping of credentials")
     for prefix, credentials in given.items():
@@ -256,10 +256,12 @@ class VirtualAccess:
                 if key in given.credentials and elsewhere is not None:
                     refused[each.url_prefix] = elsewhere
                 elif key in given.credentials:
-                    grants.append(Grant(each, _matching(each.store, given.credentials[key])))
+                    grants.append(
+                        Grant(each, _match_credentials(each.store, given.credentials[key]))
+                    )
         fallbacks: Containers = Containers()
         if given.default_containers:
-            defaults = [_default_grant(each, given) for each in _defaults()]
+            defaults = [_default_grant(each, given) for each in _default_containers()]
             fallbacks = Containers.of(grant.container for grant in defaults)
             grants += [grant for grant in defaults if grant.credentials is not None]
         return cls(
@@ -288,7 +290,7 @@ class VirtualAccess:
         for grant in self.grants:
             if grant.container is container or grant.container == container:
                 return grant
-        raise unauthorized(container, dict(self.refused).get(container.url_prefix))
+        raise unauthorized_error(container, dict(self.refused).get(container.url_prefix))
 
     def local_grants(self) -> tuple[Grant, ...]:
         return tuple(
@@ -296,7 +298,7 @@ class VirtualAccess:
         )
 
 
-def unauthorized(
+def unauthorized_error(
     container: VirtualChunkContainer, elsewhere: str | None = None
 ) -> InvalidInputError:
     named = "" if container.name is None else f" (container: {container.name})"
@@ -315,11 +317,11 @@ def unauthorized(
     )
 
 
-def _matching(store: ObjectStoreConfig, given: AnyCredential | None) -> AnyCredential:
+def _match_credentials(store: ObjectStoreConfig, given: AnyCredential | None) -> AnyCredential:
     """The credentials if they are of the right kind; None means the least that could work."""
-    credentials = _least(store) if given is None else given
+    credentials = _default_credentials(store) if given is None else given
     if credentials is None or not isinstance(credentials, _KINDS.get(type(store), ())):
-        raise StorageError(_mismatch(store, given), kind="storage-other")
+        raise StorageError(_mismatch_message(store, given), kind="storage-other")
     return credentials
 
 
@@ -334,7 +336,7 @@ _KINDS: Mapping[type[ObjectStoreConfig], type[AnyCredential]] = {
 }
 
 
-def _least(store: ObjectStoreConfig) -> AnyCredential | None:
+def _default_credentials(store: ObjectStoreConfig) -> AnyCredential | None:
     match store:
         case LocalStoreConfig():
             return LocalFileSystemAccess()
@@ -351,7 +353,7 @@ def _least(store: ObjectStoreConfig) -> AnyCredential | None:
             return None
 
 
-def _mismatch(store: ObjectStoreConfig, given: AnyCredential | None) -> str:
+def _mismatch_message(store: ObjectStoreConfig, given: AnyCredential | None) -> str:
     match store:
         case LocalStoreConfig():
             return "local file storage does not accept credentials"
@@ -367,7 +369,7 @@ def _mismatch(store: ObjectStoreConfig, given: AnyCredential | None) -> str:
 # The default containers of the design document.
 
 
-def _defaults() -> list[VirtualChunkContainer]:
+def _default_containers() -> list[VirtualChunkContainer]:
     stores: dict[str, ObjectStoreConfig] = {
         "s3": S3StoreConfig(S3Options()),
         "gcs": GcsStoreConfig(),
@@ -388,5 +390,5 @@ def _default_grant(container: VirtualChunkContainer, given: VirtualChunkAccess) 
         credentials = given.home.credentials
     for key in (container.name or "", container.url_prefix):
         if key in given.credentials:
-            credentials = _matching(container.store, given.credentials[key])
+            credentials = _match_credentials(container.store, given.credentials[key])
     return Grant(container, credentials)

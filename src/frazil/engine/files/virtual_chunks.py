@@ -45,7 +45,7 @@ from frazil.format.storage_config import (
     TigrisStoreConfig,
     require_addressable,
 )
-from frazil.format.urls import Place, place_of, regular
+from frazil.format.urls import Place, normalize_location, place_of
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.local.local_source import LocalSource
 from frazil.objectstore.protocol import (
@@ -121,7 +121,7 @@ def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> Sourc
 
 
 def _directory(grant: Grant) -> str:
-    return "/" + place_of(regular(grant.container.url_prefix)).key
+    return "/" + place_of(normalize_location(grant.container.url_prefix)).key
 
 
 def home_of(store: ObjectStore) -> Home | None:
@@ -298,7 +298,7 @@ class VirtualChunks:
 
     def resolve(self, location: str) -> Source:
         """The file that a stored location names. Raises InvalidInputError if it may not be read."""
-        complete = regular(self.access.all_containers().complete(location))
+        complete = normalize_location(self.access.all_containers().complete(location))
         place, grant = place_of(complete), self.access.grant_for(complete)
         require_addressable(grant.container.store, place.key)
         return Source(complete, place, grant)
@@ -320,7 +320,7 @@ class VirtualChunks:
 
     def _read(self, read: SourceRead) -> list[Data]:
         data = self._fetch_span(read)
-        return [_cut(read, wanted, data) for wanted in read.wanted]
+        return [_extract_range(read, wanted, data) for wanted in read.wanted]
 
     def _attempt(self, read: SourceRead) -> list[Data | IcechunkError]:
         """Reads parts, and returns errors in place of those that fail."""
@@ -331,7 +331,7 @@ class VirtualChunks:
         parts: list[Data | IcechunkError] = []
         for wanted in read.wanted:
             try:
-                parts.append(_cut(read, wanted, data))
+                parts.append(_extract_range(read, wanted, data))
             except IcechunkError as error:
                 parts.append(error)
         return parts
@@ -343,7 +343,7 @@ class VirtualChunks:
         except InvalidInputError:
             raise
         except IcechunkError as error:
-            raise _located(read.source.location, error) from error
+            raise _add_location(read.source.location, error) from error
 
 
 def distinct_codes(column: StringColumn) -> Rows:
@@ -354,7 +354,7 @@ def distinct_codes(column: StringColumn) -> Rows:
     return np.append(codes, -1)[column.codes]
 
 
-def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
+def _extract_range(read: SourceRead, wanted: Range, data: memoryview) -> Data:
     part = data[wanted.start - read.span.start : wanted.stop - read.span.start]
     if len(part) != len(wanted):
         raise StorageError(
@@ -366,7 +366,7 @@ def _cut(read: SourceRead, wanted: Range, data: memoryview) -> Data:
     return part
 
 
-def _located(location: str, error: IcechunkError) -> IcechunkError:
+def _add_location(location: str, error: IcechunkError) -> IcechunkError:
     match error:
         case ObjectChangedError():
             return ObjectChangedError(location, error.expected, error.found)

@@ -17,7 +17,7 @@ from frazil.engine.merge.comparison import compare, refs_reader
 from frazil.engine.merge.solver import Policy
 from frazil.engine.merge.three_way import Reading, Trees, three_way
 from frazil.engine.refs import ancestry as history
-from frazil.engine.refs.ancestry import SnapshotRecord, merge_base, reachable
+from frazil.engine.refs.ancestry import SnapshotRecord, merge_base, reachable_rows
 from frazil.engine.refs.commit_metadata import (
     MERGED,
     CommitKeys,
@@ -69,7 +69,7 @@ def revert(repository: Repository, snapshot: SnapshotId, edit: Edit) -> Edited:
     info = repository.repo_info()
     record, parent = _with_parent(info, snapshot)
     row = history.branch_row(info, edit.branch)
-    if info.snapshots.find(snapshot) not in reachable(info, row):
+    if info.snapshots.find(snapshot) not in reachable_rows(info, row):
         raise InvalidInputError(
             f"cannot revert {snapshot}: it is not in the history of branch `{edit.branch}`"
         )
@@ -105,7 +105,7 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
     info = repository.repo_info()
     rows = history.branch_row(info, edit.branch), history.branch_row(info, source)
     tip, other = (history.snapshot_id(info, row) for row in rows)
-    if rows[1] in reachable(info, rows[0]):
+    if rows[1] in reachable_rows(info, rows[0]):
         return Edited()
     if rows[0] in history.ancestor_rows(info, rows[1]):
         applied = repository.diff(tip, other)
@@ -114,7 +114,9 @@ def merge(repository: Repository, source: str, edit: Edit) -> Edited:
         repository.reset_branch(edit.branch, other, expected=tip)
         return Edited(snapshot=other, applied=applied, fast_forward=True)
     base = merge_base(info, *rows)
-    new = sorted(reachable(info, rows[1]) - reachable(info, rows[0]), key=info.snapshots.flushed_at)
+    new = sorted(
+        reachable_rows(info, rows[1]) - reachable_rows(info, rows[0]), key=info.snapshots.flushed_at
+    )
     if base is None:
         raise SessionStateError(f"branches `{edit.branch}` and `{source}` have no common history")
     return _apply(
@@ -197,10 +199,10 @@ def _require_own_changes(log: TransactionLog, before: Nodes, after: Nodes) -> No
     found = compare(before, after)
     logged = ids_in(*(ids for _, ids in log.node_lists()))
     if not logged >= found.created.keys() | found.deleted.keys():
-        raise _expired(log.id)
+        raise _expired_error(log.id)
 
 
-def _expired(snapshot: SnapshotId) -> SessionStateError:
+def _expired_error(snapshot: SnapshotId) -> SessionStateError:
     return SessionStateError(
         f"what snapshot {snapshot} alone changed cannot be told: the one before it was expired"
     )
@@ -213,5 +215,5 @@ def _with_parent(info: RepoInfo, snapshot: SnapshotId) -> tuple[SnapshotRecord, 
     if record.parent_id is None:
         raise SessionStateError(f"snapshot {snapshot} is the first one and changed nothing")
     if info.snapshots.pruned_logs(row):
-        raise _expired(snapshot)
+        raise _expired_error(snapshot)
     return record, record.parent_id

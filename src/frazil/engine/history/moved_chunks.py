@@ -18,7 +18,7 @@ from frazil.engine.merge.chunk_overlaps import Canonical
 from frazil.engine.merge.comparison import ReadRefs, chunks_between
 from frazil.engine.merge.conflicts import rows_by_id
 from frazil.engine.refs import ancestry as history
-from frazil.engine.refs.ancestry import reachable
+from frazil.engine.refs.ancestry import reachable_rows
 from frazil.engine.refs.commit_metadata import moves_chunks, moves_chunks_upon
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_index import SortedKeys
@@ -48,7 +48,7 @@ def find_moves(info: RepoInfo, snapshots: Sequence[SnapshotId], *, version: int)
     """
     tips = [history.require_row(info, each) for each in snapshots]
     common = set.intersection(*({*history.ancestor_rows(info, row)} for row in tips))
-    rows = set.union(*(reachable(info, row) for row in tips)) - common
+    rows = set.union(*(reachable_rows(info, row) for row in tips)) - common
     found = (_find_move(info, row, version) for row in sorted(rows))
     return [move for move in found if move is not None]
 

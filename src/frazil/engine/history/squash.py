@@ -19,7 +19,7 @@ from frazil.engine.refs.ancestry import SnapshotRecord
 from frazil.engine.refs.commit_metadata import (
     MERGED,
     keys_of,
-    merged_by,
+    merged_snapshots,
     require_json,
     with_keys,
     with_notes,
@@ -114,7 +114,7 @@ def _plan_squash(
     metadata: Mapping[str, Json],
 ) -> _Rewritten:
     records = [history.record_at(info, row) for row in rows]
-    merged = sorted({str(each) for record in records for each in merged_by(record.metadata)})
+    merged = sorted({str(each) for record in records for each in merged_snapshots(record.metadata)})
     notes: dict[str, Json] = {"squashed": [str(record.id) for record in records]}
     if merged:
         notes[MERGED] = list[Json](merged)

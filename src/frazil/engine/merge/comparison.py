@@ -71,8 +71,8 @@ def compare(before: Nodes, after: Nodes) -> NodeChanges:
     was, now = _features(before), _features(after)
     pairs = zip(old.tolist(), new.tolist(), strict=True)
     return NodeChanges(
-        created=_by_id(after, _others(len(after), new)),
-        deleted=_by_id(before, _others(len(before), old)),
+        created=_by_id(after, _remaining_rows(len(after), new)),
+        deleted=_by_id(before, _remaining_rows(len(before), old)),
         changed={
             (node := after.node(there)).id: (before.node(here), node)
             for here, there in pairs
@@ -86,7 +86,7 @@ def _keys(nodes: Nodes) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(nodes.table.struct("id").values).view(np.uint64).reshape(-1)
 
 
-def _others(count: int, rows: npt.NDArray[np.int64]) -> list[int]:
+def _remaining_rows(count: int, rows: npt.NDArray[np.int64]) -> list[int]:
     """The rows below `count` that are not among these."""
     chosen = np.ones(count, dtype=np.bool_)
     chosen[rows] = False

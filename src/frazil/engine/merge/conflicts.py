@@ -110,7 +110,7 @@ class NodeConflict:
 
 def find_conflicts(ours: ChangeSet, theirs: Theirs) -> list[NodeConflict]:
     return [
-        *_moved_nodes(ours, theirs),
+        *_move_conflicts(ours, theirs),
         *_new_nodes(ours, theirs),
         *_groups_of_new_nodes(ours, theirs),
         *find_content_conflicts(ours, theirs),
@@ -121,9 +121,9 @@ def find_content_conflicts(ours: ChangeSet, theirs: Theirs) -> list[NodeConflict
     """All but those about the paths of nodes: these concern nodes by id, at any path."""
     return [
         *_misfit_chunks(ours, theirs),
-        *_metadata(ours, theirs),
-        *_chunks(ours, theirs),
-        *_deleted_nodes(ours, theirs),
+        *_metadata_conflicts(ours, theirs),
+        *_chunk_conflicts(ours, theirs),
+        *_delete_conflicts(ours, theirs),
     ]
 
 
@@ -184,7 +184,7 @@ def _added_below(
     return added
 
 
-def _moved_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
+def _move_conflicts(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     """Nodes of ours that they moved, or that are where they moved something to."""
     if not theirs.moves:
         return
@@ -208,7 +208,7 @@ def _moved_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
 
 
 def _new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
-    for node in _created(ours):
+    for node in _created_nodes(ours):
         occupant = theirs.state.find_node(node.path)
         if occupant is not None and occupant.id not in ours.deleted:
             kind = ConflictType.NewNodeConflictsWithExistingNode
@@ -218,7 +218,7 @@ def _new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
 def _groups_of_new_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     """Groups that we add to, and that they deleted or replaced by arrays."""
     missing = dict[NodePath, NodeConflict]()
-    for node in _created(ours):
+    for node in _created_nodes(ours):
         for above in node.path.ancestors:
             occupant = theirs.state.find_node(above)
             conflict = NodeConflict(ConflictType.NewNodeInInvalidGroup, above, node.id)
@@ -246,7 +246,7 @@ def _misfit_chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
             yield NodeConflict(kind, path, node_id, distinct(refs.index[lost]))
 
 
-def _metadata(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
+def _metadata_conflicts(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     nodes = ours.known_nodes() if ours.updated else {}
     for node_id in ours.updated:
         node = nodes[node_id]
@@ -262,7 +262,7 @@ def _metadata(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
             yield NodeConflict(ConflictType.ZarrMetadataDoubleUpdate, node.path, node_id)
 
 
-def _chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
+def _chunk_conflicts(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     nodes = ours.known_nodes() if ours.chunks else {}
     for node_id, pending in ours.chunks.items():
         path = nodes[node_id].path
@@ -272,12 +272,12 @@ def _chunks(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
         if node_id in theirs.updated:
             yield NodeConflict(ConflictType.ChunksUpdatedInUpdatedArray, path, node_id)
         if node_id in theirs.written:
-            both = _common(pending.changes().index, theirs.written[node_id])
+            both = _common_rows(pending.changes().index, theirs.written[node_id])
             if len(both):
                 yield NodeConflict(ConflictType.ChunkDoubleUpdate, path, node_id, both)
 
 
-def _deleted_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
+def _delete_conflicts(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
     if not ours.deleted:
         return
     changed = theirs.updated | theirs.written.keys() | theirs.added.keys()
@@ -292,7 +292,7 @@ def _deleted_nodes(ours: ChangeSet, theirs: Theirs) -> Iterator[NodeConflict]:
         )
 
 
-def _created(ours: ChangeSet) -> list[Node]:
+def _created_nodes(ours: ChangeSet) -> list[Node]:
     return [node for node in ours.edited.values() if node is not None and node.id in ours.created]
 
 
@@ -301,7 +301,9 @@ def _keys(ids: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     return np.ascontiguousarray(ids).view(np.uint64).reshape(-1)
 
 
-def _common(ours: npt.NDArray[np.uint32], theirs: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _common_rows(
+    ours: npt.NDArray[np.uint32], theirs: npt.NDArray[np.uint32]
+) -> npt.NDArray[np.uint32]:
     """The rows of both, in ascending order."""
     if ours.shape[1] != theirs.shape[1]:
         return ours[:0]

@@ -106,7 +106,7 @@ class _Merge:
             self._add_nodes(fork)
         nodes = fork.changes.known_nodes()
         for node_id, pending in fork.changes.chunks.items():
-            changes = _inside(nodes[node_id], pending.changes())
+            changes = _clip_to_grid(nodes[node_id], pending.changes())
             self.written[node_id].append(_Written(fork, nodes[node_id], changes))
 
     def _add_nodes(self, fork: ForkChanges) -> None:
@@ -154,7 +154,11 @@ class _Merge:
             remaining=remaining,
             updated=self._updated(fork, ours, remaining),
             written={i: c.index for i, c in since.items() if i in ours.deleted and len(c.index)},
-            refs={i: _inside(remaining[i], c).refs for i, c in since.items() if i in ours.updated},
+            refs={
+                i: _clip_to_grid(remaining[i], c).refs
+                for i, c in since.items()
+                if i in ours.updated
+            },
             added=self._added_below(fork.changes),
         )
 
@@ -194,7 +198,9 @@ class _Merge:
     def _require_no_children(self, created: Sequence[Node]) -> None:
         for node in created:
             if node.is_array and (names := self.result.child_names(node.path)):
-                _refuse(f"one writer created an array at `{node.path}`, another {names} below it")
+                _fail_merge(
+                    f"one writer created an array at `{node.path}`, another {names} below it"
+                )
 
     # Chunks
 
@@ -206,7 +212,7 @@ class _Merge:
             if here is None or here.id != part.node.id:
                 gone[part.node.id] = part.node
             elif len(find_misfits(part.node, here, part.changes.refs)):
-                _refuse_nodes([here], _misfit(part.node, here))
+                _refuse_nodes([here], _misfit_message(part.node, here))
         _refuse_nodes(list(gone.values()), _DELETED_AND_MODIFIED)
 
     def require_no_overlaps(self, same_bytes: SameBytes) -> None:
@@ -222,8 +228,8 @@ class _Merge:
             if chunks:
                 wrong[parts[0].node.path.text] = sorted(chunks)
         if wrong:
-            listed = "; ".join(f"{path}: {_show(wrong[path])}" for path in sorted(wrong))
-            _refuse(f"Multiple writers wrote the same chunks: {listed}")
+            listed = "; ".join(f"{path}: {_format_chunks(wrong[path])}" for path in sorted(wrong))
+            _fail_merge(f"Multiple writers wrote the same chunks: {listed}")
 
     def _with_target(self, node_id: NodeId, part: _Written) -> list[ChunkChanges]:
         """The target's changes to the same chunks since the fork was created, and the fork's."""
@@ -257,7 +263,7 @@ class _Merge:
                 self.result.pending(here).delete_many(deleted)
 
 
-def _inside(node: Node, changes: ChunkChanges) -> ChunkChanges:
+def _clip_to_grid(node: Node, changes: ChunkChanges) -> ChunkChanges:
     """The changes without references outside the array's grid."""
     grid = () if node.array is None else node.array.num_chunks
     return replace(changes, refs=changes.refs.within(grid))
@@ -278,17 +284,17 @@ def _require_none(conflicts: Sequence[NodeConflict], ours: ChangeSet, theirs: Th
     if first is ConflictType.NewNodeInInvalidGroup:
         _refuse_group(nodes[0], found[0].path, theirs)
     if first is ConflictType.ChunksUpdatedInUpdatedArray:
-        _refuse_nodes(nodes[:1], _misfit(theirs.remaining[nodes[0].id], nodes[0]))
+        _refuse_nodes(nodes[:1], _misfit_message(theirs.remaining[nodes[0].id], nodes[0]))
     _refuse_nodes(nodes, _MESSAGES[first])
 
 
 def _refuse_group(created: Node, path: NodePath, theirs: Theirs) -> Never:
     if theirs.state.find_node(path) is not None:
-        _refuse(f"one writer created `{created.path}`, another an array at `{path}`")
-    _refuse(f"Groups were both deleted and modified: {path}")
+        _fail_merge(f"one writer created `{created.path}`, another an array at `{path}`")
+    _fail_merge(f"Groups were both deleted and modified: {path}")
 
 
-def _misfit(before: Node, after: Node) -> str:
+def _misfit_message(before: Node, after: Node) -> str:
     """Message for chunks written to the array as it was `before` that cannot be used."""
     if encoding_of(before.user_data) != encoding_of(after.user_data):
         return "{0} were both redefined and written to"
@@ -300,14 +306,14 @@ def _refuse_nodes(nodes: Sequence[Node], message: str) -> None:
     for kind in ("arrays", "groups"):
         paths = sorted(node.path.text for node in nodes if node.is_array == (kind == "arrays"))
         if paths:
-            _refuse(f"{message.format(kind.capitalize(), kind)}: {', '.join(paths)}")
+            _fail_merge(f"{message.format(kind.capitalize(), kind)}: {', '.join(paths)}")
 
 
-def _show(chunks: Sequence[Index]) -> str:
+def _format_chunks(chunks: Sequence[Index]) -> str:
     listed = ", ".join(str(list(index)) for index in chunks[:_SHOWN])
     more = len(chunks) - _SHOWN
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _refuse(why: str) -> Never:
+def _fail_merge(why: str) -> Never:
     raise SessionStateError(f"failed to merge sessions: {why}", kind="merge-failed")

@@ -45,13 +45,13 @@ def place_nodes(
     accept_replaced_groups: bool = False,
 ) -> Placement:
     """`accept_replaced_groups` takes a new group at the path of one that is gone for the same."""
-    mine = _moved(ours, base, source)
+    mine = _find_moved(ours, base, source)
     placing = _Placing.of(tip, source, ours, mine, by_path=accept_replaced_groups)
     paths = {node_id: placing.path_of(node_id) for node_id in ours.created}
     there = frozenset(
         node.id for node in ours.created.values() if placing.is_there(node, paths[node.id])
     )
-    other = _moved(theirs, base, tip)
+    other = _find_moved(theirs, base, tip)
     conflicts = [*placing.lost_moves(other), *placing.their_moves(other), *placing.loops()]
     if not conflicts:  # otherwise there is no telling where nodes would be
         conflicts += [*placing.missing_groups(there), *placing.taken_paths(there)]
@@ -97,7 +97,7 @@ type _Moved = dict[NodeId, tuple[Node, Node]]
 """Before and after; only nodes that did not merely go along with the group above."""
 
 
-def _moved(changes: NodeChanges, before: Nodes, after: Nodes) -> _Moved:
+def _find_moved(changes: NodeChanges, before: Nodes, after: Nodes) -> _Moved:
     moved: _Moved = {}
     for node_id, (old, new) in changes.changed.items():
         was, now = _Place.of(before, old.path), _Place.of(after, new.path)

@@ -141,7 +141,7 @@ def _advance(
     if len(steps) == 1:
         yield _step(files, position, steps[0], policy)
         return
-    landed = _leap(files, position, steps)
+    landed = _skip_ahead(files, position, steps)
     if landed is not None:
         yield landed
         return
@@ -166,13 +166,13 @@ def _step(files: Files, position: Position, step: Step, policy: Policy) -> Posit
     return Position(after, merged.changes)
 
 
-def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
+def _skip_ahead(files: Files, position: Position, steps: Sequence[Step]) -> Position | None:
     """The changes relative to the last of these commits; None if one of them may matter."""
     ours, last = position.changes, steps[-1].snapshot
     wanted = [log for step in steps for log in step.logs]
     try:
         logs = [
-            _relevant(log, ours)
+            _filter_log(log, ours)
             for some in batched(wanted, _LOGS_AT_ONCE)
             for log in files.fetch_logs(some)
         ]
@@ -187,7 +187,7 @@ def _leap(files: Files, position: Position, steps: Sequence[Step]) -> Position |
     return None if changes is None else Position(after, changes)
 
 
-def _relevant(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
+def _filter_log(log: TransactionLog, ours: ChangeSet) -> TransactionLog:
     """Without chunks of arrays that we have nothing to do with: they may be millions."""
     chunks = {
         node_id: index

@@ -101,7 +101,7 @@ def apply_changes(
     result = apply_nodes(ours, theirs, resolution, placement)
     for node_id, pending in ours.chunks.items():
         given_up = resolution.give_up_chunks.get(node_id)
-        result.chunks[node_id] = pending if given_up is None else _without(pending, given_up)
+        result.chunks[node_id] = pending if given_up is None else _drop_chunks(pending, given_up)
     return result
 
 
@@ -119,7 +119,7 @@ def apply_nodes(
     edited = [node for node in ours.edited.values() if node is not None]
     for node in (node for node in edited if node.id in ours.updated):
         other = remaining[node.id]
-        new = _update(resolution.merged.get(node.id, node), other)
+        new = _merge_node(resolution.merged.get(node.id, node), other)
         if new != other or node.id not in resolution.merged:
             result.put_node(new)
     for node_id in ours.chunks.keys() & remaining.keys():
@@ -209,7 +209,7 @@ def _covers(large: ArrayData, small: ArrayData) -> bool:
     )
 
 
-def _update(ours: Node, theirs: Node) -> Node:
+def _merge_node(ours: Node, theirs: Node) -> Node:
     """Our metadata, their path and chunks."""
     if ours.array is None or theirs.array is None:
         return replace(ours, path=theirs.path)
@@ -217,7 +217,7 @@ def _update(ours: Node, theirs: Node) -> Node:
     return replace(ours, path=theirs.path, array=array)
 
 
-def _without(pending: PendingChunks, given_up: npt.NDArray[np.uint32]) -> PendingChunks:
+def _drop_chunks(pending: PendingChunks, given_up: npt.NDArray[np.uint32]) -> PendingChunks:
     changes, keys = pending.changes(), SortedKeys.of(given_up)
     rows = np.flatnonzero(keys.lookup(changes.refs.index) < 0)
     deleted = changes.deleted[keys.lookup(changes.deleted) < 0]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import to_datetime
-from frazil.engine.refs.commit_metadata import merged_by
+from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.errors import (
     ConflictError,
     FormatError,
@@ -419,11 +419,11 @@ def ancestors(info: RepoInfo, row: int) -> Iterator[SnapshotRecord]:
 
 def merge_base(info: RepoInfo, one: int, other: int) -> int | None:
     """Row of the newest snapshot whose changes are in both histories; None if there is none."""
-    common = reachable(info, one) & reachable(info, other)
+    common = reachable_rows(info, one) & reachable_rows(info, other)
     return max(common, key=info.snapshots.flushed_at, default=None)
 
 
-def reachable(info: RepoInfo, row: int) -> set[int]:
+def reachable_rows(info: RepoInfo, row: int) -> set[int]:
     """The snapshot and all that went into it, by parents and by merges."""
     found, todo = set[int](), [row]
     while todo:
@@ -432,7 +432,7 @@ def reachable(info: RepoInfo, row: int) -> set[int]:
             continue
         found.add(at)
         todo.append(info.snapshots.parent(at))
-        todo += [_find(info, each) for each in merged_by(info.snapshots.metadata(at))]
+        todo += [_find(info, each) for each in merged_snapshots(info.snapshots.metadata(at))]
     return found
 
 

@@ -37,11 +37,11 @@ def _value(value: Any, where: str) -> Json:
             return value
         case int():
             if not -(2**63) <= value < 2**64:
-                raise _refused(value, where, "integers have at most 64 bits")
+                raise _metadata_error(value, where, "integers have at most 64 bits")
             return value
         case float():
             if not math.isfinite(value):
-                raise _refused(value, where, "JSON has no such number")
+                raise _metadata_error(value, where, "JSON has no such number")
             return value
         case list() | tuple():
             return [_value(item, f"{where}[{place}]") for place, item in enumerate(value)]
@@ -51,7 +51,7 @@ def _value(value: Any, where: str) -> Json:
             raise TypeError(f"metadata {where!r} is a {type(value).__name__}, which is not JSON")
 
 
-def _refused(value: float, where: str, reason: str) -> InvalidInputError:
+def _metadata_error(value: float, where: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"metadata {where!r} is {value!r}: {reason}", kind="bad-metadata")
 
 
@@ -67,7 +67,7 @@ _MOVES_CHUNKS = ("packed", "unpacked", "squashed")  # a squash may include a com
 _KEPT_BY_AMEND = (MERGED, UPON, *_MOVES_CHUNKS)
 
 
-def merged_by(metadata: Mapping[str, Json]) -> Iterator[SnapshotId]:
+def merged_snapshots(metadata: Mapping[str, Json]) -> Iterator[SnapshotId]:
     """Snapshots that a commit with such metadata merged."""
     notes = metadata.get(NOTES)
     listed = notes.get(MERGED) if isinstance(notes, dict) else None
@@ -174,12 +174,12 @@ class CommitKeys:
     def to_json(self) -> dict[str, Json]:
         numbered: dict[str, Json] = {
             prefix: [[first, last] for first, last in ranges[-_MOST:]]
-            for prefix, ranges in _newest(self.numbered.items())
+            for prefix, ranges in _keep_newest(self.numbered.items())
         }
-        return {_NUMBERED: numbered, _OTHER: _newest(self.other)}
+        return {_NUMBERED: numbered, _OTHER: _keep_newest(self.other)}
 
 
-def _newest[T](items: Iterable[T]) -> list[T]:
+def _keep_newest[T](items: Iterable[T]) -> list[T]:
     return list(items)[-_MOST:]
 
 
@@ -249,7 +249,7 @@ def with_keys(metadata: Mapping[str, Json], keys: CommitKeys) -> dict[str, Json]
     return with_notes(metadata, {CARRIED: carried.to_json()})
 
 
-def without_carried(metadata: Mapping[str, Json]) -> dict[str, Json]:
+def strip_carried_keys(metadata: Mapping[str, Json]) -> dict[str, Json]:
     """Commit metadata as it was before keys were added to it."""
     notes = metadata.get(NOTES)
     if not isinstance(notes, dict) or CARRIED not in notes:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from frazil.clock import Clock
 from frazil.engine.files.caches import Caches
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import CONFIG_YAML, V1_MAIN_BRANCH
 from frazil.engine.files.settings import DEFAULT, Settings
 from frazil.engine.refs.entry import EntryPoint, RepoInfoEntry
@@ -146,7 +146,7 @@ def fetch_config_yaml(store: ObjectStore) -> Json | None:
         data = store.get(CONFIG_YAML).data
     except ObjectNotFoundError:
         return None
-    with naming(CONFIG_YAML):
+    with annotate_errors(CONFIG_YAML):
         return decode_config_yaml(data)
 
 

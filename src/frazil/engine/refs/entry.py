@@ -14,7 +14,7 @@ from typing import Protocol
 
 from frazil.clock import Clock, to_datetime
 from frazil.engine.files.caches import StoredRepoInfo
-from frazil.engine.files.entry_file import nothing
+from frazil.engine.files.entry_file import no_wait
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import backup_name, snapshot_key, transaction_key
 from frazil.engine.files.settings import Settings
@@ -56,7 +56,7 @@ def backoff_s(
     return uniform(0.0, ceiling)
 
 
-def tries(settings: Settings) -> Iterator[int]:
+def attempts(settings: Settings) -> Iterator[int]:
     """Numbers of tries, each after a pause."""
     for attempt in range(settings.update_tries):
         pause_s = backoff_s(
@@ -70,7 +70,7 @@ def tries(settings: Settings) -> Iterator[int]:
         yield attempt
 
 
-def exhausted(settings: Settings) -> ConflictError:
+def attempts_exhausted_error(settings: Settings) -> ConflictError:
     return ConflictError(
         message=f"repository cannot be updated after {settings.update_tries} attempts,"
         " too many concurrent changes",
@@ -109,7 +109,7 @@ class EntryPoint(Protocol):
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         """Applies `change` and returns the repo info that was stored.
 
@@ -139,7 +139,7 @@ class RepoInfoEntry:
             ) from error
 
     def fetch(self) -> RepoInfo:
-        with _not_found():
+        with _translate_not_found():
             return self.files.fetch_repo_info().info
 
     def fetch_readable(self) -> tuple[RepoInfo, dict[str, FormatError]]:
@@ -154,12 +154,12 @@ class RepoInfoEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         settings = self.files.settings
         refused: RefusedUpdate | None = None
-        for _ in tries(settings):
-            with _not_found():
+        for _ in attempts(settings):
+            with _translate_not_found():
                 old = self.files.fetch_to_replace()
             if refused is not None and self._was_done(old.info, refused):
                 return refused.info
@@ -176,7 +176,7 @@ class RepoInfoEntry:
             refused = RefusedUpdate(new, kind, backup)
         if refused is not None and self._was_done(self.fetch(), refused):
             return refused.info
-        raise exhausted(settings)
+        raise attempts_exhausted_error(settings)
 
     def _was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
         """True if a refused update is part of `info` all the same; if not, its backup goes.
@@ -200,7 +200,7 @@ class RepoInfoEntry:
 
 
 @contextmanager
-def _not_found() -> Iterator[None]:
+def _translate_not_found() -> Iterator[None]:
     """Raises RepositoryNotFoundError if the entry point does not exist."""
     try:
         yield

@@ -22,8 +22,8 @@ from typing import Any, overload
 
 from frazil.clock import Clock
 from frazil.engine.files.caches import TagFile
-from frazil.engine.files.entry_file import create_entry, move_ref, nothing, replace_entry
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.entry_file import create_entry, move_ref, no_wait, replace_entry
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import (
     CONFIG_YAML,
     OVERWRITTEN,
@@ -37,10 +37,10 @@ from frazil.engine.files.object_keys import (
     tombstone_key,
 )
 from frazil.engine.refs.ancestry import SnapshotChain
-from frazil.engine.refs.entry import Change, exhausted, initial_snapshot, tries
+from frazil.engine.refs.entry import Change, attempts, attempts_exhausted_error, initial_snapshot
 from frazil.engine.refs.ops_log import was_committed
 from frazil.engine.refs.refs import MAIN
-from frazil.engine.refs.repo_settings import unsupported
+from frazil.engine.refs.repo_settings import unsupported_version_error
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -228,7 +228,7 @@ class RefReader:
             data = self.files.store.get(key).data
         except ObjectNotFoundError:
             return None
-        with naming(key):
+        with annotate_errors(key):
             return decode_ref(data)
 
     def _is_deleted(self, name: str) -> bool:
@@ -293,7 +293,7 @@ def find_branch(files: Files, name: str) -> StoredRef | None:
         blob = files.store.get(key)
     except ObjectNotFoundError:
         return None
-    with naming(key):
+    with annotate_errors(key):
         return StoredRef(decode_ref(blob.data), blob.version)
 
 
@@ -335,7 +335,7 @@ class RefFilesEntry:
             data = self.files.store.get(CONFIG_YAML).data
         except ObjectNotFoundError:
             return None
-        with naming(CONFIG_YAML):
+        with annotate_errors(CONFIG_YAML):
             return decode_config_yaml(data)
 
     def update(
@@ -344,11 +344,11 @@ class RefFilesEntry:
         *,
         doing: str,
         even_if_read_only: bool = False,
-        ready: Callable[[], None] = nothing,
+        ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; version 1 has no ops log."""
         del doing, even_if_read_only  # version 1 has no status
-        for _ in tries(self.files.settings):
+        for _ in attempts(self.files.settings):
             self._require_not_migrated()
             old = RefReader(self.files)
             with _as_version_1_names_it():
@@ -362,7 +362,7 @@ class RefFilesEntry:
                     continue
             self._require_not_lost(kind)
             return new
-        raise exhausted(self.files.settings)
+        raise attempts_exhausted_error(self.files.settings)
 
     def _was_done(self, old: RefReader, kind: UpdateKind) -> bool:
         """True if a refused commit was stored: its reply lost, and others on top of it since."""
@@ -405,7 +405,7 @@ class RefFilesEntry:
             case NewDetachedSnapshot():
                 pass  # its file is all there is of it
             case _:
-                raise unsupported()
+                raise unsupported_version_error()
 
     def _create_ref(self, key: str, snapshot: SnapshotId) -> None:
         create_entry(self.files.store, key, encode_ref(snapshot))

@@ -34,11 +34,11 @@ def create_branch(info: RepoInfo, name: str, snapshot: SnapshotId) -> Step:
     _require_name(name)
     history.require_row(info, snapshot)
     if name in info.branches:
-        raise _is_taken(info, name)
+        raise _branch_exists_error(info, name)
     return info.with_branch(name, snapshot), BranchCreated(name)
 
 
-def _is_taken(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
+def _branch_exists_error(info: RepoInfo, name: str) -> AlreadyExistsError | ConflictError:
     tip = history.snapshot_id(info, info.branches[name])
     message = f"branch already exists `{name} -> {tip}`"
     if info.spec_version == 1:

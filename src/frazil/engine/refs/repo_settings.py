@@ -64,7 +64,7 @@ def require_flag(name: str) -> Flag:
     raise InvalidInputError(f"invalid feature flag name: {name}", kind="invalid-feature-flag")
 
 
-def setting(info: RepoInfo, flag: Flag) -> bool | None:
+def flag_setting(info: RepoInfo, flag: Flag) -> bool | None:
     """The value that was set; None where the default holds."""
     if flag.id in info.disabled_flags:
         return False
@@ -72,7 +72,7 @@ def setting(info: RepoInfo, flag: Flag) -> bool | None:
 
 
 def is_enabled(info: RepoInfo, flag: Flag) -> bool:
-    found = setting(info, flag)
+    found = flag_setting(info, flag)
     return flag.default_enabled if found is None else found
 
 
@@ -108,10 +108,10 @@ def set_status(info: RepoInfo, status: RepoStatus) -> tuple[RepoInfo, UpdateKind
 
 def require_version_2(spec_version: int) -> None:
     if spec_version < 2:
-        raise unsupported()
+        raise unsupported_version_error()
 
 
-def unsupported() -> FormatError:
+def unsupported_version_error() -> FormatError:
     return FormatError(
         "repository version error, this operation requires a repository that is at least version"
         " 2.0, please upgrade your on-disk format before executing this operation",

@@ -77,7 +77,7 @@ def find_ref(
 
 def fetch_for_session(files: Files, entry: EntryPoint, version: Version) -> RepoInfo:
     """Fetches the repo info; from a far store, with the snapshot last known as `version`."""
-    expected = _expected(files, version)
+    expected = _predict_snapshot(files, version)
     if expected is None:
         return entry.fetch()
 
@@ -88,7 +88,7 @@ def fetch_for_session(files: Files, entry: EntryPoint, version: Version) -> Repo
     return files.pool.beside(fetch_expected, entry.fetch)
 
 
-def _expected(files: Files, version: Version) -> SnapshotId | None:
+def _predict_snapshot(files: Files, version: Version) -> SnapshotId | None:
     """The snapshot that is likely to be needed, unless it is cached."""
     known = files.newest_repo_info
     if known is None or not files.store.far:

@@ -232,7 +232,7 @@ def _require_fork(session: Session, other: Session) -> ForkedSession:
 
 def _reopen(origin: bytes, own: bytes) -> ForkedSession:
     """A fork as it was when it was pickled."""
-    twin = _opened(origin, os.getpid())
+    twin = _open_origin(origin, os.getpid())
     session = ForkedSession(
         twin.files, twin.clock, twin.base, twin.inherited, twin.inherited_chunks
     )
@@ -241,7 +241,7 @@ def _reopen(origin: bytes, own: bytes) -> ForkedSession:
 
 
 @lru_cache(maxsize=4)
-def _opened(origin: bytes, process: int) -> ForkedSession:
+def _open_origin(origin: bytes, process: int) -> ForkedSession:
     """Opens the part that copies of a fork share, once in each process.
 
     A worker gets a copy with every task; without this it would read the snapshot as often. `origin`

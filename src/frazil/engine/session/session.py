@@ -274,14 +274,14 @@ class Session(SessionChunks):
 
 def reopen(opening: bytes, snapshot: SnapshotId) -> Session:
     """A read-only session, as it was before it was pickled."""
-    files, clock = _opened(opening, os.getpid())
+    files, clock = _open_files(opening, os.getpid())
     session = Session(files, clock, files.fetch_snapshot(snapshot))
     session.pickle_as(opening)
     return session
 
 
 @lru_cache(maxsize=4)
-def _opened(opening: bytes, process: int) -> tuple[Files, Clock]:
+def _open_files(opening: bytes, process: int) -> tuple[Files, Clock]:
     """Once in each process: a worker gets a copy of a session with every task."""
     del process  # a forked child must not use its parent's threads, so it is part of the key
     store, settings, clock = pickle.loads(opening)  # noqa: S301 -- from a pickle

@@ -140,7 +140,7 @@ class SessionChunks(SessionState):
                 raise _wrong_ndim(path, refs.index.shape[1], array)
             if len(refs) and len(refs.within(array.num_chunks)) != len(refs):
                 last = tuple(stop - 1 for _, stop in refs.bounding_box())
-                raise _outside(path, last, array)
+                raise _outside_grid_error(path, last, array)
             changes.pending(node).set_many(refs)
 
     def attach_manifests(
@@ -226,7 +226,7 @@ class SessionChunks(SessionState):
         if len(index) != len(array.num_chunks):
             raise _wrong_ndim(path, len(index), array)
         if not _in_grid(index, array):
-            raise _outside(path, index, array)
+            raise _outside_grid_error(path, index, array)
         return node
 
     def _rearrange_chunks(
@@ -254,7 +254,7 @@ def _require_inside(path: NodePath, index: npt.NDArray[np.uint32], array: ArrayD
         raise _wrong_ndim(path, index.shape[1], array)
     beyond = (index >= np.array(array.num_chunks, np.int64)).any(axis=1)
     if bool(beyond.any()):
-        raise _outside(path, tuple(index[np.argmax(beyond)].tolist()), array)
+        raise _outside_grid_error(path, tuple(index[np.argmax(beyond)].tolist()), array)
 
 
 def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputError:
@@ -265,7 +265,7 @@ def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputErro
     )
 
 
-def _outside(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
+def _outside_grid_error(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
     return InvalidInputError(
         f"invalid chunk index: {list(index)} is outside the grid of the array at `{path}`, which"
         f" is {list(array.num_chunks)} chunks",

@@ -160,7 +160,7 @@ def plan_clone(
     else:
         require_no_strangers(target)
     settled = settled_snapshots(target) if found else IdSet.empty()
-    needed, unsettled = _needed(executor, target, origin.info, settled)
+    needed, unsettled = _find_needed_files(executor, target, origin.info, settled)
     if basis:
         needed = needed.without(_basis(executor, target, origin, basis))
         origin = replace(origin, kept=())  # the receiver has an ops log of its own
@@ -175,13 +175,13 @@ def plan_clone(
         needed=needed,
         missing=tuple(each.missing for each in compared),
         reused=tuple(each.reused for each in compared),
-        others=_missing_others(repository.store, target, origin.kept),
+        others=_missing_entry_versions(repository.store, target, origin.kept),
         settled=settled,
         found=found,
     )
 
 
-def _needed(
+def _find_needed_files(
     executor: Executor, target: ObjectStore, info: RepoInfo, settled: IdSet
 ) -> tuple[NeededFiles, NeededFiles]:
     """Files of all snapshots, and those of snapshots that are not settled, less what others have.
@@ -254,7 +254,7 @@ def _basis(
     return needed_files(executor, only, target=target)
 
 
-def _missing_others(
+def _missing_entry_versions(
     source: ObjectStore, target: ObjectStore, keys: Sequence[str]
 ) -> tuple[ObjectInfo, ...]:
     """Earlier versions of the entry point: a folder of its own in both places."""

@@ -53,7 +53,7 @@ from frazil.maintenance.copying.rewrite_rules import (
     NewManifest,
     Rules,
     Survey,
-    below,
+    path_filter,
     rewrite_log,
     rewrite_manifest,
     rewrite_snapshot,
@@ -140,7 +140,7 @@ def plan_derived(
     Raises ConflictError, ObjectNotFoundError.
     """
     executor = executor or ThreadExecutor(quiet_files(repository))
-    made = finished(renamed(info, rules.names))
+    made = finished(rename_snapshots(info, rules.names))
     survey = _survey(repository, executor, info, rules)
     chunks = chunks_to_copy(executor, survey, rules)
     needed = NeededFiles({kind: IdSet.empty() for kind in FileKind} | {FileKind.CHUNK: chunks})
@@ -212,7 +212,7 @@ def plan_partial(
     )
     rules = Rules(
         names=DerivedNames(purpose, first=INITIAL_SNAPSHOT, root=INITIAL_SNAPSHOT),
-        wants=below(paths) if paths else None,
+        wants=path_filter(paths) if paths else None,
         refs=virtual_refs(place.url_prefix) if place is not None else lambda refs: refs,
     )
     require_current(repository.generation)
@@ -258,15 +258,15 @@ def derive(
 
 def _publish_derived(plan: DerivedPlan, executor: Executor) -> bool:
     """Makes it visible; chunks that an earlier try left are looked at before and after."""
-    _require_reused(plan, executor)
+    _transfer_lost_reused(plan, executor)
     clock = plan.repository.clock
     updated = publish_entry(plan.entry, plan.target, plan.found, plan.settled, clock)
     plan.target.sync()
-    _require_reused(plan, executor)
+    _transfer_lost_reused(plan, executor)
     return updated
 
 
-def _require_reused(plan: DerivedPlan, executor: Executor) -> None:
+def _transfer_lost_reused(plan: DerivedPlan, executor: Executor) -> None:
     if len(plan.reused):
         transfer(executor, plan.target, lost_files([plan.reused], StoredInventory(plan.target)))
 
@@ -388,7 +388,7 @@ def _write_logs(plan: DerivedPlan, source: Files, target: Files) -> None:
     source.pool.map(write_logs, rows)
 
 
-def renamed(info: RepoInfo, names: Names) -> RepoInfo:
+def rename_snapshots(info: RepoInfo, names: Names) -> RepoInfo:
     """The same history under the new names of its snapshots."""
     ids = [SnapshotId(raw.tobytes()) for raw in info.snapshots.ids]
     new = id_column([names.snapshot(one).raw for one in ids], SnapshotId.size)

@@ -15,7 +15,7 @@ from frazil.maintenance.copying.copied_refs import log_ids
 from frazil.maintenance.executor import Executor, split_rows
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
-from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of, united
+from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of, merge_manifest_files
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Overlay
 
@@ -70,7 +70,7 @@ def needed_files(
     read = ReadSnapshots(snapshots, target)
     spans = split_rows(len(snapshots), _AT_ONCE)
     found = executor.run(read, len(snapshots), "reading snapshots", spans=spans)
-    manifests = united([ManifestFiles.none(), *found])
+    manifests = merge_manifest_files([ManifestFiles.none(), *found])
     new = manifests if known is None else manifests.take(~known.contains(manifests.ids))
     return NeededFiles(
         {
@@ -98,7 +98,9 @@ class ReadSnapshots:
     target: ObjectStore | None
 
     def __call__(self, files: Files, rows: range) -> ManifestFiles:
-        return manifests_of(_over(files, self.target), self.snapshots[rows.start : rows.stop])
+        return manifests_of(
+            _with_fallback(files, self.target), self.snapshots[rows.start : rows.stop]
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,10 +112,10 @@ class ReadManifests:
 
     def __call__(self, files: Files, rows: range) -> IdSet:
         some = self.manifests.take(slice(rows.start, rows.stop))
-        return chunks_of(_over(files, self.target), some)
+        return chunks_of(_with_fallback(files, self.target), some)
 
 
-def _over(files: Files, target: ObjectStore | None) -> Files:
+def _with_fallback(files: Files, target: ObjectStore | None) -> Files:
     """Files that are looked for at the target if the source does not have them."""
     return files if target is None else Files(Overlay(files.store, target), files.settings)
 
@@ -121,7 +123,7 @@ def _over(files: Files, target: ObjectStore | None) -> Files:
 def with_stored_logs(needed: NeededFiles, *inventories: Inventory) -> NeededFiles:
     """Leaves out logs that do not exist: the first snapshot of version 1 never had one."""
     kind = FileKind.TRANSACTION
-    found = [_among(needed.ids[kind], each, kind).ids for each in inventories]
+    found = [_select_listed(needed.ids[kind], each, kind).ids for each in inventories]
     return NeededFiles({**needed.ids, kind: IdSet.of(np.concatenate(found))})
 
 
@@ -143,9 +145,9 @@ def compare_files(
     """
     for kind in ORDER:
         ids = needed.ids[kind]
-        there, wanted = _among(ids, target, kind), _among(ids, source, kind)
+        there, wanted = _select_listed(ids, target, kind), _select_listed(ids, source, kind)
         _require_all(ids, [there, wanted], kind)
-        missing = wanted.take(~_are_there(wanted, there))
+        missing = wanted.take(~_present_mask(wanted, there))
         left = unsettled.ids[kind].contains(there.ids) & ~IdSet.of(missing.ids).contains(there.ids)
         yield Compared(missing, there.take(left))
 
@@ -155,17 +157,17 @@ def lost_files(expected: Sequence[Listing], target: Inventory) -> list[Listing]:
     lost = []
     for part in expected:
         if len(part):
-            there = _among(IdSet.of(part.ids), target, part.kind)
-            lost.append(part.take(~_are_there(part, there)))
+            there = _select_listed(IdSet.of(part.ids), target, part.kind)
+            lost.append(part.take(~_present_mask(part, there)))
     return [part for part in lost if len(part)]
 
 
-def _among(ids: IdSet, inventory: Inventory, kind: FileKind) -> Listing:
+def _select_listed(ids: IdSet, inventory: Inventory, kind: FileKind) -> Listing:
     parts = (piece.take(ids.contains(piece.ids)) for piece in inventory.pieces(kind))
     return Listing.concat(kind, parts)
 
 
-def _are_there(wanted: Listing, there: Listing) -> npt.NDArray[np.bool_]:
+def _present_mask(wanted: Listing, there: Listing) -> npt.NDArray[np.bool_]:
     """True for each wanted file of which there is one of the same name and size."""
     if not len(there) or not len(wanted):
         return np.zeros(len(wanted), np.bool_)

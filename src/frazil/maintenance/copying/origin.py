@@ -61,7 +61,7 @@ from frazil.ids import SnapshotId
 from frazil.maintenance.copying.copied_refs import choose_refs, chooses_main, tips_of
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows, root_rows
-from frazil.maintenance.snapshot_list import in_order, prefetched, with_history
+from frazil.maintenance.snapshot_list import in_order, prefetch_heads, with_history
 from frazil.objectstore.protocol import ObjectStore
 
 type Versions = Mapping[str, str]
@@ -147,7 +147,7 @@ class RepoFile:
 
     def publish(self, target: ObjectStore, found: Versions) -> bool:
         del found
-        with moved_is_conflict():
+        with precondition_as_conflict():
             create_entry(target, REPO_INFO, self.data)
         return True
 
@@ -187,7 +187,7 @@ class RefFiles:
         for key, data in files.items():
             target.put(key, data)
         target.sync()
-        with moved_is_conflict():
+        with precondition_as_conflict():
             create_entry(target, V1_MAIN_BRANCH, main)
         return True
 
@@ -243,7 +243,7 @@ def _read_repo_file(repository: Repository, refs: Sequence[str] | None) -> Origi
 
 
 def _read_ref_files(repository: Repository, refs: Sequence[str] | None, files: Files) -> Origin:
-    found = in_order(with_history(repository.repo_info(), prefetched(files)))
+    found = in_order(with_history(repository.repo_info(), prefetch_heads(files)))
     info = choose_refs(found, refs, clock=repository.clock)
     try:
         config: bytes | None = bytes(repository.store.get(CONFIG_YAML).data)
@@ -274,7 +274,7 @@ def _refs_to_join(info: RepoInfo, *, invents_main: bool) -> RepoInfo:
 
 
 @contextmanager
-def moved_is_conflict() -> Iterator[None]:
+def precondition_as_conflict() -> Iterator[None]:
     try:
         yield
     except PreconditionFailedError as error:
@@ -420,7 +420,7 @@ def _require_same_tag(info: RepoInfo, name: str, tip: SnapshotId) -> None:
 def _join_containers(target: Repository, source: Json | None) -> bool:
     """True if the target's configuration lacked a virtual chunk container of the source."""
     offered = None if source is None else decode_config(source).virtual_chunk_containers
-    if not _lacking(Repository.fetch_config(target.store), offered):
+    if not _missing_containers(Repository.fetch_config(target.store), offered):
         return False
 
     def change(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
@@ -429,7 +429,7 @@ def _join_containers(target: Repository, source: Json | None) -> bool:
         else:
             stored = None if info.config is None else decode_config(info.config)
         config = stored or RepositoryConfig()
-        for container in _lacking(stored, offered):
+        for container in _missing_containers(stored, offered):
             config.set_virtual_chunk_container(container)
         return replace(info, config=encode_config(config)), ConfigChanged()
 
@@ -437,7 +437,7 @@ def _join_containers(target: Repository, source: Json | None) -> bool:
     return True
 
 
-def _lacking(
+def _missing_containers(
     stored: RepositoryConfig | None, offered: Mapping[str, VirtualChunkContainer] | None
 ) -> list[VirtualChunkContainer]:
     """Containers that are not stored: neither their prefix nor their name is taken."""

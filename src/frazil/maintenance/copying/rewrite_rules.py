@@ -159,7 +159,7 @@ def rewrite_log(log: TransactionLog, new: SnapshotId, survey: Survey) -> Transac
     wanted = survey.node_ids
     return TransactionLog(
         id=new,
-        **{name: _only(getattr(log, name), wanted) for name in NODE_LISTS},
+        **{name: _select_ids(getattr(log, name), wanted) for name in NODE_LISTS},
         updated_chunks={
             node: index for node, index in log.updated_chunks.items() if node.raw in wanted
         },
@@ -172,7 +172,7 @@ def wanted_nodes(nodes: Nodes, rules: Rules) -> Iterable[Node]:
     return nodes if wants is None else [node for node in nodes if wants(node.path)]
 
 
-def below(paths: Sequence[NodePath]) -> Wants:
+def path_filter(paths: Sequence[NodePath]) -> Wants:
     """True for a node at one of the paths, under it, or a group on the way to it."""
     exact = {path.text for path in paths}
     inside = tuple(path.descendant_prefix for path in paths)
@@ -194,6 +194,6 @@ def _rewrite_node(node: Node, manifests: dict[ManifestId, NewManifest]) -> Node:
     )
 
 
-def _only(ids: npt.NDArray[np.uint8], wanted: set[bytes]) -> npt.NDArray[np.uint8]:
+def _select_ids(ids: npt.NDArray[np.uint8], wanted: set[bytes]) -> npt.NDArray[np.uint8]:
     rows = [row for row, raw in enumerate(ids) if raw.tobytes() in wanted]
     return ids[rows] if len(rows) < len(ids) else ids

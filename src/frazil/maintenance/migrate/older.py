@@ -52,7 +52,7 @@ from frazil.maintenance.copying.origin import (
     RepoFile,
     Versions,
     exists,
-    moved_is_conflict,
+    precondition_as_conflict,
     require_absent,
 )
 from frazil.maintenance.copying.rewrite_rules import DerivedNames, Names, Rules, SameNames
@@ -60,7 +60,7 @@ from frazil.maintenance.copying.transfer import require_elsewhere
 from frazil.maintenance.executor import Executor
 from frazil.maintenance.inventory import kind_of
 from frazil.maintenance.migration_journal import read_journal
-from frazil.maintenance.snapshot_list import in_order, listed_info
+from frazil.maintenance.snapshot_list import in_order, synthesize_repo_info
 from frazil.objectstore.protocol import Blob, ObjectStore
 
 KEPT = "migration/kept/"
@@ -88,7 +88,7 @@ def plan_rewrite(
     def finished(made: RepoInfo) -> RepoInfo:
         if to == 1:
             return replace(made, spec_version=1)
-        new = listed_info(
+        new = synthesize_repo_info(
             made,
             deleted,
             config=config,
@@ -144,10 +144,10 @@ def old_files(plan: DerivedPlan) -> Iterator[str]:
             is_old = key in journal.keys or key in later or key.startswith((*beside, REFS))
         if is_old:
             yield key
-    yield from (KEPT + key for key in displaced_by(plan))
+    yield from (KEPT + key for key in displaced_files(plan))
 
 
-def displaced_by(plan: DerivedPlan) -> tuple[str, ...]:
+def displaced_files(plan: DerivedPlan) -> tuple[str, ...]:
     """Old files that are kept under other names, since the new repository needs theirs."""
     match plan.entry:
         case ReplacedRepoFile():
@@ -251,7 +251,7 @@ class ReplacedRepoFile(RepoFile):
     @override
     def publish(self, target: ObjectStore, found: Versions) -> bool:
         del found
-        with moved_is_conflict():
+        with precondition_as_conflict():
             replace_entry(target, REPO_INFO, self.old, self.data, backup=KEPT + REPO_INFO)
         return True
 
@@ -282,7 +282,7 @@ class ReplacedRefFiles(RefFiles):
         if self.config is not None:
             target.put(CONFIG_YAML, self.config)
         target.sync()
-        with moved_is_conflict():
+        with precondition_as_conflict():
             create_entry(target, V1_MAIN_BRANCH, main)
         target.sync()
         target.delete(key for key in self.displaced if _is_strange(key))

@@ -40,7 +40,12 @@ from frazil.format.ref_file import decode_ref
 from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.update_log import RepoMigrated
 from frazil.ids import SnapshotId
-from frazil.maintenance.snapshot_list import PREFETCHED, listed_info, prefetched, with_history
+from frazil.maintenance.snapshot_list import (
+    PREFETCHED,
+    prefetch_heads,
+    synthesize_repo_info,
+    with_history,
+)
 from frazil.objectstore.protocol import Blob, ObjectStore
 
 type RefState = Mapping[str, bytes]
@@ -72,9 +77,9 @@ def plan_upgrade(repository: Repository, *, prefetch: int = PREFETCHED) -> Upgra
     if not repository.store.writable:
         raise ReadOnlyError("the storage is read-only", kind="read-only-storage")
     refs = fetch_ref_state(repository.store)
-    found = with_history(repository.repo_info(), prefetched(repository.files, width=prefetch))
+    found = with_history(repository.repo_info(), prefetch_heads(repository.files, width=prefetch))
     deleted = _deleted_tags(repository.store, found)
-    info = listed_info(
+    info = synthesize_repo_info(
         found, deleted, config=_stored_config(repository.store), now_us=repository.clock()
     )
     return UpgradePlan(
@@ -106,7 +111,7 @@ def upgrade(plan: UpgradePlan) -> Repository:
         plan = _renew(plan)
         written = _replace(plan, written)
     else:
-        raise _written_meanwhile()
+        raise _concurrent_write_error()
     upgraded = Repository.open(store, clock=plan.repository.clock, access=plan.repository.access)
     _require_alike(decode_repo_info(written.data), plan.info)
     return upgraded
@@ -118,7 +123,7 @@ def _renew(plan: UpgradePlan) -> UpgradePlan:
         if fetch_ref_state(plan.repository.store) == plan.refs:
             return plan
         plan = plan_upgrade(plan.repository)
-    raise _written_meanwhile()
+    raise _concurrent_write_error()
 
 
 def _encode(plan: UpgradePlan) -> bytes:
@@ -135,10 +140,10 @@ def _replace(plan: UpgradePlan, written: Blob) -> Blob:
     try:
         return Blob(data, replace_entry(store, REPO_INFO, written, data, backup=backup))
     except PreconditionFailedError as error:
-        raise _written_meanwhile() from error
+        raise _concurrent_write_error() from error
 
 
-def _written_meanwhile() -> ConflictError:
+def _concurrent_write_error() -> ConflictError:
     return ConflictError(
         message="version 1 of the repository was written to while it was migrated: stop its"
         " writers first"

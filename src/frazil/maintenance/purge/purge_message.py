@@ -7,7 +7,7 @@ kinds of updates that the format has, that is the one for lists of snapshots bei
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from frazil.engine.files.files import Files, naming
+from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import OVERWRITTEN, REPO_INFO
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SnapshotNotFoundError
@@ -24,7 +24,7 @@ from frazil.maintenance.executor import (
     require_current,
 )
 from frazil.maintenance.inventory import FileKind
-from frazil.maintenance.purge.scrub import info_with, redacted
+from frazil.maintenance.purge.scrub import info_with, redact_commit
 from frazil.maintenance.purge.traces import Ids, readable_ids, snapshots_of
 from frazil.maintenance.summaries import (
     COPIES,
@@ -77,8 +77,8 @@ def plan_purge_messages(
     ids = readable_ids(files, info, FileKind.SNAPSHOT)
     said: dict[SnapshotId, tuple[str, dict[str, Json]]] = {}
     changed, old = [], list[str]()
-    for snapshot in _stored(files, ids, commits):
-        said[snapshot.id] = redacted(snapshot, replacement, with_metadata=with_metadata)
+    for snapshot in _fetch_snapshots(files, ids, commits):
+        said[snapshot.id] = redact_commit(snapshot, replacement, with_metadata=with_metadata)
         if said[snapshot.id] != (snapshot.message, snapshot.metadata):
             changed.append(snapshot.id)
             old.append(snapshot.message)
@@ -156,14 +156,14 @@ class RedactBackups:
         return [key for key, is_changed in zip(keys, changed, strict=True) if is_changed]
 
     def _redact(self, files: Files, key: str) -> bool:
-        with naming(key):
+        with annotate_errors(key):
             info = info_with(decode_repo_info(files.store.get(key).data), self.said)
         if info is not None and self.write:
             files.store.put(key, encode_repo_info(info))
         return info is not None
 
 
-def _stored(files: Files, ids: Ids, commits: Sequence[SnapshotId]) -> Iterator[Snapshot]:
+def _fetch_snapshots(files: Files, ids: Ids, commits: Sequence[SnapshotId]) -> Iterator[Snapshot]:
     """Raises SnapshotNotFoundError for the first that is not there."""
     there = {raw.tobytes() for raw in ids}
     for commit in dict.fromkeys(commits):

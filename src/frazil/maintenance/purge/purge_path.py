@@ -106,7 +106,7 @@ def plan_purge_path(
         *traces.mentions,
         *mentions_by_repository(info, [path.text]),
         *tags_at(info, set(traces.snapshots)),
-        *_moved(traces),
+        *_report_moved(traces),
         *(
             Remaining("attributes", place, "its zarr.json names it")
             for place in sorted(traces.mentioned_by)[:SHOWN]
@@ -163,7 +163,7 @@ def _purge_once(
 ) -> dict[str, SnapshotId]:
     store = repository.store
     manifests = WriteManifests(plan.shared_manifests, plan.gone)
-    files = _joined(executor.run(manifests, len(plan.shared_manifests), "writing manifests"))
+    files = _flatten(executor.run(manifests, len(plan.shared_manifests), "writing manifests"))
     new = dict(zip(plan.shared_manifests, files, strict=True))
     # The last step tells another purge that this one was interrupted: as long as a snapshot has
     # the path, logs and branches are processed again.
@@ -174,14 +174,14 @@ def _purge_once(
     }
     but = frozenset(commits.values())
     find = _logs(repository, plan.path, plan.gone, plan.moved_nodes, but=but)
-    logs = _joined(executor.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
+    logs = _flatten(executor.run(WriteLogs(find), len(find.ids), "writing transaction logs"))
     store.sync()
     # The commits too: what their parents said of the path, they have from them.
     ids = _snapshots_to_write(repository, plan, commits.values())
     snapshots = WriteSnapshots(ids, plan.path, new)
     written = _run(executor, snapshots, "writing snapshots")
     store.sync()
-    _remember(repository, written, logs)
+    _refresh_caches(repository, written, logs)
     store.delete(manifest_key(each) for each in plan.shared_manifests)
     keys = [*keys_of(FileKind.MANIFEST, plan.manifests), *keys_of(FileKind.CHUNK, plan.chunks)]
     deque(executor.run(Delete(tuple(keys)), len(keys), "deleting"), maxlen=0)
@@ -191,7 +191,7 @@ def _purge_once(
     return commits
 
 
-def _remember(
+def _refresh_caches(
     repository: Repository, snapshots: Iterable[SnapshotId], logs: Iterable[SnapshotId]
 ) -> None:
     """Replaces cached files by what is stored now."""
@@ -231,10 +231,10 @@ def _logs(
 
 
 def _run(executor: Executor, work: FindLogs | WriteSnapshots, doing: str) -> tuple[SnapshotId, ...]:
-    return tuple(_joined(executor.run(work, len(work.ids), doing)))
+    return tuple(_flatten(executor.run(work, len(work.ids), doing)))
 
 
-def _joined[T](parts: Iterable[Iterable[T]]) -> list[T]:
+def _flatten[T](parts: Iterable[Iterable[T]]) -> list[T]:
     return [each for part in parts for each in part]
 
 
@@ -269,7 +269,7 @@ def _find_moved(info: RepoInfo, traces: Traces) -> MovedNodes:
     )
 
 
-def _moved(traces: Traces) -> Iterator[Remaining]:
+def _report_moved(traces: Traces) -> Iterator[Remaining]:
     for node_id, place in sorted(traces.kept_nodes.items(), key=lambda item: item[1])[:SHOWN]:
         was = traces.removed[node_id].path
         yield Remaining("moved-node", place, f"is what was at {was} in other snapshots")

@@ -104,7 +104,7 @@ def without_nodes(
     moves = [move for move in log.moved if concerns(move.from_path, move.to_path, path)]
     unlisted, undeleted = (set(gone), set(gone)) if kept is None else kept.unlisted(gone)
     lists = {
-        name: ids[~np.isin(_numbers(ids), _keys(_dropped(name, unlisted, undeleted)))]
+        name: ids[~np.isin(_numbers(ids), _keys(_nodes_to_drop(name, unlisted, undeleted)))]
         for name, ids in log.node_lists()
     }
     chunks = {node: index for node, index in log.updated_chunks.items() if node not in unlisted}
@@ -121,7 +121,7 @@ def without_nodes(
     return TransactionLog(id=log.id, **lists, updated_chunks=chunks, moved=kept_moves)
 
 
-def _dropped(name: str, unlisted: set[NodeId], undeleted: set[NodeId]) -> set[NodeId]:
+def _nodes_to_drop(name: str, unlisted: set[NodeId], undeleted: set[NodeId]) -> set[NodeId]:
     return undeleted if name.startswith("deleted") else unlisted
 
 
@@ -129,7 +129,7 @@ def concerns(source: NodePath, target: NodePath, path: NodePath) -> bool:
     return any(each == path or each.is_under(path) for each in (source, target))
 
 
-def redacted(
+def redact_commit(
     snapshot: Snapshot, replacement: str, *, with_metadata: bool
 ) -> tuple[str, dict[str, Json]]:
     """The message and the metadata that a commit is left with."""

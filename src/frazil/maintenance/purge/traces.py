@@ -179,9 +179,9 @@ def find_contents(store: ObjectStore, traces: Traces, executor: Executor) -> Con
     shared = tuple(found.manifests)
     only = used.ids()[~kept.contains(used.ids())]
     orphans = _orphans(store, found, IdSet.union([used, kept]), executor) if traces.removed else []
-    doomed, others = _not_kept(found, kept, executor)
+    doomed, others = _split_by_use(found, kept, executor)
     inside = found.parts_in(IdSet.of(others.chunk_id))
-    is_shared = overlapping(inside, others)
+    is_shared = overlap_mask(inside, others)
     blanked = inside.take(np.flatnonzero(~is_shared))
     remaining = [*found.virtual_files()]
     if is_shared.any():
@@ -241,7 +241,7 @@ class Found:
             yield Remaining("virtual-file", "...", text)
 
 
-def overlapping(parts: Parts, others: Parts) -> npt.NDArray[np.bool_]:
+def overlap_mask(parts: Parts, others: Parts) -> npt.NDArray[np.bool_]:
     """True for the parts that share a byte with one of the others."""
     found = np.zeros(len(parts), dtype=np.bool_)
     keys, other_keys = id_keys(parts.chunk_id), id_keys(others.chunk_id)
@@ -307,7 +307,7 @@ class ReadOrphans:
         return found
 
 
-def _not_kept(found: Found, kept: IdSet, executor: Executor) -> tuple[IdSet, Parts]:
+def _split_by_use(found: Found, kept: IdSet, executor: Executor) -> tuple[IdSet, Parts]:
     """Chunk objects that no other array uses, and what others use of the rest, each part once."""
     wanted = found.chunk_ids()
     count = len(kept) if len(wanted) else 0

@@ -39,7 +39,7 @@ def plan_repo_info(
     """`found` is the repo info, None if it is missing; `kinds` are those of its problems."""
     version = None if found is None else found.version
     if kinds & _LOST:
-        return _restored(store, listing, version, kinds & _LOST)
+        return _restore_backup(store, listing, version, kinds & _LOST)
     if found is None or kinds & _AMBIGUOUS or not kinds & {*_SHUFFLED, "config-invalid"}:
         return []
     solved = kinds & _SHUFFLED
@@ -59,7 +59,7 @@ def plan_repo_info(
     return [RepairStep(REPO_INFO, tuple(sorted(solved)), text, data, version)]
 
 
-def _restored(
+def _restore_backup(
     store: ObjectStore, listing: Listing, version: str | None, kinds: set[str]
 ) -> list[RepairStep]:
     best = _newest_state(store, listing)
@@ -71,13 +71,13 @@ def _restored(
     newer = [name for name in listing.names(SNAPSHOTS) if name not in known]
     text = f"restored from {key}, the state of {at}: what was done last is lost"
     if newer:
-        listed = ", ".join(_described(store, name) for name in newer[:5])
+        listed = ", ".join(_describe_snapshot(store, name) for name in newer[:5])
         more = f" and {len(newer) - 5} more" if len(newer) > 5 else ""
         text += f"; {len(newer)} snapshots are not in it: {listed}{more}"
     return [RepairStep(REPO_INFO, tuple(sorted(kinds)), text, data, version)]
 
 
-def _described(store: ObjectStore, name: str) -> str:
+def _describe_snapshot(store: ObjectStore, name: str) -> str:
     try:
         head = decode_snapshot_head(store.get(SNAPSHOTS + name).data)
     except IcechunkError:

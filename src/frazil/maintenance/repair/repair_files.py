@@ -185,7 +185,7 @@ def plan_logs(
             continue
         try:
             old = find_version(files.store, key)
-            log = recomputed(files, task)
+            log = recompute_log(files, task)
         except IcechunkError:
             continue  # a snapshot or manifest that it takes cannot be read
         if log is None:
@@ -200,7 +200,7 @@ def _text(task: SnapshotTask) -> str:
     return f"worked out from the snapshot and its parent {task.parent}"
 
 
-def recomputed(files: Files, task: SnapshotTask) -> TransactionLog | None:
+def recompute_log(files: Files, task: SnapshotTask) -> TransactionLog | None:
     """The log of a commit that would make the snapshot from its parent.
 
     None if the parent is not known. A chunk that was written again with the very same reference

@@ -14,7 +14,7 @@ from frazil.engine.files.object_keys import CONFIG_YAML, MANIFESTS, REPO_INFO
 from frazil.engine.files.settings import Settings
 from frazil.errors import ConflictError, PreconditionFailedError, ReadOnlyError, StorageError
 from frazil.format.config import RepositoryConfig
-from frazil.maintenance.executor import Progress, ThreadExecutor, quietened
+from frazil.maintenance.executor import Progress, ThreadExecutor, disable_caches
 from frazil.maintenance.repair.repair_entry import plan_config_yaml, plan_repo_info
 from frazil.maintenance.repair.repair_files import plan_logs, plan_manifest, plan_snapshots
 from frazil.maintenance.repair.repair_steps import RepairPlan, RepairStep, execute_step, find_blob
@@ -56,7 +56,7 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
     for key in found:
         kinds_of[key] = {each.kind for each in plan.problems if each.place.file == key}
     if open_old(store, plan.problems) is not None:  # migrate it first: such files are not written
-        return RepairPlan((), tuple(_left(report.problems, ())))
+        return RepairPlan((), tuple(_unsolved_problems(report.problems, ())))
     steps: list[RepairStep] = []
     for key, kinds in kinds_of.items():
         if key.startswith(MANIFESTS):
@@ -72,7 +72,7 @@ def plan_repair(store: ObjectStore, report: VerifyReport) -> RepairPlan:
         if not isinstance(blob, StorageError):  # what cannot be read cannot be compared with
             steps += plan_file(store, plan.listing, blob, kinds_of[key])
     steps = [step for step in steps if not _is_done(store, step)]
-    return RepairPlan(tuple(steps), tuple(_left(report.problems, steps)))
+    return RepairPlan(tuple(steps), tuple(_unsolved_problems(report.problems, steps)))
 
 
 def repair(
@@ -133,10 +133,10 @@ def _is_done(store: ObjectStore, step: RepairStep) -> bool:
 
 
 def _files(store: ObjectStore, spec_version: int) -> Files:
-    return quietened(Files(store, Settings.of(RepositoryConfig(), spec_version=spec_version)))
+    return disable_caches(Files(store, Settings.of(RepositoryConfig(), spec_version=spec_version)))
 
 
-def _left(problems: Iterable[Problem], steps: Iterable[RepairStep]) -> list[Problem]:
+def _unsolved_problems(problems: Iterable[Problem], steps: Iterable[RepairStep]) -> list[Problem]:
     solved = {(step.key, kind) for step in steps for kind in step.kinds}
     return [
         each

@@ -74,7 +74,7 @@ class ChunkChecks:
                 wanted.append((payload, Range(payload.length - 1, payload.length)))
             for row, found in zip(some, self.files.virtual.fetch_parts(wanted), strict=True):
                 if isinstance(found, IcechunkError):
-                    yield _about(place, refs.index[row].tolist(), found)
+                    yield _virtual_problem(place, refs.index[row].tolist(), found)
 
     # Decoding
 
@@ -110,7 +110,7 @@ def _inside(refs: ChunkRefs, num_chunks: tuple[int, ...]) -> npt.NDArray[np.int6
     return np.flatnonzero((refs.index < limits).all(axis=1)).astype(np.int64)
 
 
-def _about(place: Place, chunk: list[int], error: IcechunkError) -> Problem:
+def _virtual_problem(place: Place, chunk: list[int], error: IcechunkError) -> Problem:
     if isinstance(error, InvalidInputError):  # one for all chunks in there
         return Problem("virtual-unauthorized", place, error.message)
     kind = "virtual-unreadable"

@@ -100,7 +100,7 @@ def check_chain(
     found = pool.map(head_of, names)
     heads = _Heads({n: head for n, head in zip(names, found, strict=True) if head is not None})
     there = set(names)
-    reached = _reached(heads, tips, there)
+    reached = _reachable_snapshots(heads, tips, there)
     for name in sorted(reached):
         parent = heads.parent(name)
         if parent is not None and parent not in there:
@@ -120,7 +120,7 @@ def check_chain(
     ]
 
 
-def _reached(heads: _Heads, tips: list[str], there: set[str]) -> set[str]:
+def _reachable_snapshots(heads: _Heads, tips: list[str], there: set[str]) -> set[str]:
     reached, waiting = set[str](), list(tips)
     while waiting:
         name = waiting.pop()

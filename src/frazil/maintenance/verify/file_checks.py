@@ -9,7 +9,7 @@ import numpy as np
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS, TRANSACTIONS
 from frazil.engine.files.pool import Pool
-from frazil.engine.refs.commit_metadata import without_carried
+from frazil.engine.refs.commit_metadata import strip_carried_keys
 from frazil.errors import StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.envelope import FileType
@@ -288,7 +288,7 @@ class ManifestChecker:
         ):
             problems += noticed
             if found is None:
-                text = f"{_needed_by(task)} needs it"
+                text = f"{_describe_user(task)} needs it"
                 problems.append(problem("manifest-missing", key, text))
                 continue
             if isinstance(found, StorageError):
@@ -323,10 +323,10 @@ def _differences(task: SnapshotTask, facts: SnapshotFacts) -> list[str]:
 
 def _are_alike(listed: Mapping[str, Json], own: Mapping[str, Json]) -> bool:
     """True if metadata differ at most in keys of expired commits, which only the list has."""
-    return listed == own or without_carried(listed) == without_carried(own)
+    return listed == own or strip_carried_keys(listed) == strip_carried_keys(own)
 
 
-def _needed_by(task: ManifestTask) -> str:
+def _describe_user(task: ManifestTask) -> str:
     if task.uses:
         use = task.uses[0]
         return f"{use.path} in {use.snapshot}"

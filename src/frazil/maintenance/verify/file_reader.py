@@ -117,19 +117,19 @@ def open_together(
     for key, found in zip(keys, data, strict=True):
         envelope = _envelope(found, expected)
         if isinstance(found, Exception) or found is None or envelope is None:
-            yield from _opened(waiting, expected)
+            yield from _open_batch(waiting, expected)
             waiting, held = [], 0
-            yield _alone(key, found, expected)
+            yield _open_single(key, found, expected)
             continue
         if waiting and held + len(envelope.data) > _BYTES_TOGETHER:
-            yield from _opened(waiting, expected)
+            yield from _open_batch(waiting, expected)
             waiting, held = [], 0
         waiting.append((key, found, envelope))
         held += len(envelope.data)
         if len(waiting) == _FILES_TOGETHER:
-            yield from _opened(waiting, expected)
+            yield from _open_batch(waiting, expected)
             waiting, held = [], 0
-    yield from _opened(waiting, expected)
+    yield from _open_batch(waiting, expected)
 
 
 def _envelope(data: Fetched, expected: FileType) -> Envelope | None:
@@ -141,14 +141,16 @@ def _envelope(data: Fetched, expected: FileType) -> Envelope | None:
         return None
 
 
-def _alone(key: str, data: Fetched, expected: FileType) -> Opened:
+def _open_single(key: str, data: Fetched, expected: FileType) -> Opened:
     problems: list[Problem] = []
     if data is None or isinstance(data, Exception):
         return None, problems
     return open_file(key, data, expected, problems), problems
 
 
-def _opened(files: Sequence[tuple[str, Data, Envelope]], expected: FileType) -> Iterator[Opened]:
+def _open_batch(
+    files: Sequence[tuple[str, Data, Envelope]], expected: FileType
+) -> Iterator[Opened]:
     table: Table | None = None
     if len(files) > 1:
         try:
@@ -157,27 +159,27 @@ def _opened(files: Sequence[tuple[str, Data, Envelope]], expected: FileType) -> 
             table = None
     for number, (key, data, envelope) in enumerate(files):
         if table is None:
-            yield _alone(key, data, expected)
+            yield _open_single(key, data, expected)
             continue
-        root = _part(table, slice(number, number + 1))
+        root = _slice_table(table, slice(number, number + 1))
         opened = OpenedFile(key, envelope.spec_version, root, len(data))
         yield opened, check_writer(key, data)
 
 
-def _part(table: Table, rows: slice) -> Table:
+def _slice_table(table: Table, rows: slice) -> Table:
     """Some rows as if there were no others, without the values of those."""
-    columns = {name: _cut(column, rows) for name, column in table.columns.items()}
+    columns = {name: _slice_column(column, rows) for name, column in table.columns.items()}
     return Table(table.schema, rows.stop - rows.start, MappingProxyType(columns))
 
 
-def _cut(column: Column, rows: slice) -> Column:
+def _slice_column(column: Column, rows: slice) -> Column:
     match column:
         case StringColumn():
             return column.take(rows).pruned()
         case TableVectorColumn():
             start, stop = int(column.splits[rows.start]), int(column.splits[rows.stop])
             splits = column.splits[rows.start : rows.stop + 1] - start
-            inner = _part(column.rows, slice(start, stop))
+            inner = _slice_table(column.rows, slice(start, stop))
             return TableVectorColumn(splits, inner, column.present[rows])
         case VectorColumn():
             start, stop = int(column.splits[rows.start]), int(column.splits[rows.stop])
@@ -198,5 +200,5 @@ def _cut_union(column: UnionColumn, rows: slice) -> UnionColumn:
         found = taken[mine]
         index[mine] = np.arange(len(found))
         edges = (int(found[0]), int(found[-1]) + 1) if len(found) else (0, 0)
-        variants[code] = _part(table, slice(*edges))
+        variants[code] = _slice_table(table, slice(*edges))
     return UnionColumn(types, index, MappingProxyType(variants))

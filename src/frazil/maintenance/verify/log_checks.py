@@ -48,11 +48,11 @@ def check_log(opened: OpenedFile, around: Around, problems: list[Problem]) -> No
         problems.append(problem("log-moves-version", key, f"{len(moves)} moves"))
     problems += _check_moves(key, moves, around)
     if around.after is not None:
-        lasting = _lasting(lists) if around.amended else lists
+        lasting = _drop_transient_nodes(lists) if around.amended else lists
         problems += _check_nodes(key, lasting, moves, around.after, around.before)
 
 
-def _lasting(lists: dict[str, Keys]) -> dict[str, Keys]:
+def _drop_transient_nodes(lists: dict[str, Keys]) -> dict[str, Keys]:
     """Without nodes that one step of an amended commit made and another deleted."""
     gone = np.concatenate([lists["deleted_groups"], lists["deleted_arrays"]])
     new = np.concatenate([lists["new_groups"], lists["new_arrays"]])
@@ -149,7 +149,7 @@ def _check_moves(key: str, moves: Table, around: Around) -> list[Problem]:
         elif before is not None and before.get(source) != node:
             text = f"{_node(node)} is listed as moved from {came}, and was not there"
         elif before is not None and target in before and target not in set(sources):
-            if before[target] not in _deleted(around):
+            if before[target] not in _deleted_nodes(around):
                 text = "moved onto a node that was there"
             else:
                 continue
@@ -159,7 +159,7 @@ def _check_moves(key: str, moves: Table, around: Around) -> list[Problem]:
     return problems
 
 
-def _deleted(around: Around) -> set[int]:
+def _deleted_nodes(around: Around) -> set[int]:
     """Nodes that are gone after the commit."""
     if around.after is None or around.before is None:
         return set()

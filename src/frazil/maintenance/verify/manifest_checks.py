@@ -17,7 +17,7 @@ from frazil.format.storage_config import Containers
 from frazil.ids import format_base32
 from frazil.maintenance.verify.column_checks import check_texts, descents, id_keys, repeats
 from frazil.maintenance.verify.file_reader import OpenedFile, check_id
-from frazil.maintenance.verify.node_checks import ManifestTask, ManifestUse, covered
+from frazil.maintenance.verify.node_checks import ManifestTask, ManifestUse, covered_mask
 from frazil.maintenance.verify.problems import Place, Problem, problem, problems_of_rows
 from frazil.maintenance.verify.stored_objects import Objects
 
@@ -222,7 +222,7 @@ def _check_extents(refs: ArrayRefs, index: Index, uses: tuple[ManifestUse, ...])
     inside = np.zeros(len(index), dtype=np.bool_)
     for use in uses:
         if not looked_for.all():
-            looked_for |= covered(index, use.extents)
+            looked_for |= covered_mask(index, use.extents)
         if not inside.all():
             inside |= (index < np.array(use.num_chunks, dtype=np.uint64)).all(axis=1)
     extents = uses[0].extents.tolist()

@@ -57,7 +57,7 @@ def find_overlap(extents: Extents) -> tuple[int, int] | None:
     return None
 
 
-def covered(index: npt.NDArray[np.uint32], extents: Extents) -> npt.NDArray[np.bool_]:
+def covered_mask(index: npt.NDArray[np.uint32], extents: Extents) -> npt.NDArray[np.bool_]:
     """True for the rows of `index`, (n, ndim), that are inside one of the extents."""
     inside = np.zeros(len(index), dtype=np.bool_)
     for box in extents:
@@ -152,7 +152,7 @@ def manifest_tasks(
 
 
 @lru_cache(maxsize=10_000)  # most nodes are the same in every snapshot
-def parsed(user_data: bytes) -> NodeMetadata | str:
+def parse_metadata(user_data: bytes) -> NodeMetadata | str:
     """The metadata, or an error message."""
     try:
         return parse_node_metadata(user_data)
@@ -161,7 +161,7 @@ def parsed(user_data: bytes) -> NodeMetadata | str:
 
 
 def check_group(file: str, path: str, user_data: bytes) -> list[Problem]:
-    match parsed(user_data):
+    match parse_metadata(user_data):
         case GroupMetadata():
             return []
         case str(text):
@@ -181,7 +181,7 @@ def check_array(
     names: tuple[str | None, ...] | None,
 ) -> list[Problem]:
     """`num_chunks` is None where the file has it only by way of unreliable chunk lengths."""
-    found = parsed(user_data)
+    found = parse_metadata(user_data)
     if isinstance(found, str):
         return [problem("zarr-metadata-invalid", file, found, node=path)]
     if isinstance(found, GroupMetadata):

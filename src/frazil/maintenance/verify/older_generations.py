@@ -88,7 +88,7 @@ def _verify(repository: Repository, chunks: ChunkChecks | None) -> VerifyReport:
     tasks = manifest_tasks(found.uses, found.listed)
     counts, chunk_ids = RefCounts(), GrowingIdSet()
     for task in tasks:
-        copy = _copied(files, task, found.problems)
+        copy = _copy_manifest(files, task, found.problems)
         if copy is None:
             continue
         checker = ManifestChecker(copy, Pool(1), None, listing.chunks, None, chunks)
@@ -105,7 +105,7 @@ def _verify(repository: Repository, chunks: ChunkChecks | None) -> VerifyReport:
         refs=counts,
         files=0,
         total_bytes=0,
-        unreferenced=_unreferenced(listing, chunk_ids),
+        unreferenced=_count_unreferenced(listing, chunk_ids),
     )
 
 
@@ -128,7 +128,7 @@ def _check_log(files: Files, name: str, problems: list[Problem]) -> None:
         pass  # of the snapshot, which is known
 
 
-def _unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferenced]:
+def _count_unreferenced(listing: Listing, chunks: GrowingIdSet) -> dict[str, Unreferenced]:
     return {CHUNKS: Unreferenced(*listing.chunks.bytes_outside(chunks.done()))}
 
 
@@ -166,7 +166,7 @@ def _check_snapshot(
         found.extend(part)
 
 
-def _copied(files: Files, task: ManifestTask, problems: list[Problem]) -> MemoryStore | None:
+def _copy_manifest(files: Files, task: ManifestTask, problems: list[Problem]) -> MemoryStore | None:
     """A store with the manifest as a file of version 2."""
     key = MANIFESTS + format_base32(task.manifest)
     try:

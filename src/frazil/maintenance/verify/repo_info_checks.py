@@ -22,7 +22,7 @@ from frazil.format.config_codec import decode_config
 from frazil.format.envelope import FileType
 from frazil.format.metadata import decode_metadata
 from frazil.format.schemas import UPDATE_KINDS
-from frazil.format.storage_config import Containers, repaired, require_container
+from frazil.format.storage_config import Containers, add_final_slash, require_container
 from frazil.format.update_log import Availability
 from frazil.ids import format_base32, format_ids
 from frazil.maintenance.verify.column_checks import (
@@ -104,7 +104,7 @@ def check_config(file: str, stored: Json) -> list[Problem]:
     problems = []
     for prefix, container in (config.virtual_chunk_containers or {}).items():
         try:
-            require_container(repaired(container))
+            require_container(add_final_slash(container))
         except InvalidInputError as error:
             problems.append(problem("container-invalid", file, f"{prefix}: {error.message}"))
     return problems
@@ -117,7 +117,7 @@ def containers_of(stored: Json | None) -> Containers | None:
     except IcechunkError:
         return None
     usable = []
-    for container in map(repaired, (config.virtual_chunk_containers or {}).values()):
+    for container in map(add_final_slash, (config.virtual_chunk_containers or {}).values()):
         try:
             require_container(container)
         except InvalidInputError:
@@ -150,8 +150,8 @@ def check_ops_log(
     pages, cited, amended = set[str](), set[str](), set[str]()
     while True:
         rewritten |= _check_page(key, root, problems)
-        amended.update(_amended(root))
-        cited.update(_cited(root))
+        amended.update(_amended_snapshots(root))
+        cited.update(_backup_paths(root))
         name = root.string("repo_before_updates").item(0)
         if not name:
             complete = True
@@ -181,7 +181,7 @@ def _check_backups(cited: set[str], pages: set[str], listing: Listing) -> list[P
     ]
 
 
-def _amended(root: Table) -> list[str]:
+def _amended_snapshots(root: Table) -> list[str]:
     updates = root.tables("latest_updates").rows.union("update_type")
     return format_ids(updates.variants[_COMMIT_AMENDED].struct("new_snap_id").values)
 
@@ -236,7 +236,7 @@ def _names(union: UnionColumn) -> dict[str, StringColumn]:
     }
 
 
-def _cited(root: Table) -> list[str]:
+def _backup_paths(root: Table) -> list[str]:
     paths = root.tables("latest_updates").rows.string("backup_path").to_list()
     return [path.decode("utf-8", "replace") for path in paths if path]
 

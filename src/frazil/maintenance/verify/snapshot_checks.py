@@ -105,7 +105,7 @@ def _check_list(
     if is_v2 != bool(newer.present[0]):
         text = f"`manifest_files_v2` is {'absent' if is_v2 else 'present'}"
         problems.append(problem("manifest-list-version", key, text))
-    ids, sizes, counts = _listed(root)
+    ids, sizes, counts = _listed_manifests(root)
     keys = id_keys(ids)
     for row in descents(keys)[:1].tolist():
         text = f"row {row} is {format_base32(ids[row].tobytes())}"
@@ -124,7 +124,7 @@ def _check_list(
     return [ListedManifest(raw.tobytes(), size, count, key) for raw, size, count in rows]
 
 
-def _listed(
+def _listed_manifests(
     root: Table,
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
     newer = root.tables("manifest_files_v2")

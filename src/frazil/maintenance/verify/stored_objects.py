@@ -24,7 +24,7 @@ from frazil.engine.files.object_keys import (
 )
 from frazil.ids import ALPHABET, format_ids, parse_ids
 from frazil.maintenance.executor import Executor
-from frazil.maintenance.id_sets import IdSet, ascending, halves
+from frazil.maintenance.id_sets import IdSet, id_halves, sort_order
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.objectstore.listing import KeyRange, gather_listed, key_ranges, list_range
@@ -44,8 +44,8 @@ class Objects:
     @classmethod
     def of(cls, ids: Ids, sizes: npt.NDArray[np.int64]) -> "Objects":
         """Objects given in any order."""
-        high, low = halves(ids)
-        order = ascending(high, low)
+        high, low = id_halves(ids)
+        order = sort_order(high, low)
         return cls(high[order], low[order], sizes[order])
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class Objects:
         found = np.full(len(ids), -1, dtype=np.int64)
         if not len(self) or not len(ids):
             return found
-        high, low = halves(ids)
+        high, low = id_halves(ids)
         order = np.argsort(high, kind="stable")  # neighbours are found in neighbouring places
         at = np.empty(len(ids), dtype=np.int64)
         at[order] = np.searchsorted(self.high, high[order])
@@ -208,10 +208,10 @@ def listing_of(listed: Listed, problems: list[Problem]) -> Listing:
     """All parts together, and what is wrong with names."""
     text = "expected 20 characters of base 32"
     problems += [problem("file-name", key, text) for key in listed.odd]
-    problems += [_unknown(key) for key in listed.unknown]
+    problems += [_unknown_file(key) for key in listed.unknown]
     refs = sorted(key for key in listed.sizes if key.startswith(REFS))
     problems += [
-        _unknown(key) for key in refs if ref_of_key(key) is None and key not in listed.expected
+        _unknown_file(key) for key in refs if ref_of_key(key) is None and key not in listed.expected
     ]
     start = len(OVERWRITTEN)
     overwritten = {key[start:] for key in listed.sizes if key.startswith(OVERWRITTEN)}
@@ -240,5 +240,5 @@ def _check_backups(names: Iterable[str]) -> list[Problem]:
     ]
 
 
-def _unknown(key: str) -> Problem:
+def _unknown_file(key: str) -> Problem:
     return problem("file-unknown", key, "not part of a repository")

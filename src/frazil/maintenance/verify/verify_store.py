@@ -22,7 +22,7 @@ from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
 from frazil.format.storage_config import Containers
 from frazil.ids import format_base32, parse_ids
-from frazil.maintenance.executor import Executor, ThreadExecutor, quietened
+from frazil.maintenance.executor import Executor, ThreadExecutor, disable_caches
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.migration_journal import JOURNAL, read_journal
 from frazil.maintenance.verify.chunk_checks import ChunkDecoder
@@ -60,7 +60,7 @@ class VerifyPlan:
 
 def unopened_files(store: ObjectStore) -> Files:
     """Files of a repository that need not open."""
-    return quietened(Files(store, Settings.of(RepositoryConfig())))
+    return disable_caches(Files(store, Settings.of(RepositoryConfig())))
 
 
 def plan_verify(store: ObjectStore, executor: Executor | None = None) -> VerifyPlan:
@@ -149,8 +149,10 @@ def _report(
         counts += part.counts
         chunk_ids.add_set(part.chunk_ids)
     used = {
-        SNAPSHOTS: _named(task.name for task in plan.entry.tasks),
-        TRANSACTIONS: _named([*(task.name for task in plan.entry.tasks), *plan.entry.pruned_logs]),
+        SNAPSHOTS: _parse_id_set(task.name for task in plan.entry.tasks),
+        TRANSACTIONS: _parse_id_set(
+            [*(task.name for task in plan.entry.tasks), *plan.entry.pruned_logs]
+        ),
         MANIFESTS: _set(task.manifest for task in tasks),
         CHUNKS: chunk_ids.done(),
     }
@@ -169,7 +171,7 @@ def _report(
     )
 
 
-def _named(names: Iterable[str]) -> IdSet:
+def _parse_id_set(names: Iterable[str]) -> IdSet:
     ids, _ = parse_ids(list(names))
     return IdSet.of(ids)
 

@@ -18,7 +18,12 @@ from frazil.objectstore.credentials import (
     AzureTimedBearerToken,
     AzureTimedSasToken,
 )
-from frazil.objectstore.remote.place import RefreshedCredentials, ServerFeatures, aware, join_prefix
+from frazil.objectstore.remote.place import (
+    RefreshedCredentials,
+    ServerFeatures,
+    join_prefix,
+    with_time_zone,
+)
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
 
@@ -100,10 +105,10 @@ def _static_as_obstore(credentials: AzureStaticCredentials) -> dict[str, object]
 def _as_obstore(credential: AzureRefreshableCredential) -> dict[str, object]:
     match credential:
         case AzureTimedAccessKey(key=key, expires_after=until):
-            return {"access_key": key, "expires_at": aware(until)}
+            return {"access_key": key, "expires_at": with_time_zone(until)}
         case AzureTimedSasToken(token=token, expires_after=until):
-            return {"sas_token": token, "expires_at": aware(until)}
+            return {"sas_token": token, "expires_at": with_time_zone(until)}
         case AzureTimedBearerToken(bearer=bearer, expires_after=until):
-            return {"token": bearer, "expires_at": aware(until)}
+            return {"token": bearer, "expires_at": with_time_zone(until)}
         case _:
             raise TypeError(f"not a credential for Azure: {credential!r}")

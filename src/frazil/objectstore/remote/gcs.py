@@ -20,8 +20,8 @@ from frazil.objectstore.remote.place import (
     Headers,
     RefreshedCredentials,
     ServerFeatures,
-    aware,
     join_prefix,
+    with_time_zone,
 )
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
 from frazil.objectstore.settings import RemoteSettings
@@ -108,4 +108,4 @@ def _provider(credentials: GcsCredentials) -> Any:
 
 
 def _as_obstore(credential: GcsBearerCredential) -> dict[str, object]:
-    return {"token": credential.bearer, "expires_at": aware(credential.expires_after)}
+    return {"token": credential.bearer, "expires_at": with_time_zone(credential.expires_after)}

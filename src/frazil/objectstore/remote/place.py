@@ -108,7 +108,7 @@ def key_after(start: str, features: ServerFeatures, path: str) -> str | None:
     return None if None in segments else "/".join(filter(None, segments))
 
 
-def aware(moment: datetime | None) -> datetime | None:
+def with_time_zone(moment: datetime | None) -> datetime | None:
     """The moment with a time zone: UTC if it has none."""
     return moment.replace(tzinfo=UTC) if moment is not None and moment.tzinfo is None else moment
 

@@ -49,12 +49,13 @@ class RedirectedStore(ReadOnlyStore, LazyStore):
 
     def _refuse(self, action: str, target: str) -> NoReturn:
         raise ReadOnlyError(
-            f"cannot {action} {target}: what {_shown(self._url)} redirects to can only be read",
+            f"cannot {action} {target}: what {_redact_url(self._url)} redirects to can only be"
+            " read",
             kind="read-only-storage",
         )
 
     def __repr__(self) -> str:
-        return f"RedirectedStore({_shown(self._url)!r})"
+        return f"RedirectedStore({_redact_url(self._url)!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
         return RedirectedStore, (self._url, self._settings)
@@ -64,23 +65,25 @@ def find_target(url: str) -> RemotePlace:
     """Raises StorageError if there is no redirect to a kind of store that we know."""
     here = url
     for _ in range(_MOST_REDIRECTS):
-        location = _ask(here, url)
+        location = _request_redirect(here, url)
         here = urljoin(here, location)
         if urlsplit(here).scheme not in _WEB:
             return _place_at(here, url)
         _require_leading(url, here)
-    raise _bad(f"{_shown(url)} redirects more than {_MOST_REDIRECTS} times, or in a circle")
+    raise _redirect_error(
+        f"{_redact_url(url)} redirects more than {_MOST_REDIRECTS} times, or in a circle"
+    )
 
 
 def _require_leading(first: str, target: str) -> None:
     if not may_lead(first, target):
-        raise _bad(
-            f"{_shown(first)} redirects to {_shown(target)}, which is not a public address:"
-            " only what is on the same host may redirect there"
+        raise _redirect_error(
+            f"{_redact_url(first)} redirects to {_redact_url(target)}, which is not a public"
+            " address: only what is on the same host may redirect there"
         )
 
 
-def _ask(here: str, first: str) -> str:
+def _request_redirect(here: str, first: str) -> str:
     request = Request(here, headers={"User-Agent": "frazil"})  # noqa: S310 - http or https: checked
     try:
         with build_opener(Unfollowed).open(request, timeout=_TIMEOUT_S) as answer:
@@ -90,10 +93,12 @@ def _ask(here: str, first: str) -> str:
         error.close()
     except (URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
-        raise _bad(f"request to {_shown(here)} failed: {reason}") from error
+        raise _redirect_error(f"request to {_redact_url(here)} failed: {reason}") from error
     location = headers.get("Location")
     if not location:
-        raise _bad(f"the answer to {_shown(first)} must be a redirect, and has no location")
+        raise _redirect_error(
+            f"the answer to {_redact_url(first)} must be a redirect, and has no location"
+        )
     return str(location)
 
 
@@ -106,14 +111,14 @@ def _place_at(url: str, first: str) -> RemotePlace:
         _require_leading(first, url)
         return HttpPlace(base_url=parts._replace(scheme=web).geturl())
     if parts.scheme not in _KINDS:
-        raise _bad(f"unknown scheme: {_shown(url)}")
+        raise _redirect_error(f"unknown scheme: {_redact_url(url)}")
     if not parts.netloc:
-        raise _bad(f"no host that names the bucket: {_shown(url)}")
+        raise _redirect_error(f"no host that names the bucket: {_redact_url(url)}")
     return _KINDS[parts.scheme](parts)
 
 
 def _s3(parts: SplitResult) -> RemotePlace:
-    region = _required(parts, "region")
+    region = _required_parameter(parts, "region")
     return S3Place(
         bucket=parts.netloc,
         prefix=clean_prefix(parts.path),
@@ -126,9 +131,9 @@ def _s3(parts: SplitResult) -> RemotePlace:
 
 
 def _r2(parts: SplitResult) -> RemotePlace:
-    account = _required(parts, "account_id")
+    account = _required_parameter(parts, "account_id")
     if not account.isalnum():  # it becomes a part of a host's name
-        raise _bad(f"account_id is {account!r}, expected letters and digits")
+        raise _redirect_error(f"account_id is {account!r}, expected letters and digits")
     return S3Place(
         bucket=parts.netloc,
         prefix=clean_prefix(parts.path),
@@ -168,18 +173,20 @@ def _query(parts: SplitResult, name: str) -> str | None:
     return next(iter(parse_qs(parts.query).get(name, [])), None)
 
 
-def _required(parts: SplitResult, name: str) -> str:
+def _required_parameter(parts: SplitResult, name: str) -> str:
     found = _query(parts, name)
     if found is None:
-        raise _bad(f"there must be a parameter {name!r} in the query: {_shown(parts.geturl())}")
+        raise _redirect_error(
+            f"there must be a parameter {name!r} in the query: {_redact_url(parts.geturl())}"
+        )
     return found
 
 
-def _bad(message: str) -> StorageError:
+def _redirect_error(message: str) -> StorageError:
     return StorageError(f"Redirect Storage error: {message}", kind="bad-redirect")
 
 
-def _shown(url: str) -> str:
+def _redact_url(url: str) -> str:
     """Without a name and password, or a query."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
@@ -215,10 +222,12 @@ def addresses_of(host: str) -> set[Address]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return set()
-    return {_embedded(ipaddress.ip_address(str(each[4][0]).partition("%")[0])) for each in found}
+    return {
+        _embedded_ipv4(ipaddress.ip_address(str(each[4][0]).partition("%")[0])) for each in found
+    }
 
 
-def _embedded(address: Address) -> Address:
+def _embedded_ipv4(address: Address) -> Address:
     """The address of version 4 that one of version 6 stands for, if it does."""
     if isinstance(address, ipaddress.IPv4Address):
         return address

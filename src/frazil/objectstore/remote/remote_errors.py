@@ -95,7 +95,7 @@ def foreign_errors() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def translated(doing: str, location: str, key: str) -> Iterator[None]:
+def translate_errors(doing: str, location: str, key: str) -> Iterator[None]:
     """Errors of obstore raised inside become StorageError, ObjectNotFoundError included."""
     try:
         yield

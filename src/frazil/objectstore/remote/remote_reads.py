@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from frazil.errors import StorageError
 from frazil.objectstore.protocol import Data, DataList
 from frazil.objectstore.reads import merge_reads
-from frazil.objectstore.remote.remote_errors import failure_of, foreign_errors, translated
+from frazil.objectstore.remote.remote_errors import failure_of, foreign_errors, translate_errors
 from frazil.objectstore.remote.remote_requests import Requests
 from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
@@ -110,7 +110,7 @@ class Reader:
             return self._head(path)
 
     def _naming(self, key: str) -> Any:
-        return translated("read", self.location, key)
+        return translate_errors("read", self.location, key)
 
     # One object or range
 

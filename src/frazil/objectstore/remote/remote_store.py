@@ -38,7 +38,7 @@ from frazil.objectstore.protocol import (
     flat_bytes,
 )
 from frazil.objectstore.remote.place import RemotePlace, key_after, path_of, start_of_paths
-from frazil.objectstore.remote.remote_errors import translated
+from frazil.objectstore.remote.remote_errors import translate_errors
 from frazil.objectstore.remote.remote_reads import Mark, Part, Reader, mark_of
 from frazil.objectstore.remote.remote_requests import Requests, Role
 from frazil.objectstore.remote.remote_writes import Writer
@@ -153,13 +153,13 @@ class RemoteStore(ObjectStore):
         if not self._place.features.lists_by_prefix:
             root = ""
         client = self._client("read")
-        with translated("list", self.location, directory), self._requests.one():
+        with translate_errors("list", self.location, directory), self._requests.one():
             offset = None if after is None else path_of(self._place, after)
             pages = iter(
                 list_objects(client, root.rstrip("/") or None, offset=offset, chunk_size=1000)
             )
         while True:
-            with translated("list", self.location, directory), self._requests.one():
+            with translate_errors("list", self.location, directory), self._requests.one():
                 page = next(pages, None)
             if page is None:
                 return
@@ -198,7 +198,7 @@ class RemoteStore(ObjectStore):
         here, there = path_of(self._place, source), path_of(self._place, target)
         self._require_writable("copy", f"{source} to {target}")
         client = self._client("write")
-        with translated("copy", self.location, source), self._requests.one():
+        with translate_errors("copy", self.location, source), self._requests.one():
             copy(client, here, there)
 
     def refresh(self, key: str) -> ObjectInfo:
@@ -216,7 +216,7 @@ class RemoteStore(ObjectStore):
         from obstore import delete  # noqa: PLC0415 - `import frazil` stays light
 
         client = self._client("write")
-        with translated("delete", self.location, ""), self._requests.one():
+        with translate_errors("delete", self.location, ""), self._requests.one():
             delete(client, list(paths))
         return len(paths)
 
@@ -226,7 +226,7 @@ class RemoteStore(ObjectStore):
         path, key = named
         client = self._client("write")
         try:
-            with translated("delete", self.location, key), self._requests.one():
+            with translate_errors("delete", self.location, key), self._requests.one():
                 delete(client, path)
         except ObjectNotFoundError:
             return False
@@ -255,7 +255,7 @@ class RemoteStore(ObjectStore):
         with self._lock:
             if role not in self._clients:
                 connect = _shared_client if self._place.is_self_contained else _new_client
-                with translated("connect to", self.location, ""):
+                with translate_errors("connect to", self.location, ""):
                     self._clients[role] = connect(self._place, role, self._settings)
             return self._clients[role]
 

@@ -31,7 +31,7 @@ from frazil.objectstore.remote.remote_errors import (
     failure_of,
     foreign_errors,
     storage_error,
-    translated,
+    translate_errors,
 )
 from frazil.objectstore.remote.remote_reads import Reader, bare_etag, mark_of
 from frazil.objectstore.remote.remote_requests import Requests
@@ -100,7 +100,7 @@ class Writer:
         size_bytes = write.data.nbytes
         if size_bytes and size_bytes >= self.settings.multipart_bytes:
             return self._put_in_parts(write, attributes | self._mark(write))
-        with translated(WRITE, self.location, write.key), self.requests.one():
+        with translate_errors(WRITE, self.location, write.key), self.requests.one():
             return self._send(write, attributes, use_multipart=False)
 
     def _put_in_parts(self, write: _Write, attributes: dict[str, str]) -> str:
@@ -180,7 +180,7 @@ class Writer:
         from obstore import get  # noqa: PLC0415 - `import frazil` stays light
 
         try:
-            with translated("read back", self.location, write.key), self.requests.one():
+            with translate_errors("read back", self.location, write.key), self.requests.one():
                 found = get(self.client, write.path, options={"head": True})
             mark = mark_of(found.meta)
             if self._marks_writes:

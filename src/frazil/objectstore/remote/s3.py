@@ -20,8 +20,8 @@ from frazil.objectstore.remote.place import (
     Headers,
     RefreshedCredentials,
     ServerFeatures,
-    aware,
     join_prefix,
+    with_time_zone,
 )
 from frazil.objectstore.remote.remote_reads import Mark
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
@@ -176,7 +176,7 @@ def _as_obstore(static: S3StaticCredentials) -> dict[str, object]:
         "access_key_id": static.access_key_id,
         "secret_access_key": static.secret_access_key,
         "token": static.session_token,
-        "expires_at": aware(static.expires_after),
+        "expires_at": with_time_zone(static.expires_after),
     }
 
 

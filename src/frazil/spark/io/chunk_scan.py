@@ -38,7 +38,7 @@ from frazil.spark.table.metadata_tables import (
 from frazil.spark.table.opened import Opened
 from frazil.spark.table.options import ChunkData, ReadOptions
 from frazil.spark.table.scan import positions_along, require_dimensions
-from frazil.spark.table.scan_plan import Axis, Box, touched
+from frazil.spark.table.scan_plan import Axis, Box, touched_chunks
 from frazil.spark.table.schema import ColumnPlan, spark_type, to_arrow
 from frazil.spark.table.selection import Positions
 from frazil.zarrstore.arrays import read_chunks
@@ -167,7 +167,7 @@ def _data(
         return pa.array([None if one is None else bytes(one) for one in stored], pa.binary())
     decoded = read_chunks(opened.session, path, index[there])
     if scan.element is None:
-        items = (_little(values).tobytes() for values in decoded)
+        items = (_to_little_endian(values).tobytes() for values in decoded)
         return pa.array([next(items) if one else None for one in there.tolist()], pa.binary())
     lists = [
         to_arrow(Values(values.reshape(-1).astype(scan.element, copy=False), None))
@@ -190,7 +190,7 @@ def _little_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("<")
 
 
-def _little(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _to_little_endian(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(values, dtype=_little_dtype(values.dtype))
 
 
@@ -213,7 +213,9 @@ def choose_chunks(
         Axis(dim, _positions(opened, group, dim, size, options))
         for dim, size in zip(array.dims, array.shape, strict=True)
     ]
-    return ChunkArray(array, tuple(touched(axis, array.chunk_of(axis.name)) for axis in axes))
+    return ChunkArray(
+        array, tuple(touched_chunks(axis, array.chunk_of(axis.name)) for axis in axes)
+    )
 
 
 def _positions(

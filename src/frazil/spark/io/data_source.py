@@ -17,7 +17,12 @@ from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
 from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
-from frazil.spark.io.metadata_functions import TableReading, fitted, plan_reading, table_functions
+from frazil.spark.io.metadata_functions import (
+    TableReading,
+    plan_reading,
+    select_schema,
+    table_functions,
+)
 from frazil.spark.io.stream_commits import (
     refuse_stream_options,
     wants_changes,
@@ -170,7 +175,7 @@ class TableReader(DataSourceReader):
         limit_gc()
         schema = arrow_schema(self.schema)
         for batch in self.reading.read(part):
-            yield fitted(batch, schema)
+            yield select_schema(batch, schema)
 
 
 class ChunkReader(DataSourceReader):
@@ -197,7 +202,7 @@ class ChunkReader(DataSourceReader):
         limit_gc()
         schema = arrow_schema(self.schema)
         for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
-            yield fitted(batch, schema)
+            yield select_schema(batch, schema)
 
 
 def _with_schema(table: Table, schema: StructType) -> Table:

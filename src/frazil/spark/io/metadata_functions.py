@@ -76,7 +76,7 @@ def plan_reading(options: ReadOptions) -> TableReading:
     return TableReading(name, pinned, request)
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def select_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The columns of the schema, which may be some of the table's, in its order and types."""
     unknown = [name for name in schema.names if name not in batch.schema.names]
     if unknown:

@@ -42,17 +42,17 @@ def require_folder(store: ObjectStore, target: object) -> None:
 
 def require_elsewhere(source: ObjectStore, target: ObjectStore) -> None:
     """Refuses a target at the place of its own source, which it would destroy."""
-    one, other = _whereabouts(source), _whereabouts(target)
+    one, other = _location_key(source), _location_key(target)
     if one and other and (one.startswith(other) or other.startswith(one)):
         raise InvalidInputError(f"the target {other} is in the place of the source, {one}")
 
 
-def _whereabouts(store: ObjectStore) -> str:
+def _location_key(store: ObjectStore) -> str:
     """Equal for equal places, and the beginning of that of a place inside; empty if unknown."""
     if store.directory is not None:
         return os.path.realpath(store.directory).rstrip("/") + "/"
     if isinstance(store, RedirectedStore):
-        return _whereabouts(store.target)
+        return _location_key(store.target)
     if isinstance(store, RemoteStore):
         endpoint = getattr(store.place, "endpoint_url", None) or ""
         return f"{endpoint} {store.place.location}".strip().rstrip("/") + "/"

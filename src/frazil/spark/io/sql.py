@@ -129,7 +129,9 @@ class Outputs:
     @classmethod
     def of(cls, select: exp.Select) -> Self:
         stars = [one for one in select.expressions if one.is_star]
-        plain = len(stars) == 1 and not any(star.args.get("except_") for star in _bare(stars))
+        plain = len(stars) == 1 and not any(
+            star.args.get("except_") for star in _unwrap_stars(stars)
+        )
         named = {
             one.alias_or_name.casefold(): one.unalias()
             for one in select.expressions
@@ -161,7 +163,7 @@ class Outputs:
         return exp.column(column.this.copy(), table=table.copy() if table else None)
 
 
-def _bare(stars: list[exp.Expr]) -> list[exp.Expr]:
+def _unwrap_stars(stars: list[exp.Expr]) -> list[exp.Expr]:
     return [star.this if isinstance(star, exp.Column) else star for star in stars]
 
 
@@ -342,7 +344,7 @@ def belongs(column: exp.Column, reference: Reference, others: list[set[str]]) ->
     if any(name in columns for columns in others):
         return False
     # a column that joins USING is neither side's alone
-    return not any(name in _using(source) for source in reference.sources)
+    return not any(name in _using_columns(source) for source in reference.sources)
 
 
 def _is_same_table(column: exp.Column, reference: Reference) -> bool:
@@ -353,7 +355,7 @@ def _is_same_table(column: exp.Column, reference: Reference) -> bool:
     return alike == 1 and (before == () or (not aliased and before == own))
 
 
-def _using(source: Source) -> set[str]:
+def _using_columns(source: Source) -> set[str]:
     given = (source.join.args.get("using") or []) if source.join is not None else []
     return {column.name.casefold() for column in given}
 
@@ -375,7 +377,7 @@ def used_names(query: exp.Expr, reference: Reference) -> set[str] | None:
         # outside of its SELECT nothing can name its columns
         own = select.find_all(exp.Column)
         columns = {name for column in own for name in _may_name(column, reference.alias)}
-    using = {name for source in reference.sources for name in _using(source)}
+    using = {name for source in reference.sources for name in _using_columns(source)}
     return {name.casefold() for name in columns | using}
 
 
@@ -595,7 +597,7 @@ def _open(
     options = _at_group(opened, options, below)
     names = used_names(query, reference)
     if names is not None:
-        options = _with_used(opened.describe(options.group), options, names)
+        options = _select_used(opened.describe(options.group), options, names)
     table = plan_table(opened, options)
     if names is not None:
         used = tuple(c.name for c in table.all_columns if c.name.casefold() in names)
@@ -638,7 +640,7 @@ def _at_group(opened: Opened, options: ReadOptions, below: Sequence[str]) -> Rea
     return replace(options, group=str(path))
 
 
-def _with_used(group: GroupDescription, options: ReadOptions, names: set[str]) -> ReadOptions:
+def _select_used(group: GroupDescription, options: ReadOptions, names: set[str]) -> ReadOptions:
     """Only the variables that are used, so that others may have other dimensions."""
     if options.variables is not None:
         return options

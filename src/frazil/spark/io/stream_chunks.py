@@ -82,9 +82,9 @@ def plan_chunks(commit: Commit, versions: Versions, request: ChunksRequest) -> l
     for name, array in versions.arrays(options.group):
         if options.variables is None or name in options.variables:
             for changes in _changes(versions, array):
-                if len(chosen := _chosen(versions, changes, options)):
+                if len(chosen := _select_chunks(versions, changes, options)):
                     _require_fitting(commit, versions, changes, request)
-                    found += _cut(changes, chosen, options.partition_bytes)
+                    found += _split_tasks(changes, chosen, options.partition_bytes)
     return [ChunksPart(commit, part) for part in pack(found, options.partition_bytes)]
 
 
@@ -112,11 +112,11 @@ def read_chunk_changes(
                 yield add_change_columns(batch, part.commit, codes[live], schema)
             if changes.old is not None and gone.any():
                 yield add_change_columns(
-                    _gone(changes.old, index[gone]), part.commit, codes[gone], schema
+                    _deleted_batch(changes.old, index[gone]), part.commit, codes[gone], schema
                 )
 
 
-def _gone(array: ArrayDescription, index: Index) -> pa.RecordBatch:
+def _deleted_batch(array: ArrayDescription, index: Index) -> pa.RecordBatch:
     """Without data."""
     sizes = np.array(array.chunks, dtype=np.int64)
     offset = index.astype(np.int64) * sizes
@@ -137,15 +137,15 @@ def _changes(versions: Versions, array: ArrayVersions) -> list[ChunkChanges]:
     if array.is_same and array.old is not None:
         index = np.concatenate([versions.logged(array), _cut_off(versions, array)])
         return [ChunkChanges(array.old, array.new, distinct(index))] if len(index) else []
-    old = _stored(versions.before, array.old)
-    new = _stored(versions.after, array.new)
+    old = _list_stored(versions.before, array.old)
+    new = _list_stored(versions.after, array.new)
     if array.old and array.new and array.old.chunks == array.new.chunks:
         return [ChunkChanges(array.old, array.new, distinct(np.concatenate([old, new])))]
     gone = [ChunkChanges(array.old, None, old)] if array.old else []
     return gone + ([ChunkChanges(None, array.new, new)] if array.new else [])
 
 
-def _stored(opened: Opened, array: ArrayDescription | None) -> Index:
+def _list_stored(opened: Opened, array: ArrayDescription | None) -> Index:
     return no_chunks(0) if array is None else stored_chunks(opened, array)
 
 
@@ -159,7 +159,7 @@ def _cut_off(versions: Versions, array: ArrayVersions) -> Index:
     return stored[(stored >= grid).any(axis=1)]
 
 
-def _chosen(versions: Versions, changes: ChunkChanges, options: ReadOptions) -> Index:
+def _select_chunks(versions: Versions, changes: ChunkChanges, options: ReadOptions) -> Index:
     """Returns the chunks that the selection includes."""
     array, index = changes.array, changes.index
     if options.dims is not None and sorted(options.dims) != sorted(array.dims):
@@ -191,7 +191,7 @@ def _require_fitting(
         )
 
 
-def _cut(
+def _split_tasks(
     changes: ChunkChanges, index: Index, target_bytes: int
 ) -> Iterator[tuple[ChunkChanges, int]]:
     """Into what a task takes, with its weight."""

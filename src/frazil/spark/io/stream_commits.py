@@ -284,7 +284,7 @@ def _base_row(
     if row < 0:
         if restarts:
             return _first_row(info, history, options)
-        raise _expired(start)
+        raise _expired_error(start)
     if not restarts:
         raise InvalidInputError(
             f"the stream has read branch {branch!r} up to snapshot {start}, which is not in its"
@@ -300,11 +300,11 @@ def _base_row(
 def _row_of(info: RepoInfo, snapshot: SnapshotId) -> int:
     row = info.snapshots.find(snapshot)
     if row < 0:
-        raise _expired(snapshot)
+        raise _expired_error(snapshot)
     return row
 
 
-def _expired(snapshot: SnapshotId) -> SnapshotNotFoundError:
+def _expired_error(snapshot: SnapshotId) -> SnapshotNotFoundError:
     return SnapshotNotFoundError(
         f"snapshot {snapshot}, up to which the stream has read, is not in the repository any"
         " more: it was expired. Start again with another checkpointLocation, or use the option"

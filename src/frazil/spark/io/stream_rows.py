@@ -119,7 +119,7 @@ def _span(axis: Axis, first: int, stop: int) -> tuple[int, int]:
     return lo, hi
 
 
-def within(boxes: Boxes, cells: Cells, sizes: Sequence[int]) -> Boxes:
+def boxes_near_cells(boxes: Boxes, cells: Cells, sizes: Sequence[int]) -> Boxes:
     """Returns the boxes that may touch one of the cells: their bounding box is compared."""
     if not len(cells) or not len(sizes):
         return boxes
@@ -355,7 +355,7 @@ def _find_table(opened: Opened, request: RowsRequest) -> Table | None:
     return Table(grid, columns, kept or columns[:1])
 
 
-def _watched(table: Table) -> tuple[ArrayDescription, ...]:
+def _row_arrays(table: Table) -> tuple[ArrayDescription, ...]:
     """Arrays whose chunks make up the rows."""
     coordinates = tuple(c.array for c in table.dimensions if c.array is not None)
     return table.variables or table.grid.variables or coordinates
@@ -389,8 +389,8 @@ def _plan_parts(
     commit: Commit, versions: Versions, table: Table, request: RowsRequest
 ) -> list[RowsPart]:
     dims = [dimension.name for dimension in table.grid.dimensions]
-    watched, old = _watched(table), arrays_in(versions.before, request.options.group)
-    pairs = [versions.of(_like(old.get(array.name), array), array) for array in watched]
+    watched, old = _row_arrays(table), arrays_in(versions.before, request.options.group)
+    pairs = [versions.of(_if_same_dims(old.get(array.name), array), array) for array in watched]
     own = np.concatenate([_changed_boxes(versions, pair, dims) for pair in pairs])
     slabbed = [*_changed_slabs(versions, table, pairs), *_uncovered_slabs(table, pairs)]
     changed = np.concatenate([own, *slabbed])
@@ -409,13 +409,13 @@ def _plan_parts(
             commit,
             replace(scan, boxes=tuple(cell_box(cell, axes, sizes) for cell in part.tolist())),
             former,
-            None if whole else within(changed, part, sizes),
+            None if whole else boxes_near_cells(changed, part, sizes),
         )
         for part in (cells[at : at + step] for at in range(0, len(cells), step))
     ]
 
 
-def _like(old: ArrayDescription | None, new: ArrayDescription) -> ArrayDescription | None:
+def _if_same_dims(old: ArrayDescription | None, new: ArrayDescription) -> ArrayDescription | None:
     """An array of other dimensions has no rows in common with this one."""
     return old if old is not None and sorted(old.dims) == sorted(new.dims) else None
 
@@ -478,10 +478,10 @@ def _changed_positions(
     new = versions.after.coordinate(
         column, slice(0, count), size=0 if column.array is None else column.array.shape[0]
     )
-    return np.flatnonzero(~_same(old, new))
+    return np.flatnonzero(~_equal_mask(old, new))
 
 
-def _same(old: Values, new: Values) -> npt.NDArray[np.bool_]:
+def _equal_mask(old: Values, new: Values) -> npt.NDArray[np.bool_]:
     a, b = old.values, new.values
     nothing = np.zeros(len(a), dtype=np.bool_)
     null_a = nothing if old.null is None else old.null

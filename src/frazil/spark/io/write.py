@@ -68,7 +68,7 @@ def mapping_of(name: str, given: object, kind: type | None = None) -> dict[str, 
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise InvalidInputError(f"{name} is {given!r}, expected {called} by name")
     for key, value in given.items():
-        if kind is not None and not _is(value, kind):
+        if kind is not None and not _is_instance(value, kind):
             raise InvalidInputError(f"{name} has {value!r} for {key!r}, expected {called}")
     return dict(given)
 
@@ -107,7 +107,7 @@ def metadata_of(given: object) -> dict[str, Json]:
     return require_json(mapping_of("metadata", given))
 
 
-def _is(value: object, kind: type) -> bool:
+def _is_instance(value: object, kind: type) -> bool:
     if kind is int:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if kind is float:
@@ -232,16 +232,16 @@ def write(
     repository = open_engine(repo, storage)
     done = find_commit(repository, branch, options.key)
     if done is not None:
-        return _nothing_done(done, started)
+        return _empty_result(done, started)
     session = repository.writable_session(branch)
     with progress_callback(progress) as tell:
         written = _write(df, repository, session, options, tell)
     if written is None:
-        return _nothing_done(str(session.snapshot_id), started)
+        return _empty_result(str(session.snapshot_id), started)
     application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
     made = Commit(options, application, options.key, {}).make(repository, session, written)
     if not made.made:
-        return _nothing_done(made.snapshot_id, started)
+        return _empty_result(made.snapshot_id, started)
     return WriteResult(
         snapshot_id=made.snapshot_id,
         rows=written.rows,
@@ -316,7 +316,7 @@ def _map(df: DataFrame, function: Any, schema: str) -> pa.Table:
         return df.mapInArrow(function, schema).toArrow()
 
 
-def _nothing_done(snapshot_id: str, started: float) -> WriteResult:
+def _empty_result(snapshot_id: str, started: float) -> WriteResult:
     return WriteResult(
         snapshot_id=snapshot_id,
         rows=0,

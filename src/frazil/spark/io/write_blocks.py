@@ -203,7 +203,7 @@ def require_distinct(known: KnownDimension) -> None:
         )
 
 
-def refuse_unknown(coordinate: Coordinate, value: Any) -> InvalidInputError:
+def outside_grid_error(coordinate: Coordinate, value: Any) -> InvalidInputError:
     return InvalidInputError(
         f"{coordinate.name} is {text_of(coordinate.column, value)} in a row, which is outside"
         " the grid"

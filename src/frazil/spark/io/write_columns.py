@@ -101,7 +101,7 @@ def plan_snapping(
         return None
     values = decode(decoding, stored)
     known = np.ones(len(stored), dtype=bool) if values.null is None else ~values.null
-    said = _said(values.values[known], wanted, is_time=is_time)
+    said = _to_column_type(values.values[known], wanted, is_time=is_time)
     order = np.argsort(said, kind="stable")
     said = said[order]
     twice = np.flatnonzero(said[1:] == said[:-1])
@@ -137,7 +137,7 @@ def _is_inexact(decoding: Decoding, stored: np.dtype[Any], wanted: np.dtype[Any]
     return stored.kind == "f" and wanted.kind == "f" and wanted.itemsize < stored.itemsize
 
 
-def _said(values: Column, wanted: np.dtype[Any], *, is_time: bool) -> Column:
+def _to_column_type(values: Column, wanted: np.dtype[Any], *, is_time: bool) -> Column:
     if is_time:
         unit = "m8[us]" if values.dtype.kind == "m" else "M8[us]"
         return values.astype(unit).view(np.int64)
@@ -187,7 +187,7 @@ class StoredColumn:
 def encode_column(spec: StoredColumn, column: pa.Array) -> Column:
     """Stored values (n,) of an Arrow array. InvalidInputError names the column."""
     null = np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False), dtype=bool)
-    values = _logical(spec, column)
+    values = _logical_values(spec, column)
     stored = _store(spec, values, null)
     _require_no_fill(spec, stored, null)
     if null.any():
@@ -206,7 +206,7 @@ def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
         raise InvalidInputError(
             f"dimension {spec.name!r} is NULL in {column.null_count} rows: they have no place"
         )
-    stored = _snap(spec, column) if spec.snapping else _exact(spec, column)
+    stored = _snap(spec, column) if spec.snapping else _encode_exact(spec, column)
     if stored.dtype.kind in _OWN_NULL and np.isnan(stored).any():
         raise InvalidInputError(f"dimension {spec.name!r} has NaN: such a row has no place")
     return stored
@@ -215,21 +215,21 @@ def encode_coordinate(spec: StoredColumn, column: pa.Array) -> Column:
 def _snap(spec: StoredColumn, column: pa.Array) -> Column:
     """Values that are there as they are stored there, the others as they would be."""
     if spec.snapping is None:
-        return _exact(spec, column)
-    there, found = spec.snapping.find(_logical(spec, column))
+        return _encode_exact(spec, column)
+    there, found = spec.snapping.find(_logical_values(spec, column))
     if there.all():
         return found
     stored = np.empty(len(column), dtype=spec.work_dtype)
     stored[there] = found
-    stored[~there] = _exact(spec, column.filter(pa.array(~there)))
+    stored[~there] = _encode_exact(spec, column.filter(pa.array(~there)))
     return stored
 
 
-def _exact(spec: StoredColumn, column: pa.Array) -> Column:
+def _encode_exact(spec: StoredColumn, column: pa.Array) -> Column:
     """A coordinate is never rounded to another: that would move a row."""
     stored = encode_column(spec, column)
     if isinstance(spec.decoding, Scaled) and spec.dtype.kind in "iu":
-        values = _logical(spec, column)
+        values = _logical_values(spec, column)
         said = values.astype(np.float64)
         off = np.abs(decode(spec.decoding, stored).values - said)
         noise = np.finfo(values.dtype).eps * np.abs(said) if values.dtype.kind == "f" else 0.0
@@ -249,7 +249,7 @@ def text_of(spec: StoredColumn, value: object) -> str:
     return str(value)
 
 
-def _logical(spec: StoredColumn, column: pa.Array) -> Column:
+def _logical_values(spec: StoredColumn, column: pa.Array) -> Column:
     """Numbers, objects (text, bytes), or microseconds for what is a time."""
     kind = column.type
     if pa.types.is_struct(kind):

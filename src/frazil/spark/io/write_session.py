@@ -25,9 +25,9 @@ from frazil.spark.io.write_blocks import (
     Region,
     find_duplicate,
     locate,
+    outside_grid_error,
     place,
     position_of,
-    refuse_unknown,
 )
 from frazil.spark.io.write_columns import (
     Column,
@@ -91,7 +91,7 @@ class Assembly:
         whole.reshape(-1)[cells] = values
         where = tuple(region[axis] for axis in array.axes)
         refs = store_region(array.document, self.writer, where, block.transpose(array.axes))
-        emptied = _without(_chunks_of(where, array.chunks), refs)
+        emptied = _exclude_stored(_chunks_of(where, array.chunks), refs)
         touched = array.base_shape is not None
         return StoredChunks(number, refs, emptied if touched else emptied[:0], len(cells))
 
@@ -132,7 +132,7 @@ def _chunks_of(where: Region, chunks: Sequence[int]) -> npt.NDArray[np.uint32]:
     return np.stack(np.meshgrid(*along, indexing="ij"), axis=-1).reshape(-1, len(chunks))
 
 
-def _without(index: npt.NDArray[np.uint32], refs: ChunkRefs) -> npt.NDArray[np.uint32]:
+def _exclude_stored(index: npt.NDArray[np.uint32], refs: ChunkRefs) -> npt.NDArray[np.uint32]:
     if not len(refs):
         return index
     return index[refs.lookup(index) < 0]
@@ -292,7 +292,7 @@ def positions_of(coordinate: Coordinate, table: Table) -> Indices:
     found = locate(coordinate, values)
     outside = np.flatnonzero(found < 0)
     if len(outside):
-        raise refuse_unknown(coordinate, values[outside[0]])
+        raise outside_grid_error(coordinate, values[outside[0]])
     return found
 
 

@@ -40,7 +40,7 @@ from frazil.objectstore.credentials import (
 )
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import HttpPlace, aware
+from frazil.objectstore.remote.place import HttpPlace, with_time_zone
 from frazil.objectstore.remote.s3 import S3Place
 from frazil.objectstore.settings import RemoteSettings
 
@@ -115,7 +115,7 @@ def static_credentials(given: object) -> object:
 
 def _current(given: Any) -> Any:
     current = given.current
-    until = None if current is None else aware(current.expires_after)
+    until = None if current is None else with_time_zone(current.expires_after)
     alive = current is not None and (until is None or until > datetime.now(UTC))
     return current if alive else given.fetch()
 

@@ -16,7 +16,7 @@ from frazil.engine.files.settings import Settings
 from frazil.engine.files.virtual_access import VirtualAccess
 from frazil.engine.refs.entries import files_of
 from frazil.engine.repository import Repository
-from frazil.maintenance.executor import Sizes, Task, quietened
+from frazil.maintenance.executor import Sizes, Task, disable_caches
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.runtime.jobs import (
     TASKS_PER_CORE,
@@ -52,7 +52,7 @@ class ExecutorFiles:
         return cls(repository.raw_store, settings)
 
     def open(self) -> Files:
-        return quietened(files_of(self.store, self.settings))
+        return disable_caches(files_of(self.store, self.settings))
 
 
 # The result for one range of rows. Pickled: only the driver reads it.

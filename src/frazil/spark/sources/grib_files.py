@@ -93,11 +93,11 @@ def grib_chunks(
 
 def _open(source: Source, path: str) -> dict[str, Any]:
     """Variables of cfgrib."""
-    return _indexed(require_cfgrib(source).open_file, path, file_mark(source))
+    return _open_variables(require_cfgrib(source).open_file, path, file_mark(source))
 
 
 @lru_cache(maxsize=1)  # it is called for each variable of a file, and indexing is slow
-def _indexed(open_file: Callable[..., Any], path: str, mark: FileMark) -> dict[str, Any]:
+def _open_variables(open_file: Callable[..., Any], path: str, mark: FileMark) -> dict[str, Any]:
     del mark  # the version, a part of the cache key
     variables: dict[str, Any] = open_file(path, **OPTIONS).variables
     return variables

@@ -108,10 +108,10 @@ def hdf5_chunks(
         stored = file[group or "/"][name]
         modified = file_mark(source).modified_s
         if stored.chunks is None:
-            return _contiguous(path, stored, chunks, modified)
+            return _contiguous_table(path, stored, chunks, modified)
         if stored.chunks != chunks:
             raise FormatError(f"variable {name!r} has chunks of {stored.chunks}", where=path)
-        return _chunked(path, stored, modified)
+        return _chunk_table(path, stored, modified)
 
 
 def _storage(stored: "h5py.Dataset") -> Storage:
@@ -199,7 +199,7 @@ def _number(value: float) -> float | str:
     return "NaN" if np.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _contiguous(
+def _contiguous_table(
     path: str, stored: "h5py.Dataset", chunks: tuple[int, ...], modified: int
 ) -> ChunkTable:
     first = stored.id.get_offset()
@@ -213,7 +213,7 @@ def _contiguous(
     return ChunkTable(index, offset, np.full(len(index), size, np.uint64), (path,), modified)
 
 
-def _chunked(path: str, stored: "h5py.Dataset", modified: int) -> ChunkTable:
+def _chunk_table(path: str, stored: "h5py.Dataset", modified: int) -> ChunkTable:
     rows: list[tuple[Any, ...]] = []
 
     def append(info: Any) -> None:

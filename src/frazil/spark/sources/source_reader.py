@@ -143,7 +143,7 @@ def source_storage(
     if source.format.storage is None:
         return dict.fromkeys(names, f"files of format {source.format.name}")
     stored = source.format.storage(source, names, group)
-    return {name: _as_described(stored[name], description.variables[name].shape) for name in names}
+    return {name: _add_axes(stored[name], description.variables[name].shape) for name in names}
 
 
 def source_chunks(
@@ -156,7 +156,7 @@ def source_chunks(
     return replace(table, index=np.pad(table.index, ((0, 0), (stacked, 0))))
 
 
-def _as_described(storage: Storage, shape: tuple[int, ...]) -> Storage:
+def _add_axes(storage: Storage, shape: tuple[int, ...]) -> Storage:
     """Adds the first axes that the source does not have, with chunks of one step."""
     if isinstance(storage, str):
         return storage

@@ -161,10 +161,10 @@ class StoredAs:
 
     def decodes(self, other: "StoredAs") -> bool:
         """Returns True if the codecs of `other` decode these chunks."""
-        return _decoding(self.codecs) == _decoding(other.codecs)
+        return _decoder_codecs(self.codecs) == _decoder_codecs(other.codecs)
 
 
-def _decoding(codecs: str) -> list[tuple[str, dict[str, Any]]]:
+def _decoder_codecs(codecs: str) -> list[tuple[str, dict[str, Any]]]:
     """Codecs without the compression levels, which do not matter to decoders."""
     return [
         (

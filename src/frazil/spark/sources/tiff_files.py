@@ -160,8 +160,8 @@ def tiff_chunks(
         if isinstance(stored, str) or stored.cut(chunks[0]).chunks != chunks:
             raise FormatError(f"variable {name!r} is not as it was", where=source.path)
         if stored.is_row:
-            return _contiguous(source, series, chunks, modified)
-        return _pages(source, file, stored, modified)
+            return _contiguous_table(source, series, chunks, modified)
+        return _page_table(source, file, stored, modified)
 
 
 def _storage(series: Any, byteorder: str) -> Storage:
@@ -211,14 +211,16 @@ def _fill(value: Any, dtype: np.dtype[Any]) -> str | None:
     return json.dumps("NaN" if np.isnan(scalar) else scalar)
 
 
-def _contiguous(source: Source, series: Any, chunks: tuple[int, ...], modified: int) -> ChunkTable:
+def _contiguous_table(
+    source: Source, series: Any, chunks: tuple[int, ...], modified: int
+) -> ChunkTable:
     index, size = row_chunks(tuple(series.shape), chunks, np.dtype(series.dtype).itemsize)
     first = np.uint64(series.dataoffset)
     offset = first + np.arange(len(index), dtype=np.uint64) * np.uint64(size)
     return ChunkTable(index, offset, np.full(len(index), size, np.uint64), (source.path,), modified)
 
 
-def _pages(source: Source, file: Any, stored: StoredAs, modified: int) -> ChunkTable:
+def _page_table(source: Source, file: Any, stored: StoredAs, modified: int) -> ChunkTable:
     series = file.series[0]
     frame = series.keyframe
     grid = tuple(int(count) for count in frame.chunked)

@@ -247,13 +247,13 @@ def _missing_values(array: Described, view: str) -> Iterable[object]:
     for key in ("_FillValue", "missing_value"):
         given = array.attrs.get(key)
         for value in given if isinstance(given, list) else [given]:
-            yield from _as_stored(value, array.dtype, view)
+            yield from _cast_to_stored(value, array.dtype, view)
     # a fill of 0, False or "" is what Zarr writes when no one chose one
     if array.dtype.kind not in _NEVER_MISSING and array.fill_value:
-        yield from _as_stored(array.fill_value, array.dtype, view)
+        yield from _cast_to_stored(array.fill_value, array.dtype, view)
 
 
-def _as_stored(value: object, dtype: np.dtype[Any], view: str) -> Iterable[object]:
+def _cast_to_stored(value: object, dtype: np.dtype[Any], view: str) -> Iterable[object]:
     """`value` in the stored dtype; nothing where the dtype cannot hold it, or it is NaN."""
     if not isinstance(value, _SCALARS) or dtype.kind in _NEVER_MISSING:
         return

@@ -96,9 +96,9 @@ def choose_grid(
     the ones with exactly these dimensions.
     """
     if variables is not None:
-        named = _named(group, variables)
+        named = _select_named(group, variables)
     else:
-        named = _unnamed(group) if dims is None else _values(group)
+        named = _select_default(group) if dims is None else _values(group)
     named = _of_dimensions(group, named, dims)
     _require_equal_dimensions(group, named)
     lead = named[0]
@@ -118,7 +118,7 @@ def choose_arrays(
 ) -> list[ArrayDescription]:
     """The named arrays, or all, coordinates too; of any dimensions, unless `dims` is given."""
     if variables is not None:
-        _require_there(group, variables)
+        _require_arrays(group, variables)
     elif not group.arrays:
         raise _no_arrays(group)
     names = list(group.arrays) if variables is None else list(dict.fromkeys(variables))
@@ -135,12 +135,12 @@ def _of_dimensions(
         return fitting
     raise InvalidInputError(
         f"no variable of group {group.path!r} has the dimensions ({', '.join(dims)});"
-        f" there are: {_shown(arrays)}"
+        f" there are: {_format_arrays(arrays)}"
     )
 
 
-def _named(group: GroupDescription, variables: Sequence[str]) -> list[ArrayDescription]:
-    _require_there(group, variables)
+def _select_named(group: GroupDescription, variables: Sequence[str]) -> list[ArrayDescription]:
+    _require_arrays(group, variables)
     chosen = [group.arrays[name] for name in dict.fromkeys(variables)]
     values = [a for a in chosen if not a.is_coordinate]
     used = {dim for a in values for dim in a.dims}
@@ -148,7 +148,7 @@ def _named(group: GroupDescription, variables: Sequence[str]) -> list[ArrayDescr
     return values + [a for a in chosen if a.is_coordinate and a.name not in used]
 
 
-def _require_there(group: GroupDescription, variables: Sequence[str]) -> None:
+def _require_arrays(group: GroupDescription, variables: Sequence[str]) -> None:
     if not variables:
         raise InvalidInputError("the option `variables` names no variable")
     missing = [name for name in variables if name not in group.arrays]
@@ -172,7 +172,7 @@ def _values(group: GroupDescription) -> list[ArrayDescription]:
     return [a for a in arrays if not a.is_coordinate] or arrays
 
 
-def _unnamed(group: GroupDescription) -> list[ArrayDescription]:
+def _select_default(group: GroupDescription) -> list[ArrayDescription]:
     arrays = list(group.arrays.values())
     values = _values(group)
     described = {
@@ -189,8 +189,8 @@ def _require_equal_dimensions(group: GroupDescription, arrays: Sequence[ArrayDes
     if len(_by_dimensions(arrays)) > 1:
         raise InvalidInputError(
             f"the variables of group {group.path!r} do not share their dimensions:"
-            f" {_shown(arrays)}; choose a set with the option `dims`, or name those that belong"
-            " together with the option `variables`"
+            f" {_format_arrays(arrays)}; choose a set with the option `dims`, or name those that"
+            " belong together with the option `variables`"
         )
 
 
@@ -201,7 +201,7 @@ def _by_dimensions(arrays: Sequence[ArrayDescription]) -> list[list[ArrayDescrip
     return list(kinds.values())
 
 
-def _shown(arrays: Sequence[ArrayDescription]) -> str:
+def _format_arrays(arrays: Sequence[ArrayDescription]) -> str:
     return "; ".join(
         f"{', '.join(a.name for a in members)} ({_shape_text(members[0])})"
         for members in _by_dimensions(arrays)

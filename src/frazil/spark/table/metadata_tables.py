@@ -364,7 +364,7 @@ def read_ops_log(context: TableContext) -> Iterator[pa.RecordBatch]:
 
 
 def _ops(listed: list[tuple[int, Update]]) -> pa.RecordBatch:
-    details = [_plain(asdict(one.kind)) for _, one in listed]
+    details = [_to_json(asdict(one.kind)) for _, one in listed]
     return batch_of(
         {
             "position": pa.array([position for position, _ in listed], pa.int64()),
@@ -383,11 +383,11 @@ def _texts(values: list[Any]) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """Converts values for JSON: times in ISO 8601, enumerations by name."""
     match value:
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: _to_json(each) for key, each in value.items()}
         case datetime():
             return value.isoformat()
         case Enum():
@@ -580,7 +580,7 @@ class MetadataTable:
         return self.takes >= _VERSION
 
 
-def _whole(
+def _ignore_part(
     read: Callable[[TableContext], Iterator[pa.RecordBatch]],
 ) -> Callable[[TableContext, Part], Iterator[pa.RecordBatch]]:
     return lambda context, _: read(context)
@@ -590,24 +590,24 @@ TABLES = {
     "history": MetadataTable(
         "the snapshot and those before it",
         HISTORY,
-        _whole(read_history),
+        _ignore_part(read_history),
         _VERSION,
     ),
     "snapshots": MetadataTable(
         "all snapshots, of any branch; with `asOf` those written until then",
         SNAPSHOTS,
-        _whole(read_snapshots),
+        _ignore_part(read_snapshots),
         frozenset({"asOf"}),
     ),
-    "refs": MetadataTable("branches and tags", REFS, _whole(read_refs), frozenset()),
+    "refs": MetadataTable("branches and tags", REFS, _ignore_part(read_refs), frozenset()),
     "nodes": MetadataTable(
         "groups and arrays at or below `group`",
         NODES,
-        _whole(read_nodes),
+        _ignore_part(read_nodes),
         _VERSION | {"group"},
     ),
     "manifests": MetadataTable(
-        "files of chunk references", MANIFESTS, _whole(read_manifests), _VERSION
+        "files of chunk references", MANIFESTS, _ignore_part(read_manifests), _VERSION
     ),
     "chunk_refs": MetadataTable(
         "where every chunk is",
@@ -619,13 +619,13 @@ TABLES = {
     "ops_log": MetadataTable(
         "what was done to the repository; with `asOf` until then",
         OPS_LOG,
-        _whole(read_ops_log),
+        _ignore_part(read_ops_log),
         frozenset({"asOf"}),
     ),
     "diff": MetadataTable(
         "what changed from the version `from` to the version `to`",
         DIFF,
-        _whole(read_diff),
+        _ignore_part(read_diff),
         _VERSION | {"from", "to"},
     ),
     "storage": MetadataTable(

@@ -161,7 +161,7 @@ class Opened:
             self._forget_oldest()
         else:
             self._coordinates.move_to_end(key)
-        return _part(self._coordinates[key], positions)
+        return _slice_values(self._coordinates[key], positions)
 
     def _forget_oldest(self) -> None:
         """A version may have thousands of groups, each with coordinates of its own."""
@@ -226,7 +226,7 @@ def _describe(session: Session, path: NodePath) -> ArrayDescription:
     )
 
 
-def _part(values: Values, positions: slice) -> Values:
+def _slice_values(values: Values, positions: slice) -> Values:
     null = None if values.null is None else values.null[positions]
     return Values(values.values[positions], null)
 

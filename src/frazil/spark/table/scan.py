@@ -25,7 +25,7 @@ from frazil.spark.table.scan_plan import (
     plan_boxes,
 )
 from frazil.spark.table.schema import ColumnPlan, keep_columns, plan_columns, to_arrow
-from frazil.spark.table.selection import Positions, both, positions_at, resolve
+from frazil.spark.table.selection import Positions, intersect, positions_at, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def positions_along(
     if not wanted:
         return numbered
     values = opened.coordinate(column, slice(0, size), size=size)
-    return both(resolve(column.name, values, wanted), numbered)
+    return intersect(resolve(column.name, values, wanted), numbered)
 
 
 def _coordinates(table: Table) -> Sequence[ArrayDescription]:

@@ -52,7 +52,7 @@ class Run:
         return self.stop - self.start if self.taken is None else len(self.taken)
 
 
-def touched(axis: Axis, chunk: int) -> npt.NDArray[np.int64]:
+def touched_chunks(axis: Axis, chunk: int) -> npt.NDArray[np.int64]:
     """Indices along `axis` of the chunks that hold a wanted position, ascending."""
     wanted = axis.positions
     if isinstance(wanted, range):
@@ -65,7 +65,7 @@ _NONE: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
 def count_chunks(axes: Sequence[Axis], variable: ArrayDescription) -> int:
     """Number of chunks of `variable` that the scan reads."""
-    return prod(len(touched(axis, variable.chunk_of(axis.name))) for axis in axes)
+    return prod(len(touched_chunks(axis, variable.chunk_of(axis.name))) for axis in axes)
 
 
 def count_grid(variable: ArrayDescription) -> int:
@@ -76,7 +76,7 @@ def count_grid(variable: ArrayDescription) -> int:
 def list_chunks(axes: Sequence[Axis], variable: ArrayDescription) -> list[tuple[int, ...]]:
     """Index of every chunk of `variable` that the scan reads."""
     by_name = {axis.name: axis for axis in axes}
-    along = [touched(by_name[d], variable.chunk_of(d)).tolist() for d in variable.dims]
+    along = [touched_chunks(by_name[d], variable.chunk_of(d)).tolist() for d in variable.dims]
     return list(product(*along))
 
 

@@ -489,7 +489,7 @@ def positions_at(dimension: str, size: int, wanted: IndexConstraint | None) -> P
             assert_never(wanted)
 
 
-def both(some: Positions, others: Positions) -> Positions:
+def intersect(some: Positions, others: Positions) -> Positions:
     """Positions in both, which ascend."""
     if isinstance(some, range) and isinstance(others, range):
         return range(max(some.start, others.start), min(some.stop, others.stop))

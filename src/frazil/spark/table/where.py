@@ -117,7 +117,7 @@ def find_bounds(part: exp.Expr, resolve: Resolve, zone: str) -> tuple[str, Bound
         return None
     operator: type[exp.Expr] = type(part)
     left, right = part.left.unnest(), part.right.unnest()
-    if _measured(right, resolve) is not None:
+    if _match_coordinate(right, resolve) is not None:
         left, right, operator = right, left, _FLIPPED[operator]
     return _find_comparison(left, operator, right, resolve, zone)
 
@@ -142,7 +142,7 @@ class _Reading:
     stop: str | None = None
 
 
-def _measured(side: exp.Expr, resolve: Resolve) -> _Measured | None:
+def _match_coordinate(side: exp.Expr, resolve: Resolve) -> _Measured | None:
     part, inner = _time_part(side)
     found = resolve(inner) if isinstance(inner, exp.Column) else None
     if found is None or (part is not None and found.kind is not Kind.TIME):
@@ -153,14 +153,17 @@ def _measured(side: exp.Expr, resolve: Resolve) -> _Measured | None:
 def _time_part(side: exp.Expr) -> tuple[str | None, exp.Expr]:
     """Returns the argument of a date or year function, if `side` is one."""
     if isinstance(side, exp.Year):  # sqlglot reads year(time) as year(date(time))
-        return "year", _dated(side.this) or side.this
-    dated = _dated(side)
+        return "year", _date_argument(side.this) or side.this
+    dated = _date_argument(side)
     return (None, side) if dated is None else ("date", dated)
 
 
-def _dated(side: exp.Expr) -> exp.Expr | None:
+def _date_argument(side: exp.Expr) -> exp.Expr | None:
     is_cast = isinstance(side, exp.Cast) and side.to.is_type(exp.DType.DATE)
-    is_call = isinstance(side, exp.Date | exp.TsOrDsToDate) and _given(side).keys() <= _ONE_ARGUMENT
+    is_call = (
+        isinstance(side, exp.Date | exp.TsOrDsToDate)
+        and _present_arguments(side).keys() <= _ONE_ARGUMENT
+    )
     inner: exp.Expr | None = side.this if is_cast or is_call else None
     return inner
 
@@ -168,14 +171,14 @@ def _dated(side: exp.Expr) -> exp.Expr | None:
 _ONE_ARGUMENT = {"this", "safe"}
 
 
-def _given(node: exp.Expr) -> dict[str, object]:
+def _present_arguments(node: exp.Expr) -> dict[str, object]:
     return {key: value for key, value in node.args.items() if value}
 
 
 def _find_between(part: exp.Between, resolve: Resolve, zone: str) -> tuple[str, Bounds] | None:
-    if not _given(part).keys() <= {"this", "low", "high"}:  # BETWEEN SYMMETRIC
+    if not _present_arguments(part).keys() <= {"this", "low", "high"}:  # BETWEEN SYMMETRIC
         return None
-    measured = _measured(part.this.unnest(), resolve)
+    measured = _match_coordinate(part.this.unnest(), resolve)
     low = _find_comparison(part.this.unnest(), exp.GTE, part.args["low"], resolve, zone)
     high = _find_comparison(part.this.unnest(), exp.LTE, part.args["high"], resolve, zone)
     if measured is None or low is None or high is None:
@@ -184,8 +187,12 @@ def _find_between(part: exp.Between, resolve: Resolve, zone: str) -> tuple[str, 
 
 
 def _find_in(part: exp.In, resolve: Resolve, zone: str) -> tuple[str, Bounds] | None:
-    measured = _measured(part.this.unnest(), resolve)
-    if measured is None or measured.part or not _given(part).keys() <= {"this", "expressions"}:
+    measured = _match_coordinate(part.this.unnest(), resolve)
+    if (
+        measured is None
+        or measured.part
+        or not _present_arguments(part).keys() <= {"this", "expressions"}
+    ):
         return None
     readings = [_read(literal, measured, zone) for literal in part.expressions]
     if not readings or any(r is None or r.low != r.high for r in readings):
@@ -200,7 +207,7 @@ def _find_comparison(
     resolve: Resolve,
     zone: str,
 ) -> tuple[str, Bounds] | None:
-    measured = _measured(side, resolve)
+    measured = _match_coordinate(side, resolve)
     reading = None if measured is None else _read(literal.unnest(), measured, zone)
     if measured is None or reading is None:
         return None
@@ -264,7 +271,7 @@ def _read_time(literal: exp.Expr, zone: str) -> _Reading | None:
     if text is None and _date(literal) is not None:
         text = _text(literal, exp.DType.DATE)
     instants = None if text is None else find_instants(text, zone)
-    return None if instants is None else _reading(instants)
+    return None if instants is None else _make_reading(instants)
 
 
 def _read_date(literal: exp.Expr, zone: str) -> _Reading | None:
@@ -290,7 +297,7 @@ def _read_days(start: int, stop: int, zone: str) -> _Reading | None:
     return _Reading(*_texts(begins), stop=format_micros(ends.latest))
 
 
-def _reading(instants: Instants) -> _Reading:
+def _make_reading(instants: Instants) -> _Reading:
     return _Reading(*_texts(instants))
 
 

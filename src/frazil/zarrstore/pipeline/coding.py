@@ -221,7 +221,7 @@ class Coding:
         return (
             self.axes is not None
             and self.unpack is not None
-            and is_known(spec.dtype.to_native_dtype())
+            and is_supported(spec.dtype.to_native_dtype())
         )
 
     def layout(self, spec: ArraySpec) -> Layout:
@@ -230,13 +230,13 @@ class Coding:
 
 
 @lru_cache
-def is_known(dtype: np.dtype[Any]) -> bool:
+def is_supported(dtype: np.dtype[Any]) -> bool:
     if dtype.kind not in _KINDS or dtype.hasobject or dtype.itemsize == 0:
         return False
     if dtype.fields is not None:
-        return all(is_known(each[0]) for each in dtype.fields.values())
+        return all(is_supported(each[0]) for each in dtype.fields.values())
     if dtype.subdtype is not None:
-        return is_known(dtype.subdtype[0])
+        return is_supported(dtype.subdtype[0])
     return dtype.kind not in "mM" or np.datetime_data(dtype)[0] != "generic"  # numpy loses a scale
 
 

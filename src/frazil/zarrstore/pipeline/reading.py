@@ -111,7 +111,7 @@ def put(
     values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
 
 
-def arranged(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
+def reshape_chunk(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
     """The values of a chunk, in the shape of the chunk."""
     stored = flat.view(layout.dtype).reshape(layout.shape)
     return stored if layout.back is None else stored.transpose(layout.back)
@@ -385,7 +385,7 @@ def _unpack(
     if not coding.unpack.into(data, flat):
         return _decode(coding, drop_axes, out, pair)
     if place is None:
-        put(item[3], values, arranged(flat, layout)[item[2]], drop_axes)
+        put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
     return PRESENT
 
 
@@ -422,7 +422,7 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
         if found is None:
             values[item[3]] = fill_value_or_default(item[1])
             return
-        stored = arranged(np.frombuffer(found, np.uint8), pieces.layouts[row])
+        stored = reshape_chunk(np.frombuffer(found, np.uint8), pieces.layouts[row])
         put(item[3], values, stored[pieces.selections[row]], batch.drop_axes)
 
     if chunk_bytes(batch) < COPIED_BYTES:

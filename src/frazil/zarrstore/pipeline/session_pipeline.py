@@ -24,7 +24,7 @@ from frazil.errors import InvalidInputError
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
 from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch
 from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards
-from frazil.zarrstore.pipeline.writing import is_wanted, write_batch, write_together
+from frazil.zarrstore.pipeline.writing import is_enabled, write_batch, write_together
 
 # The codec pipeline that was configured before frazil's.
 
@@ -141,7 +141,7 @@ class SessionPipeline(CodecPipeline):
         if not items:
             return
         batch = Batch.of(items, drop_axes)
-        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES and is_wanted():
+        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES and is_enabled():
             await write_together(batch, self.coding, value)
         else:
             await asyncio.to_thread(write_batch, batch, self.coding, value)

@@ -153,7 +153,7 @@ class _PendingWrite:
             return error
 
 
-def is_wanted() -> bool:
+def is_enabled() -> bool:
     return bool(zarr.config.get(WANTED, False))
 
 
@@ -184,12 +184,12 @@ def _start(loop: asyncio.AbstractEventLoop) -> None:
     for item in _here.waiting.pop(loop):
         by_array.setdefault((id(item.batch.engine), item.batch.path.text), []).append(item)
     for pending in by_array.values():
-        task = loop.create_task(_write_rounds(_rounds(pending)))
+        task = loop.create_task(_write_rounds(_split_rounds(pending)))
         _here.running.add(task)
         task.add_done_callback(_here.running.discard)
 
 
-def _rounds(pending: list[_PendingWrite]) -> list[list[_PendingWrite]]:
+def _split_rounds(pending: list[_PendingWrite]) -> list[list[_PendingWrite]]:
     """Wishes for different chunks of one array together; for the same chunk one after another."""
     rounds: list[list[_PendingWrite]] = []
     turns: dict[tuple[int, ...], int] = {}  # in which each chunk may be written next
@@ -214,12 +214,12 @@ async def _write_pending(pending: list[_PendingWrite]) -> None:
     except BaseException as error:
         failures = [error] * len(pending)
         if not isinstance(error, Exception):
-            _tell(pending, failures)
+            _set_results(pending, failures)
             raise
-    _tell(pending, failures)
+    _set_results(pending, failures)
 
 
-def _tell(pending: list[_PendingWrite], failures: list[BaseException | None]) -> None:
+def _set_results(pending: list[_PendingWrite], failures: list[BaseException | None]) -> None:
     for item, failure in zip(pending, failures, strict=True):
         if item.done.done():  # the caller was cancelled
             continue

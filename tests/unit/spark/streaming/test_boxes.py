@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.spark.io.stream_rows import (
+    boxes_near_cells,
     cell_box,
     cells_touched,
     chunk_boxes,
     inside_boxes,
     slabs,
-    within,
 )
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.scan_plan import Axis
@@ -60,7 +60,7 @@ def test_cells_cover_what_is_wanted_of_the_boxes_and_no_more(
             for axis, (lo, hi) in zip(along, box, strict=True)
         ]
         assert all(len(each) for each in places)
-        mask = inside_boxes(places, within(changed, cells, size))
+        mask = inside_boxes(places, boxes_near_cells(changed, cells, size))
         for at in np.argwhere(mask).tolist():
             element = tuple(int(place[k]) for place, k in zip(places, at, strict=True))
             assert element not in covered
