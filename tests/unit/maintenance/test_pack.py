@@ -301,7 +301,6 @@ def test_chunks_are_packed_piece_by_piece(
     before = contents_of(repository)
     plan = planned(repository)
     monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 1500)
-    monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 150)
     told = list[tuple[str, int, int]]()
     executor = ThreadExecutor(repository.files, lambda *each: told.append(each))
     pack(repository, plan, executor=executor)
@@ -309,6 +308,7 @@ def test_chunks_are_packed_piece_by_piece(
     packing = [each for each in told if each[0] == "packing chunks"]
     assert packing == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
     again = plan_unpack(repository, "main")
+    monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 150)
     unpack(repository, again, executor=executor)
     assert contents_of(repository) == before
     unpacking = [each for each in told if each[0] == "unpacking chunks"]
