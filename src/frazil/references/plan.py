@@ -33,7 +33,7 @@ from frazil.references.columns import (
 )
 from frazil.references.zarr_v2 import array_document, group_document
 
-# Where references point to, as locations of virtual chunks.
+# Targets of references, as locations of virtual chunks.
 #
 # Reference sets hold what fsspec opens: paths of this machine, and URLs in which nothing is encoded
 # unless they are of HTTP. Locations of virtual chunks are percent-encoded.
@@ -315,7 +315,7 @@ def _store_large_inline(session: Session, refs: ChunkRefs) -> ChunkRefs:
     )
 
 
-# How large files are that a reference names as a whole.
+# Sizes of files that a reference names as a whole.
 
 
 def sizes_of_files(session: Session, locations: Strings) -> npt.NDArray[np.uint64]:

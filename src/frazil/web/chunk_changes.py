@@ -113,7 +113,7 @@ def _equal_texts(
     return equal
 
 
-# What changed between two snapshots, whichever way they are related.
+# Changes between two snapshots, whichever way they are related.
 
 MAX_PATHS = 2000  # of each kind
 
@@ -173,7 +173,7 @@ def _as_lists(found: Diff) -> dict[str, object]:
     }
 
 
-# How much is stored: what one snapshot's list of manifests says, and a full count if asked for.
+# Storage use: from one snapshot's list of manifests, and a full count on request.
 
 
 def storage_facts(explored: Explored, snapshot: SnapshotId) -> dict[str, object]:

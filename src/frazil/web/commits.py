@@ -19,7 +19,7 @@ from frazil.ids import SnapshotId
 from frazil.web.explored import MAX_LANES, Explored, row_of
 from frazil.web.http import to_json
 
-# What is drawn of the lines of a history beside each commit.
+# Segments of the lines of a history that are drawn beside each commit.
 #
 # A segment is [lane, line, from above, to below, lane of the commit that it joins here or -1].
 

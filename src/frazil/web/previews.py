@@ -19,7 +19,7 @@ from frazil.web.http import Asked, finite_or_none, readable_document
 from frazil.web.images import SCALES, encode_png, paint, require_axes
 from frazil.zarrstore.arrays import open_array, read_region
 
-# What to read of an array for a picture: every n-th row and column, as much as the budget allows.
+# The part of an array that a picture needs: every n-th row and column, within the budget.
 #
 # Plans are pure; frazil.web.previews acts. A chunk is read as a whole even if one of its elements
 # is wanted, so the steps are doubled until few enough chunks and bytes are touched: steps longer

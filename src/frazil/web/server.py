@@ -29,7 +29,7 @@ from frazil.web.endpoints import ENDPOINTS, Endpoint
 from frazil.web.explored import Explored
 from frazil.web.http import Asked, error_answer, json_answer
 
-# Who may ask, what, and what a browser may do with the answer.
+# Access control: permitted hosts and requests, and headers for browsers.
 #
 # Only the names of this server are answered: another site's name that resolves to this address (DNS
 # rebinding) is refused. Pages of other sites may link to the pages here, but not ask for data: what

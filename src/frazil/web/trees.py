@@ -130,7 +130,7 @@ def _kind(node: Node | None) -> str:
     return "group" if node is None or node.array is None else "array"
 
 
-# Where a node of one snapshot was in an earlier one: a node that is moved keeps its id.
+# Path of a node in an earlier snapshot: a node that is moved keeps its id.
 
 
 def path_before(explored: Explored, start: SnapshotId, end: SnapshotId, path: NodePath) -> NodePath:

@@ -171,7 +171,7 @@ def _touched_places(selected: range, size: int) -> npt.NDArray[np.uint64]:
     return np.arange(selected[0] // size, selected[-1] // size + 1, dtype=np.uint64)
 
 
-# What numpy's basic indices select of an array: integers, slices, `...`.
+# Selections by numpy's basic indices: integers, slices, `...`.
 
 type Place = SupportsIndex | slice | EllipsisType
 type GivenSelection = Place | tuple[Place, ...]

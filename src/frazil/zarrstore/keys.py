@@ -138,7 +138,7 @@ def _parse_path(text: str) -> NodePath | None:
         return None
 
 
-# What is below a prefix: keys, names, sizes. In batches, chunk references as columns.
+# Listing below a prefix: keys, names, sizes. In batches, chunk references as columns.
 #
 # Every function looks at a prefix in its two readings (see keys): nodes at or below it, and chunks
 # of an array whose leading indices it spells.

@@ -192,7 +192,7 @@ def _redact_url(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-# Which redirects are allowed
+# Allowed redirects
 #
 # Addresses inside a network, or of this machine, are often open to every program there. A URL that
 # a stranger chose must not send us to one: `http://169.254.169.254/` serves the credentials of a

@@ -253,7 +253,7 @@ def _key(description: SourceDescription, dims: tuple[str, ...]) -> tuple[bytes |
     )
 
 
-# Where sources that replace a part of a group lie in it.
+# Position of sources that replace a part of a group.
 
 
 def find_start(

@@ -77,7 +77,7 @@ def target_chunks(
     )
 
 
-# Whether the chunks of the sources can be those of an array, and in which chunks. Pure.
+# Virtual arrays: compatible chunks of the sources, and the chunks of the array. No I/O.
 
 COPIED_BYTES = 1 << 20  # an array of no more is copied if it cannot be virtual
 

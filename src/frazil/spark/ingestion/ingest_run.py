@@ -103,7 +103,7 @@ def _find_culprit(error: IcechunkError, sources: Iterable[Source]) -> Source | N
     return None
 
 
-# What an ingest is asked to do, checked.
+# The request for an ingest, checked.
 
 
 class IngestMode(StrEnum):
@@ -173,7 +173,7 @@ def parse_combine(text: str) -> Combine:
         raise InvalidInputError(f"combine is {text!r}, expected 'concat' or 'coords'") from None
 
 
-# What goes away where sources replace a part of a group.
+# Removal of the part of a group that sources replace.
 
 
 def drop_replaced(

@@ -38,7 +38,7 @@ from frazil.spark.sources.source_files import with_local_copy
 from frazil.spark.sources.source_reader import AnySource, Piece, pieces_of, source_chunks
 from frazil.spark.sources.source_types import ChunkTable, Source
 
-# Where the chunks of a source are, written down: a row of an Arrow table for each array.
+# Locations of a source's chunks: a row of an Arrow table for each array.
 
 _TABLES = pa.schema(
     [

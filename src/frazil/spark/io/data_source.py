@@ -40,7 +40,7 @@ from frazil.spark.table.scan import Scan, Table, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Box
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
-# What the data source hands to Spark for a write.
+# Writers that the data source returns to Spark.
 
 
 def make_writer(

@@ -178,7 +178,7 @@ def _replace(condition: exp.Expr, found: dict[int, exp.Expr]) -> exp.Expr:
     return copy
 
 
-# Where a SQL query names our tables, what it uses of them, and what it demands of their rows.
+# References of a SQL query to our tables: used columns, and predicates on rows.
 #
 # A demand on a reference is a conjunct that may be applied to it before anything else happens:
 #

@@ -24,7 +24,7 @@ from frazil.spark.runtime.storage_options import is_storage_option
 from frazil.spark.table.options import OPTIONS, Mode, ReadOptions, Version, parse_positive
 from frazil.spark.table.timetext import find_instants
 
-# How far a stream has come: all commits up to a snapshot, it included, are read.
+# Offset of a stream: all commits up to a snapshot, it included, are read.
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,7 +179,7 @@ class LimitedCommitStream(CommitStream, SupportsTriggerAvailableNow):
         self._target = self.open_repository().lookup_branch(self.branch)
 
 
-# What the data source hands to Spark for a stream.
+# Stream readers that the data source returns to Spark.
 
 
 def parse_stream(options: Mapping[str, str]) -> tuple[ReadOptions, StreamOptions]:

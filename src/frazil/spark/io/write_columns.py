@@ -429,7 +429,7 @@ def _require_no_fill(spec: StoredColumn, stored: Column, null: Mask) -> None:
             )
 
 
-# Which array a column of a DataFrame makes, and whether it fits one that is there.
+# The array that a column of a DataFrame makes, and checks against an existing one.
 #
 #     column                          new array
 #     BOOLEAN, TINYINT .. DOUBLE      bool, int8 .. float64

@@ -43,7 +43,7 @@ from frazil.spark.table.documents import (
 )
 from frazil.zarrstore.array_codecs import array_document, resized_document
 
-# What rows are written to, decided before a row is seen: columns, types, what may grow. Pure.
+# Target of rows, decided before a row is seen: columns, types, growing dimensions. No I/O.
 #
 # A schema that does not fit is found out here, when nothing is written yet.
 

@@ -280,7 +280,7 @@ def _text(value: object) -> str:
             return str(value)
 
 
-# Where a repository is, as text: options are all that Spark hands to its workers.
+# Location of a repository as text: options are all that Spark hands to its workers.
 #
 # path            a folder, or the location of a bucket: s3://bucket/prefix
 # storage.<name>  how that bucket is reached: see storage_options.py

@@ -122,7 +122,7 @@ def errors_carried() -> Iterator[None]:
         raise carried from error
 
 
-# What a partition carries to the executor that reads it.
+# Value of a partition, for the executor that reads it.
 
 
 def value_of(partition: InputPartition | None) -> Any:

@@ -165,7 +165,7 @@ def batch_of(columns: dict[str, Sequence[object] | pa.Array]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-# What is in a snapshot, and what changed between two: nodes, manifests, diff.
+# Contents of a snapshot, and changes between two: nodes, manifests, diff.
 
 NODES = (
     "path STRING, type STRING, node_id STRING, shape ARRAY<BIGINT>, chunk_grid ARRAY<BIGINT>,"
@@ -284,7 +284,7 @@ def _changes(
     )
 
 
-# What happened to a repository: history, snapshots, refs, ops_log.
+# History of a repository: history, snapshots, refs, ops_log.
 
 HISTORY = (
     "depth BIGINT, snapshot_id STRING, parent_id STRING, written_at TIMESTAMP, message STRING,"
@@ -396,7 +396,7 @@ def _to_json(value: Any) -> Any:
             return value
 
 
-# Where chunks are: chunk_refs and storage. Executors read manifests, the driver only lists them.
+# Locations of chunks: chunk_refs and storage. Executors read manifests, the driver lists them.
 #
 # A task of `chunk_refs` is some manifests, of all arrays that were asked for. A task of `storage`
 # is some arrays with all their manifests, because it adds up: arrays that share a manifest are

@@ -176,7 +176,7 @@ def iterate_rows(rows: int, batch_rows: int) -> Iterator[tuple[int, int]]:
         yield start, min(start + batch_rows, rows)
 
 
-# From blocks of arrays to batches of rows, in Arrow.
+# Batches of rows, in Arrow, from blocks of arrays.
 #
 # The last dimension varies fastest. A coordinate column repeats a few values many times, so it is
 # taken from a short Arrow array by row number; nothing is done per row in Python.

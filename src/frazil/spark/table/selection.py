@@ -201,7 +201,7 @@ def _python_label(dimension: str, value: object) -> Label:
             )
 
 
-# From constraints on a coordinate to positions along its dimension.
+# Positions along a dimension, from constraints on its coordinate.
 #
 # `Labels` and `Between` are exact. `Bounds` come from SQL predicates that Spark applies again, so
 # they may keep too much but never too little: comparisons are widened where Spark might compare in
@@ -403,7 +403,7 @@ def _extent(values: npt.NDArray[Any]) -> str:
     return f"{len(values)} values from {values[0]} to {values[-1]}"
 
 
-# Which positions along each dimension are wanted, said by their numbers.
+# Selections of positions along dimensions, by number.
 #
 # As JSON (the option `isel`), an object of dimension names. Per dimension one of
 #

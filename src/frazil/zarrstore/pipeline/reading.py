@@ -77,7 +77,7 @@ def _indices(items: list[Item], first: ChunkKey) -> npt.NDArray[np.uint32]:
     return np.fromstring(numbers, np.int64, sep="/").astype(np.uint32).reshape(-1, ndim)
 
 
-# Where the values of a chunk go.
+# Placement of the values of a chunk.
 
 _BASIC = frozenset({slice, int})
 _KEPT_BYTES = 32 << 20  # of scratch memory, for each thread
@@ -139,7 +139,7 @@ def is_basic(selection: Any) -> bool:
     return type(selection) is tuple and _BASIC.issuperset(map(type, selection))
 
 
-# Which bytes of a plain chunk a selection needs.
+# Byte ranges of a plain chunk that a selection needs.
 #
 # The values of a chunk lie in C order. A selection of few places along the first axes, and of any
 # along the others, needs one run of bytes: that of the rows between its first and its last.
@@ -188,7 +188,7 @@ def _places(part: Any, length: int) -> range:
     return range(length)[part] if isinstance(part, slice) else range(0)
 
 
-# Which bytes of plain chunks a selection needs, and where they can be put as they are.
+# Byte ranges of plain chunks that a selection needs, and their targets in memory.
 
 _WHOLE = np.iinfo(np.int64).max
 

@@ -171,7 +171,7 @@ def _is_total(item: Item) -> bool:
     )
 
 
-# Which codec pipeline zarr uses.
+# Choice of zarr's codec pipeline.
 #
 # Zarr takes the class of its pipeline from its configuration, for all stores alike. When a frazil
 # store is first opened, frazil's class takes the place of zarr's default one; what it is asked for
