@@ -37,11 +37,7 @@ def paths_in(text: str) -> list[str]:
 
 
 def test_no_working_paper_is_cited() -> None:
-    cited = {
-        name: papers
-        for name, text in texts().items()
-        if (papers := papers_in(text))
-    }
+    cited = {name: papers for name, text in texts().items() if (papers := papers_in(text))}
     assert cited == {}
 
 
