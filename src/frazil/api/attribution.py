@@ -56,8 +56,9 @@ def _require_allowed(name: str, value: str) -> None:
 
 def with_user_agent(store: ObjectStore, attribution: Attribution | None) -> ObjectStore:
     """Returns the same store, whose requests have the user agent; others than remote have none."""
-    agent = format_user_agent(attribution)
-    return store.with_settings(lambda before: replace(before, user_agent=agent))
+    return store.with_settings(
+        lambda before: replace(before, user_agent=format_user_agent(attribution))
+    )
 
 
 def format_user_agent(attribution: Attribution | None) -> str:
