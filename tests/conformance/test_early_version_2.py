@@ -18,12 +18,12 @@ from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json, encode_flexbuffer
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.repo_info import decode_repo_info
+from frazil.generations.early_v2 import has_early_values
 from frazil.generations.v2pre import (
     decode_early_log_page,
     decode_early_repo_info,
     decode_early_snapshot,
     decode_early_values,
-    has_early_values,
     is_early_repo_info,
 )
 from frazil.objectstore.local import LocalStore

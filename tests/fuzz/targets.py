@@ -47,12 +47,12 @@ from frazil.generations.alpha_manifest import decode_old_manifest
 from frazil.generations.alpha_metadata import decode_old_config
 from frazil.generations.alpha_refs import decode_old_ref
 from frazil.generations.alpha_snapshot import decode_old_log, decode_old_snapshot
+from frazil.generations.early_v2 import has_early_values
 from frazil.generations.recognition import Traces, late_generation
 from frazil.generations.v2pre import (
     decode_early_log_page,
     decode_early_repo_info,
     decode_early_snapshot,
-    has_early_values,
     is_early_repo_info,
 )
 from frazil.ids import ManifestId, SnapshotId

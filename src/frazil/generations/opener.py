@@ -14,12 +14,11 @@ from frazil.errors import ObjectNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.generation import Generation
 from frazil.format.limits import Limits
-from frazil.format.repo_info import RepoInfo
 from frazil.generations.msgpack_values import dump_old
 from frazil.generations.older_entries import AlphaEntry, V2preEntry
 from frazil.generations.older_files import AlphaFiles, V2preFiles
 from frazil.generations.recognition import old_generation
-from frazil.generations.v2pre import has_early_values, is_early_repo_info
+from frazil.generations.v2pre import is_early_repo_info
 from frazil.objectstore.protocol import ObjectStore
 
 
@@ -27,11 +26,7 @@ class Opener:
     def recognise(self, store: ObjectStore) -> Generation | None:
         return old_generation(store)
 
-    def holds_v2pre(
-        self, store: ObjectStore, limits: Limits, decoded: RepoInfo | None = None
-    ) -> bool:
-        if decoded is not None and not has_early_values(decoded):
-            return False
+    def holds_v2pre(self, store: ObjectStore, limits: Limits) -> bool:
         try:
             data = store.get(REPO_INFO).data
         except ObjectNotFoundError:

@@ -15,8 +15,6 @@ tell: all values of a repository are taken for what they can be together.
 from collections.abc import Buffer, Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.decode import decode
@@ -47,11 +45,11 @@ from frazil.format.update_log import (
     UpdateLog,
     decode_status,
 )
+from frazil.generations.early_v2 import has_short
 from frazil.generations.v2pre_updates import (
     KnownRefs,
     decode_early_updates,
     decode_single_update,
-    lacks_ids,
 )
 
 __all__ = [
@@ -59,13 +57,11 @@ __all__ = [
     "decode_early_repo_info",
     "decode_early_snapshot",
     "decode_early_values",
-    "has_early_values",
     "is_early_repo_info",
 ]
 
 # No clock showed less when the first of them was written; no clock will show more.
 _FIRST_US, _LAST_US = 1_751_000_000_000_000, 4_102_444_800_000_000
-_SHORTEST_FLEXBUFFER = 3  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,27 +113,9 @@ def is_early_repo_info(data: Buffer, *, max_size: int | None = None) -> bool:
             return True
         decode_early_repo_info(data, max_size=max_size)
         values = root.tables("snapshots").rows.tables("metadata").rows.string("value")
-        return _has_short(values) or _is_packed(root) or not _has_readable_log(payload)
+        return has_short(values) or _is_packed(root) or not _has_readable_log(payload)
     except FormatError:
         return False
-
-
-def has_early_values(info: RepoInfo) -> bool:
-    """True if an entry point that was read as one of version 2 may be an early one."""
-    values = info.snapshots.table.tables("metadata").rows.string("value")
-    log = info.updates
-    return _has_short(values) or (isinstance(log, UndecodedLog) and lacks_ids(log.payload))
-
-
-def _has_short(values: StringColumn) -> bool:
-    """True if a value is too short for FlexBuffers, and such values are MessagePack."""
-    short = np.flatnonzero(values.strings.length < _SHORTEST_FLEXBUFFER)
-    try:
-        for row in short.tolist():
-            decode_msgpack(values.strings.item(row))
-    except FormatError:
-        return False
-    return bool(len(short))
 
 
 def _has_readable_log(payload: bytes) -> bool:

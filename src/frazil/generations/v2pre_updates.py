@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
@@ -34,20 +33,15 @@ from frazil.format.update_log import (
     UpdateLog,
     encode_updates,
 )
+from frazil.generations.early_v2 import UPDATES
 
-type Ints = npt.NDArray[np.int64]
-
-__all__ = ["KnownRefs", "decode_early_updates", "decode_single_update", "lacks_ids"]
+__all__ = ["KnownRefs", "decode_early_updates", "decode_single_update"]
 
 _TODAY = {number: number for number in UPDATE_KINDS}
 _WITHOUT_METADATA = {number: number + (number > 3) for number in range(1, 14)}
 _WITHOUT_DETACHED = {number: number + (number > 3) + (number > 10) for number in range(1, 13)}
 _NUMBERINGS: tuple[Mapping[int, int], ...] = (_TODAY, _WITHOUT_METADATA, _WITHOUT_DETACHED)
 _TAG_DELETED = 6
-_UPDATES = 7  # slot of the log
-_NEEDED = np.zeros(256, np.int64)  # slots that an entry of today's kind has at least
-for _number, _kind in UPDATE_KINDS.items():
-    _NEEDED[_number] = sum(field.required for field in _kind.fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +74,7 @@ _LOGS = [
         (
             Field(
                 "latest_updates",
-                _UPDATES,
+                UPDATES,
                 TableVector(
                     TableSchema(
                         "Update",
@@ -142,60 +136,6 @@ def decode_single_update(payload: bytes, refs: KnownRefs) -> UpdateLog:
         contradictions = _contradictions(union, numbering) + _unknown_names(updates, refs)
         found.append((contradictions, updates))
     return UpdateLog.of(min(found, key=lambda pair: pair[0])[1] if found else ())
-
-
-def lacks_ids(payload: bytes) -> bool:
-    """True if an entry of the ops log lacks what every entry of its number has today.
-
-    Looks at every entry, but at nothing in it: of a damaged file the answer means nothing.
-    """
-    try:
-        return _Words(payload).lacks_ids()
-    except IndexError:
-        return False
-
-
-class _Words:
-    """A payload as numbers, read where they are aligned, as all of them are in a sound one."""
-
-    def __init__(self, payload: bytes) -> None:
-        self.size = len(payload) // 4 * 4
-        self.u1 = np.frombuffer(payload, np.uint8)
-        self.u2 = np.frombuffer(payload, "<u2", self.size // 2)
-        self.i4 = np.frombuffer(payload, "<i4", self.size // 4)
-
-    def lacks_ids(self) -> bool:
-        (root,) = self.u1[:4].view("<u4")
-        at = int(root) + self._place(int(root), _UPDATES)
-        if at == root:
-            return False
-        at += int(self.i4[at // 4])
-        count = int(self.i4[at // 4])
-        if at // 4 + 1 + count > len(self.i4):
-            return False
-        cells = np.arange(at // 4 + 1, at // 4 + 1 + count)
-        rows = cells * 4 + self.i4[cells]
-        types, cells = rows + self._places(rows, 0), rows + self._places(rows, 1)
-        needed = _NEEDED[self.u1[types]]
-        if not needed.any():
-            return False
-        values = (cells + self.i4[cells // 4])[needed > 0]
-        needed = needed[needed > 0]
-        for slot in range(int(needed.max())):
-            if bool((self._places(values, slot)[needed > slot] == 0).any()):
-                return True
-        return False
-
-    def _place(self, table: int, slot: int) -> int:
-        return int(self._places(np.array([table]), slot)[0])
-
-    def _places(self, tables: Ints, slot: int) -> Ints:
-        """Offset of the slot in each table, 0 in a table that does not have it."""
-        vtables = tables - self.i4[tables // 4]
-        at = np.minimum(vtables + 4 + 2 * slot, self.size - 2)
-        has = self.u2[vtables // 2] >= 6 + 2 * slot
-        places: Ints = self.u2[at // 2].astype(np.int64) * has
-        return places
 
 
 def _renumber(union: UnionColumn, numbering: Mapping[int, int]) -> UnionColumn:

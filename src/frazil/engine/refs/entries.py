@@ -36,13 +36,8 @@ class OlderGenerations(Protocol):
         """The generation before version 1 that the store holds; None if it holds none."""
         ...
 
-    def holds_v2pre(
-        self, store: ObjectStore, limits: Limits, decoded: RepoInfo | None = None
-    ) -> bool:
-        """True if the entry point is of a pre-release of version 2.
-
-        `decoded` is the entry point decoded as one of version 2, where that succeeded.
-        """
+    def holds_v2pre(self, store: ObjectStore, limits: Limits) -> bool:
+        """True if the entry point is of a pre-release of version 2."""
         ...
 
     def open_files(self, store: ObjectStore, settings: Settings, caches: Caches | None) -> Files:
@@ -62,6 +57,11 @@ def older_generations() -> OlderGenerations:
     """Loads the package at first use: it builds on the engine, so the engine cannot import it."""
     opener: OlderGenerations = import_module("frazil.generations.opener").OPENER
     return opener
+
+
+def _is_early(info: RepoInfo) -> bool:
+    """True if an entry point that decodes as one of version 2 may be of a pre-release."""
+    return bool(import_module("frazil.generations.early_v2").has_early_values(info))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +108,7 @@ def find_repository(
         return _find_older(store, Generation.V2PRE, settings, clock)
     else:
         info = files.newest_repo_info
-        if info is not None and older_generations().holds_v2pre(store, limits, info):
+        if info is not None and _is_early(info) and older_generations().holds_v2pre(store, limits):
             return _find_older(store, Generation.V2PRE, settings, clock)
         if stored is None and info is not None and _may_have_config_yaml(info):
             stored = fetch_config_yaml(store)
