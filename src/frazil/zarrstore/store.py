@@ -48,6 +48,7 @@ from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve
 from frazil.twins import async_twin
+from frazil.zarrstore import grib  # noqa: F401 -- registers a codec
 from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.pipeline import use_pipeline
