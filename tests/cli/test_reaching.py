@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from frazil.cli.repositories import Reach, with_storage_options
+from frazil.cli.storage_flags import Reach, with_storage_options
 from tests.cli.conftest import Example
 from tests.cli.running import COMMAND, fails, frazil, succeeds
 from tests.servers.http_files import HttpServer

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from frazil.cli.repositories import with_storage_options
+from frazil.cli.storage_flags import with_storage_options
 from frazil.lazy import load as load_name
 
 
