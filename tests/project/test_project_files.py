@@ -26,7 +26,8 @@ def test_constraints_are_exact_versions_and_nothing_else() -> None:
 
 
 def make_help(*arguments: str) -> str:
-    command = ["make", *arguments]  # whichever make the user has
+    # whichever make the user has; inside of `make test` it would name the directory
+    command = ["make", "--no-print-directory", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
