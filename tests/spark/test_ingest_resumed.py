@@ -22,10 +22,10 @@ from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore import LocalStore
-from frazil.spark.ingestion import ingest_run as run
 from frazil.spark.ingestion import tasks as record_rules
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.ingestion.tasks import Records
+from frazil.spark.runtime import jobs
 from tests.servers.http_files import HttpServer
 from tests.sources.places import on_the_web
 from tests.spark.test_ingest import concatenated, stored, tip
@@ -87,8 +87,8 @@ OPTIONS: dict[str, Any] = {"concat_dim": "time", "chunks": {"time": HOURS}, "pro
 @pytest.fixture
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task for each day."""
-    monkeypatch.setattr(run, "MIN_TASK_BYTES", 1)
-    monkeypatch.setattr(run, "MAX_TASK_BYTES", 4 * HOURS * 8 * 16)
+    monkeypatch.setattr(jobs, "MIN_TASK_BYTES", 1)
+    monkeypatch.setattr(jobs, "MAX_TASK_BYTES", 4 * HOURS * 8 * 16)
 
 
 class Killed(BaseException):
@@ -289,13 +289,13 @@ import sys
 from pathlib import Path
 
 from frazil.engine.repository import Repository
-from frazil.spark.ingestion import ingest_run as run
+from frazil.spark.runtime import jobs
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.spark_session import session
 from tests.spark.test_ingest_resumed import OPTIONS, HeldStore
 
 folder, place = sys.argv[1:]
-run.MIN_TASK_BYTES, run.MAX_TASK_BYTES = 1, 4 * 24 * 8 * 16
+jobs.MIN_TASK_BYTES, jobs.MAX_TASK_BYTES = 1, 4 * 24 * 8 * 16
 log = Path(place + ".log")
 spark = session(app_name="doomed", master="local[1]", short_lived=True, log_path=log)
 ingest(spark, folder, Repository.open(HeldStore(place)), **OPTIONS)

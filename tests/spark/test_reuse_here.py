@@ -23,13 +23,13 @@ from frazil.maintenance.executor import ThreadExecutor
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
-from frazil.spark.ingestion import ingest_run as run_module
 from frazil.spark.ingestion.ingest import _write  # all of an ingest but its commit
 from frazil.spark.ingestion.ingest_run import Combine, IngestMode, OnError, Request, forget
 from frazil.spark.io import write_sink as streams
 from frazil.spark.io import write_sink as writer
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsMessage, RowsStreamWriter
+from frazil.spark.runtime import jobs
 from frazil.spark.runtime.commits import CommitNote, commit_once
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.sources.source_search import find_sources
@@ -105,8 +105,8 @@ def ingest_here(store: ObjectStore, folder: Path, *, commits: bool = True) -> No
         resume=True,
     )
     with (
-        patch.object(run_module, "MIN_TASK_BYTES", 1),
-        patch.object(run_module, "MAX_TASK_BYTES", 8 * HOURS * PLACES),
+        patch.object(jobs, "MIN_TASK_BYTES", 1),
+        patch.object(jobs, "MAX_TASK_BYTES", 8 * HOURS * PLACES),
     ):
         session = repository.writable_session("main")
         found = find_sources(folder)

@@ -3,6 +3,7 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from frazil.version import __version__
 from frazil.api.values import SpecVersion
 from frazil.errors import require_type
 
@@ -30,7 +31,7 @@ def supported_spec_versions() -> list[SpecVersion]:
 
 def user_agent() -> str:
     """Returns the name and version of this package."""
-    return f"frazil-{version('frazil')}"
+    return f"frazil-{__version__}"
 
 
 def print_debug_info() -> None:

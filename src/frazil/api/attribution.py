@@ -2,8 +2,8 @@
 
 import re
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 
+from frazil.version import __version__
 from frazil.format.records import Displayed
 from frazil.objectstore.protocol import ObjectStore
 
@@ -67,5 +67,5 @@ def format_user_agent(attribution: Attribution | None) -> str:
     labels = [("workload", given.workload), ("principal", given.principal)]
     comment = "; ".join(f"{name}={value}" for name, value in labels if value is not None)
     client = [] if given.client is None else [given.client]
-    own = [f"frazil/{version('frazil')}"]
+    own = [f"frazil/{__version__}"]
     return " ".join([*client, *own, *([f"({comment})"] if comment else [])])

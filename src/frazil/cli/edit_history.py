@@ -1,4 +1,4 @@
-"""`frazil merge`: what was done on one branch, brought to another."""
+"""Commands that make commits from other commits: merge, cherry-pick, revert, squash."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +8,7 @@ import typer
 from frazil.cli.options import AsJson, Commit, DryRun, Message, OnBranch, Repo, Yes
 
 if TYPE_CHECKING:
-    from frazil.engine.merge.solver import Policy
+    from frazil.engine.history.history_editing import Edit
 
 
 # Options that say what to do about conflicts, for the commands that make commits of others.
@@ -35,9 +35,17 @@ MergeAppends = Annotated[
 ]
 
 
-def policy_of(
-    on_chunk_conflict: ChunkChoice, *, delete_updated: bool, merge_appends: bool
-) -> "Policy":
+def make_edit(
+    branch: str,
+    message: str | None,
+    on_chunk_conflict: ChunkChoice,
+    *,
+    delete_updated: bool,
+    merge_appends: bool,
+    dry_run: bool,
+) -> "Edit":
+    """The engine's request, from the options of a command."""
+    from frazil.engine.history.history_editing import Edit
     from frazil.engine.merge.solver import Policy, VersionSelection
 
     selections = {
@@ -45,12 +53,13 @@ def policy_of(
         ChunkChoice.OURS: VersionSelection.UseOurs,
         ChunkChoice.THEIRS: VersionSelection.UseTheirs,
     }
-    return Policy(
+    policy = Policy(
         on_chunk_conflict=selections[on_chunk_conflict],
         delete_updated_arrays=delete_updated,
         delete_updated_groups=delete_updated,
         merge_appends=merge_appends,
     )
+    return Edit(branch=branch, message=message, policy=policy, dry_run=dry_run)
 
 
 def merge(
@@ -73,14 +82,10 @@ def merge(
     from frazil.engine.history import history_editing
 
     repository = open_repository(repo)
-    edit = history_editing.Edit(
-        branch=into,
-        message=message,
-        policy=policy_of(
-            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
-        ),
-        dry_run=dry_run,
-    )
+    edit = make_edit(
+        into, message, on_chunk_conflict,
+        delete_updated=delete_updated, merge_appends=merge_appends, dry_run=dry_run,
+    )  # fmt: skip
     run(lambda edit: history_editing.merge(repository, source, edit), edit, as_json=as_json)
 
 
@@ -106,14 +111,10 @@ def cherry_pick(
 
     repository = open_repository(repo)
     snapshot = resolve(repository, commit)
-    edit = history_editing.Edit(
-        branch=branch,
-        message=message,
-        policy=policy_of(
-            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
-        ),
-        dry_run=dry_run,
-    )
+    edit = make_edit(
+        branch, message, on_chunk_conflict,
+        delete_updated=delete_updated, merge_appends=merge_appends, dry_run=dry_run,
+    )  # fmt: skip
     run(lambda edit: history_editing.cherry_pick(repository, snapshot, edit), edit, as_json=as_json)
 
 
@@ -139,14 +140,10 @@ def revert(
 
     repository = open_repository(repo)
     snapshot = resolve(repository, commit)
-    edit = history_editing.Edit(
-        branch=branch,
-        message=message,
-        policy=policy_of(
-            on_chunk_conflict, delete_updated=delete_updated, merge_appends=merge_appends
-        ),
-        dry_run=dry_run,
-    )
+    edit = make_edit(
+        branch, message, on_chunk_conflict,
+        delete_updated=delete_updated, merge_appends=merge_appends, dry_run=dry_run,
+    )  # fmt: skip
     run(lambda edit: history_editing.revert(repository, snapshot, edit), edit, as_json=as_json)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Message, Repo
+from frazil.cli.options import IdempotencyKey, AsJson, Message, Repo
 
 if TYPE_CHECKING:
     from frazil.spark.ingestion.ingest import IngestResult
@@ -94,9 +94,7 @@ def ingest(
         list[str] | None,
         typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
     ] = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A repeated run with the same key commits nothing.")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     source_storage: Annotated[
         list[str] | None,
         typer.Option(

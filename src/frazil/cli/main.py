@@ -28,9 +28,9 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from frazil.version import __version__
 
-        print(f"frazil {version('frazil')}")
+        print(f"frazil {__version__}")
         raise typer.Exit
 
 

@@ -19,6 +19,9 @@ OnBranch = Annotated[str, typer.Option("--branch", help="The branch that is chan
 Message = Annotated[
     str | None, typer.Option("-m", "--message", help="Of the new commit, if not the usual one.")
 ]
+IdempotencyKey = Annotated[
+    str | None, typer.Option(help="A repeated run with the same key commits nothing.")
+]
 Branch = Annotated[str | None, typer.Option(help="The tip of this branch.  [default: main]")]
 Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
 Snapshot = Annotated[str | None, typer.Option(metavar="ID", help="This snapshot.")]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo, parse_lengths
+from frazil.cli.options import IdempotencyKey, AsJson, DryRun, Message, OnBranch, Repo, parse_lengths
 
 
 def map_blocks(
@@ -38,9 +38,7 @@ def map_blocks(
     ] = False,
     branch: OnBranch = "main",
     message: Message = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A repeated run with the same key commits nothing.")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     as_json: AsJson = False,
 ) -> None:
     """Apply a function to aligned blocks of arrays, and store what it returns, as one commit."""
@@ -139,9 +137,7 @@ def rechunk(
     ] = None,
     branch: OnBranch = "main",
     message: Message = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A repeated run with the same key commits nothing.")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -220,9 +216,7 @@ def reduce(
     ] = None,
     branch: OnBranch = "main",
     message: Message = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A repeated run with the same key commits nothing.")
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:

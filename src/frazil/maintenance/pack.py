@@ -27,8 +27,10 @@ from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.refs.commit_metadata import require_json, with_notes
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
+from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.executor import (
+    Task,
     PACK_BYTES,
     SMALL_BYTES,
     Executor,
@@ -175,14 +177,29 @@ def pack(
     if not plan.packs:
         return plan.result()
     executor = executor or ThreadExecutor(quiet_files(repository))
-    write, sizes = WritePacks(plan.chunks, plan.pack, plan.names), plan.pack_bytes
+    write = WritePacks(plan.chunks, plan.pack, plan.names)
+    _write_objects(executor, write, plan.pack_bytes, "packing chunks")
+    message = message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects"
+    notes = with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)})
+    return _commit_moved(repository, plan, executor, message, notes)
+
+
+def _write_objects(executor: Executor, write: Task[None], sizes: Ints, doing: str) -> None:
+    """Runs a task that writes one object for each size, as many at a time as fit into memory."""
     spans = wave_spans(sizes, BYTES_AT_ONCE)
-    deque(executor.run(write, plan.packs, "packing chunks", spans=spans, sizes=sizes), maxlen=0)
+    deque(executor.run(write, len(sizes), doing, spans=spans, sizes=sizes), maxlen=0)
+
+
+def _commit_moved(
+    repository: Repository,
+    plan: "PackPlan | UnpackPlan",
+    executor: Executor,
+    message: str,
+    metadata: Mapping[str, Json],
+) -> PackResult:
+    """Commits references to the places that the plan gave to its chunks."""
     request = RelocationRequest(
-        branch=plan.branch,
-        paths=plan.paths,
-        message=message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects",
-        metadata=with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)}),
+        branch=plan.branch, paths=plan.paths, message=message, metadata=metadata
     )
     return plan.result(relocate(repository, request, plan.relocation(), plan.untouched, executor))
 
@@ -335,17 +352,11 @@ def unpack(
     if not len(plan.chunks):
         return plan.result()
     executor = executor or ThreadExecutor(quiet_files(repository))
-    write, sizes = WriteChunks(plan.chunks, plan.names), plan.chunks.length
-    spans = wave_spans(sizes, BYTES_AT_ONCE)
-    results = executor.run(write, len(sizes), "unpacking chunks", spans=spans, sizes=sizes)
-    deque(results, maxlen=0)
-    request = RelocationRequest(
-        branch=plan.branch,
-        paths=plan.paths,
-        message=message or f"Unpack {len(plan.chunks)} chunks of {plan.packs} objects",
-        metadata=with_notes(require_json(metadata or {}), {"unpacked": len(plan.chunks)}),
-    )
-    return plan.result(relocate(repository, request, plan.relocation(), plan.untouched, executor))
+    write = WriteChunks(plan.chunks, plan.names)
+    _write_objects(executor, write, plan.chunks.length, "unpacking chunks")
+    message = message or f"Unpack {len(plan.chunks)} chunks of {plan.packs} objects"
+    notes = with_notes(require_json(metadata or {}), {"unpacked": len(plan.chunks)})
+    return _commit_moved(repository, plan, executor, message, notes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

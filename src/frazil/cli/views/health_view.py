@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
+from frazil.version import __version__
 from frazil.cli.output import print_json, print_table
 from frazil.cli.repositories import store_at
 from frazil.engine.repository import Repository
@@ -40,7 +41,7 @@ def checks(environ: Mapping[str, str], *, repo: str | None, start_spark: bool) -
     yield Check(
         what="frazil",
         state="fine",
-        found=f"{version('frazil')} on Python {platform.python_version()}, {platform.platform()}",
+        found=f"{__version__} on Python {platform.python_version()}, {platform.platform()}",
     )
     yield _python()
     yield from map(_package, ("numpy", "zarr", "obstore"))

@@ -7,8 +7,8 @@ with a `basis` has only what is new since then, for a receiver that has the rest
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 
+from frazil.version import __version__
 from frazil.clock import to_datetime
 from frazil.engine.refs.refs import MAIN
 from frazil.engine.repository import Repository
@@ -49,7 +49,7 @@ def export_bundle(
     about = {
         "format": "frazil bundle",
         "version": 1,
-        "written_by": f"frazil {version('frazil')}",
+        "written_by": f"frazil {__version__}",
         "written_at": to_datetime(plan.repository.clock()).isoformat(),
         "spec_version": plan.repository.spec_version,
         "branches": {name: str(tip) for name, tip in _tips(plan, tags=False)},

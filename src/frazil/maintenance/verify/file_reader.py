@@ -105,7 +105,7 @@ _BYTES_TOGETHER = 1 << 21  # decompressed
 _FILES_TOGETHER = 64
 
 type Opened = tuple[OpenedFile | None, list[Problem]]
-"""As `open_file` would have it: with what was noticed."""
+"""A result of `open_file`: the file, and the problems that were found in it."""
 
 
 def open_together(

@@ -28,8 +28,8 @@ from frazil.spark.ingestion.target import (
 from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
 from frazil.spark.ingestion.virtual_ingest import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
+from frazil.spark.runtime import jobs
 from frazil.spark.runtime.executor import SparkExecutor
-from frazil.spark.runtime.jobs import parallelism
 from frazil.spark.sources import Source, SourceDescription
 from frazil.spark.sources.source_reader import AnySource
 
@@ -196,13 +196,6 @@ def drop_replaced(
                     session.delete_chunk(path, tuple(row))
 
 
-# A task should take at least some 50 ms, for Spark's overhead not to matter, and hold at most this
-# much in memory; between the two there are a few tasks per core, so that none waits long.
-MIN_TASK_BYTES = 8 << 20
-MAX_TASK_BYTES = 64 << 20
-TASKS_PER_CORE = 4
-
-
 @dataclass(frozen=True, slots=True)
 class Written:
     files: int
@@ -360,7 +353,6 @@ def _require_containers(session: Session, sources: Sequence[Source]) -> None:
 
 
 def _plan_work(executor: SparkExecutor, layout: Layout) -> IngestPlan:
-    total = plan_ingest(layout, task_bytes=MAX_TASK_BYTES, partition_bytes=1).size_bytes()
-    fair = total // (parallelism(executor.spark) * TASKS_PER_CORE)
-    size = min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
+    total = plan_ingest(layout, task_bytes=jobs.MAX_TASK_BYTES, partition_bytes=1).size_bytes()
+    size = jobs.task_bytes(total, jobs.parallelism(executor.spark))
     return plan_ingest(layout, task_bytes=size, partition_bytes=size)

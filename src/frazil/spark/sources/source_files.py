@@ -29,7 +29,7 @@ _CACHED_FILES = 2
 _COPY_BYTES = 32 << 20
 
 type Readable = str | RemoteFile
-"""What h5py, xarray and tifffile can open."""
+"""A file that h5py, xarray and tifffile can open."""
 
 
 @dataclass(frozen=True, slots=True)
