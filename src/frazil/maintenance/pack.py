@@ -30,10 +30,10 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.executor import (
-    Task,
     PACK_BYTES,
     SMALL_BYTES,
     Executor,
+    Task,
     ThreadExecutor,
     quiet_files,
     require_current,
@@ -184,7 +184,9 @@ def pack(
     return _commit_moved(repository, plan, executor, message, notes)
 
 
-def _write_objects(executor: Executor, write: Task[None], sizes: Ints, doing: str) -> None:
+def _write_objects(
+    executor: Executor, write: Task[None], sizes: npt.NDArray[Any], doing: str
+) -> None:
     """Runs a task that writes one object for each size, as many at a time as fit into memory."""
     spans = wave_spans(sizes, BYTES_AT_ONCE)
     deque(executor.run(write, len(sizes), doing, spans=spans, sizes=sizes), maxlen=0)
