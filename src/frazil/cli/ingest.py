@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import IdempotencyKey, AsJson, Message, Repo
+from frazil.cli.options import AsJson, IdempotencyKey, Message, Repo
 
 if TYPE_CHECKING:
     from frazil.spark.ingestion.ingest import IngestResult

@@ -5,7 +5,15 @@ from typing import Annotated, Any
 
 import typer
 
-from frazil.cli.options import IdempotencyKey, AsJson, DryRun, Message, OnBranch, Repo, parse_lengths
+from frazil.cli.options import (
+    AsJson,
+    DryRun,
+    IdempotencyKey,
+    Message,
+    OnBranch,
+    Repo,
+    parse_lengths,
+)
 
 
 def map_blocks(
