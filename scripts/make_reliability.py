@@ -19,7 +19,7 @@ from pathlib import Path
 import zarr
 
 from frazil import IcechunkError, Repository, Storage
-from frazil.objectstore.settings import RemoteSettings
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     AnswerWith,

@@ -51,9 +51,9 @@ from frazil.format.storage_config import (
 from frazil.generations.msgpack_values import unpack
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.remote_store import RemoteSource
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from frazil.references.json_sets import decode_json_set
 from tests.hostile.listening import SECRET, listener

@@ -17,9 +17,9 @@ from obstore.exceptions import BaseError
 from obstore.store import AzureStore
 
 from frazil.objectstore.credentials import AzureAccessKey, AzureFixedCredentials
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.azure import AzurePlace
-from frazil.objectstore.settings import RemoteSettings
 from tests.servers import process
 
 # The account that every emulator has, with the key that Microsoft publishes for it.

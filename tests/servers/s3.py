@@ -17,9 +17,9 @@ from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
 from frazil.objectstore.credentials import S3FixedCredentials, S3StaticCredentials
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.settings import RemoteSettings
 from tests.servers import process
 
 REGION = "us-east-1"

@@ -11,7 +11,7 @@ import pytest
 import zarr
 
 from frazil import ConflictError, IcechunkError, Repository, Storage, StorageError
-from frazil.objectstore.settings import RemoteSettings
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     CutResponse,

@@ -12,7 +12,7 @@ import zarr
 import frazil
 from frazil.errors import ObjectNotFoundError
 from frazil.objectstore import Absent
-from frazil.objectstore.settings import RemoteSettings
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.ranges import Range
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (

@@ -16,8 +16,8 @@ from frazil import ConflictError, Repository, Session, Storage
 from frazil.engine.refs import entry
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.remote_writes import Writer, _Current, _Write
-from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import (
     AnswerWith,

@@ -9,8 +9,8 @@ import zarr
 
 from frazil import Repository, Storage
 from frazil.objectstore import Counting
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from frazil.testing.fault_proxy import FaultProxy
 from frazil.testing.faults import DelayResponse, Rule, Script

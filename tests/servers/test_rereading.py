@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 import frazil
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.fault_proxy import FaultProxy
 from tests.servers.azure import AzureServer
 from tests.servers.s3 import S3Server

@@ -3,9 +3,9 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
-from frazil.version import __version__
 from frazil.api.values import SpecVersion
 from frazil.errors import require_type
+from frazil.version import __version__
 
 _SHOWN_PACKAGES = (
     "frazil",

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, replace
 
-from frazil.version import __version__
 from frazil.format.records import Displayed
 from frazil.objectstore.protocol import ObjectStore
+from frazil.version import __version__
 
 _MAX_BYTES = 128
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # of HTTP: RFC 9110, 5.6.2

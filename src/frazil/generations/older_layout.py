@@ -27,8 +27,8 @@ from frazil.objectstore.protocol import (
     ObjectStore,
     Place,
     Precondition,
+    RemoteSettings,
 )
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, Range
 
 _SUFFIX = ".msgpack"

@@ -14,10 +14,10 @@ from frazil.objectstore.protocol import (
     ObjectInfo,
     ObjectStore,
     Precondition,
+    RemoteSettings,
     content_version,
 )
 from frazil.objectstore.remote.remote_store import RemoteStore
-from frazil.objectstore.settings import RemoteSettings
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly, Request
 
 __all__ = [

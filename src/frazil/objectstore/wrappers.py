@@ -17,9 +17,9 @@ from frazil.objectstore.protocol import (
     Place,
     Precondition,
     ReadOnlyStore,
+    RemoteSettings,
 )
 from frazil.objectstore.reads import Parts
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, Range
 
 type Verb = Literal["get", "get_ranges", "put", "head", "list", "delete", "copy", "sync", "refresh"]

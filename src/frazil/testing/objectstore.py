@@ -17,14 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
-from frazil.objectstore.protocol import (
-    Absent,
-    Always,
-    Blob,
-    Data,
-    Matches,
-    ObjectStore,
-)
+from frazil.objectstore.protocol import Absent, Always, Blob, Data, Matches, ObjectStore
 from frazil.ranges import ByteRange, From, Last, Range, Until
 from frazil.testing.checks import parametrize, raises
 

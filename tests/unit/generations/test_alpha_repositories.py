@@ -32,11 +32,7 @@ from frazil.format.generation import Generation
 from frazil.generations.alpha_refs import branch_file_key, parse_ref_key
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import (
-    ALWAYS,
-    Matches,
-    Precondition,
-)
+from frazil.objectstore.protocol import ALWAYS, Matches, Precondition
 from frazil.objectstore.wrappers import Verb
 from frazil.paths import NodePath
 from frazil.testing.hooked_store import HookedStore

@@ -11,8 +11,8 @@ from typing import cast
 from urllib.parse import unquote, urlsplit
 
 from frazil.objectstore.credentials import S3FixedCredentials, S3StaticCredentials
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.settings import RemoteSettings
 from frazil.testing.loopback import LoopbackServer, QuietHandler
 
 SMALL = RemoteSettings(request_bytes=1000, max_requests_for_object=4, max_tries=2)

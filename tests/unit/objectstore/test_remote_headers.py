@@ -14,10 +14,10 @@ from frazil.objectstore.credentials import (
     GcsAnonymousCredentials,
     S3AnonymousCredentials,
 )
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.settings import RemoteSettings
 from tests.unit.objectstore.recording_server import SECRET, STATIC, RecordingServer, s3
 
 

@@ -10,8 +10,8 @@ from frazil.errors import (
     StorageError,
 )
 from frazil.objectstore.credentials import S3AnonymousCredentials, S3FromEnvCredentials
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
 from tests.unit.objectstore.recording_server import DATA, SMALL, RecordingServer, s3
 

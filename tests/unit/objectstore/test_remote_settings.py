@@ -6,9 +6,9 @@ import frazil
 from frazil import StorageConcurrencySettings, StorageSettings
 from frazil.engine.files.object_stores import portable_settings, remote_settings, with_settings
 from frazil.objectstore import Counting, ObjectStore, Prefixed
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.remote_requests import client_options, retry_options
-from frazil.objectstore.settings import RemoteSettings
 from tests.unit.objectstore.recording_server import RecordingServer, s3
 
 

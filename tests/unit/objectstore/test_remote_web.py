@@ -9,10 +9,9 @@ from frazil.errors import (
     ObjectNotFoundError,
     ReadOnlyError,
 )
-from frazil.objectstore.protocol import NotModifiedAfter, SameETag
+from frazil.objectstore.protocol import NotModifiedAfter, RemoteSettings, SameETag
 from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.remote_store import RemoteSource
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 from tests.unit.objectstore.recording_server import DATA, SECRET, RecordingServer
 

@@ -16,12 +16,12 @@ from frazil.errors import InvalidInputError
 from frazil.format import storage_config as configs
 from frazil.format.limits import Limits
 from frazil.objectstore import credentials as creds
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.s3 import BucketRoot, S3Place
-from frazil.objectstore.settings import RemoteSettings
 from frazil.spark.runtime.access import KINDS, AccessText, format_access, parse_access
 from frazil.spark.runtime.storage_options import PlaceText, format_place, open_place
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal
 
-from frazil.version import __version__
 from frazil.cli.output import print_json, print_table
 from frazil.cli.repositories import store_at
 from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, ObjectNotFoundError
+from frazil.version import __version__
 
 # What an extra is for, and the packages that show whether it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {

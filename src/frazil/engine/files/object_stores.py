@@ -41,13 +41,12 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3FromEnvCredentials,
 )
-from frazil.objectstore.protocol import ObjectStore, SourceStore
+from frazil.objectstore.protocol import ObjectStore, RemoteSettings, SourceStore
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import Headers, HttpPlace, RemotePlace
 from frazil.objectstore.remote.remote_store import RemoteSource
 from frazil.objectstore.remote.s3 import S3Place, require_checksum
-from frazil.objectstore.settings import RemoteSettings
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"
 _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)

@@ -8,7 +8,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from frazil.version import __version__
 from frazil.clock import to_datetime
 from frazil.engine.refs.refs import MAIN
 from frazil.engine.repository import Repository
@@ -19,6 +18,7 @@ from frazil.maintenance.executor import Executor, Progress, ThreadExecutor, quie
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
+from frazil.version import __version__
 
 type FilePath = str | os.PathLike[str]
 

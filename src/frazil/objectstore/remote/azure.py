@@ -18,6 +18,7 @@ from frazil.objectstore.credentials import (
     AzureTimedBearerToken,
     AzureTimedSasToken,
 )
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.place import (
     RefreshedCredentials,
     ServerFeatures,
@@ -25,7 +26,6 @@ from frazil.objectstore.remote.place import (
     with_time_zone,
 )
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
-from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

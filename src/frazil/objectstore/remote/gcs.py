@@ -16,6 +16,7 @@ from frazil.objectstore.credentials import (
     GcsServiceAccountKey,
     GcsStaticCredentials,
 )
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.place import (
     Headers,
     RefreshedCredentials,
@@ -24,7 +25,6 @@ from frazil.objectstore.remote.place import (
     with_time_zone,
 )
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
-from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

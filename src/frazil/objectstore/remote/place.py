@@ -12,9 +12,8 @@ from frazil.errors import (
     require_type,
 )
 from frazil.objectstore.keys import decode_name, encode_key, require_key
-from frazil.objectstore.protocol import Place
+from frazil.objectstore.protocol import Place, RemoteSettings
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
-from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

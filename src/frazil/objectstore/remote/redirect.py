@@ -19,12 +19,17 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
-from frazil.objectstore.protocol import DataList, Expectation, ReadOnlyStore, SourceStore
+from frazil.objectstore.protocol import (
+    DataList,
+    Expectation,
+    ReadOnlyStore,
+    RemoteSettings,
+    SourceStore,
+)
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace, RemotePlace, clean_prefix
 from frazil.objectstore.remote.remote_store import LazyStore
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import Range
 
 _MOST_REDIRECTS = 10

@@ -17,11 +17,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from frazil.errors import StorageError
-from frazil.objectstore.protocol import Data, DataList
+from frazil.objectstore.protocol import Data, DataList, RemoteSettings
 from frazil.objectstore.reads import merge_reads
 from frazil.objectstore.remote.remote_errors import failure_of, foreign_errors, translate_errors
 from frazil.objectstore.remote.remote_requests import Requests
-from frazil.objectstore.settings import RemoteSettings
 from frazil.ranges import ByteRange, From, Last, Range, Until
 
 if TYPE_CHECKING:

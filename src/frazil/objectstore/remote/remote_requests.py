@@ -9,7 +9,7 @@ from threading import BoundedSemaphore, Lock
 from typing import Any, Literal
 
 from frazil.errors import StorageError
-from frazil.objectstore.settings import RemoteSettings
+from frazil.objectstore.protocol import RemoteSettings
 
 type Role = Literal["read", "write"]
 

@@ -34,6 +34,7 @@ from frazil.objectstore.protocol import (
     ObjectStore,
     Place,
     Precondition,
+    RemoteSettings,
     SameETag,
     flat_bytes,
 )
@@ -42,7 +43,6 @@ from frazil.objectstore.remote.remote_errors import translate_errors
 from frazil.objectstore.remote.remote_reads import Mark, Part, Reader, mark_of
 from frazil.objectstore.remote.remote_requests import Requests, Role
 from frazil.objectstore.remote.remote_writes import Writer
-from frazil.objectstore.settings import RemoteSettings
 from frazil.objectstore.wrappers import WrappedStore
 from frazil.ranges import ByteRange, Range
 

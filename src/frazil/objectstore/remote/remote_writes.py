@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
-from frazil.objectstore.protocol import Absent, Always, Matches, Precondition
+from frazil.objectstore.protocol import Absent, Always, Matches, Precondition, RemoteSettings
 from frazil.objectstore.remote.place import ServerFeatures
 from frazil.objectstore.remote.remote_errors import (
     WRITE,
@@ -35,7 +35,6 @@ from frazil.objectstore.remote.remote_errors import (
 )
 from frazil.objectstore.remote.remote_reads import Reader, bare_etag, mark_of
 from frazil.objectstore.remote.remote_requests import Requests
-from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

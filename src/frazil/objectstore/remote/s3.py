@@ -15,6 +15,7 @@ from frazil.objectstore.credentials import (
     S3RefreshableCredentials,
     S3StaticCredentials,
 )
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.aws_environment import find_profile
 from frazil.objectstore.remote.place import (
     Headers,
@@ -26,7 +27,6 @@ from frazil.objectstore.remote.place import (
 from frazil.objectstore.remote.remote_reads import Mark
 from frazil.objectstore.remote.remote_requests import Role, client_options, retry_options
 from frazil.objectstore.remote.remote_store import LazyStore, RemoteStore
-from frazil.objectstore.settings import RemoteSettings
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client

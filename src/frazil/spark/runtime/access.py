@@ -38,11 +38,11 @@ from frazil.objectstore.credentials import (
     S3AnonymousCredentials,
     S3FromEnvCredentials,
 )
+from frazil.objectstore.protocol import RemoteSettings
 from frazil.objectstore.remote.azure import AzurePlace
 from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace, with_time_zone
 from frazil.objectstore.remote.s3 import S3Place
-from frazil.objectstore.settings import RemoteSettings
 
 # Stores, credentials and permissions as JSON: the only form in which an option may carry them.
 #

@@ -35,7 +35,7 @@ from frazil.api.storage_functions import (
 )
 from frazil.errors import InvalidInputError
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import ObjectStore, RemoteSettings
 from frazil.objectstore.registry import Parser, StoreScheme, find_scheme, register
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.azure import AzurePlace
@@ -43,7 +43,6 @@ from frazil.objectstore.remote.gcs import GcsPlace
 from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.redirect import RedirectedStore
 from frazil.objectstore.remote.s3 import BucketRoot, S3Place
-from frazil.objectstore.settings import RemoteSettings
 from frazil.spark.runtime.access import decode_values, encode_values
 
 PREFIX = "storage."
