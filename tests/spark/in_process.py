@@ -12,13 +12,13 @@ from frazil.spark.io.data_source import IcechunkReader
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.table.opened import Opened, Pinned
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.table.scan import Scan, plan_scan, plan_table
+from frazil.spark.table.scan import Scan, plan_axes, plan_scan, plan_table
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 
 class InProcessReader(IcechunkReader):
     def __init__(self, opened: Opened, scan: Scan) -> None:
-        super().__init__(Pinned(PlaceText(""), ""), scan, spark_schema(scan.table.columns))
+        super().__init__(Pinned(PlaceText(""), ""), (scan,), spark_schema(scan.table.columns))
         self.opened = opened
 
     @override
@@ -33,5 +33,7 @@ class InProcessReader(IcechunkReader):
 def counted(path: str, options: ReadOptions) -> tuple[Counting, InProcessReader]:
     store = Counting(LocalStore(path))
     opened = Opened(Repository.open(store).readonly_session(Branch("main")))
-    reader = InProcessReader(opened, plan_scan(opened, plan_table(opened, options), options))
+    table = plan_table(opened, options)
+    scan = plan_scan(table, plan_axes(opened, table, options), options)
+    reader = InProcessReader(opened, scan)
     return store, reader

@@ -35,7 +35,7 @@ from frazil.spark import read
 from frazil.spark.io.data_source import IcechunkReader, IcechunkSource
 from frazil.spark.table.opened import open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import ReadOptions, Version
-from frazil.spark.table.scan import plan_scan, plan_table
+from frazil.spark.table.scan import plan_axes, plan_scan, plan_table
 from frazil.spark.table.schema import arrow_schema, spark_schema
 from frazil.spark.table.selection import to_index_selection, to_selection
 from frazil.spark.table.where import coordinates_of, plan_where
@@ -122,7 +122,7 @@ class World:
             pruned = plan_where(chosen["where"], coordinates_of(table.all_columns), wanted.zone)
             options = replace(options, selection=pruned)
         return IcechunkReader(
-            pinned, plan_scan(opened, table, options), spark_schema(table.columns)
+            pinned, (plan_scan(table, plan_axes(opened, table, options), options),), spark_schema(table.columns)
         )
 
     def frame(self, spark: SparkSession, wanted: Read) -> DataFrame:

@@ -8,7 +8,7 @@ derive them from predicates.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import override
+from typing import Any, override
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -33,10 +33,21 @@ from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.native.answers import (
+    QUESTION,
+    answer_about,
+    describe_plain,
+    find_option,
+    parse_question,
+    parse_scan,
+    pin_planned,
+    title_of,
+    without_native_options,
+)
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
-from frazil.spark.table.scan import Scan, Table, plan_scan, plan_table, read_box
+from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Box
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
@@ -77,9 +88,25 @@ class IcechunkSource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
+        question = find_option(self.options, QUESTION)
+        if question is not None:
+            return self._answer(parse_question(question), without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
         found = self._schema(parse_options(without_stream_options(self.options)))
         return with_change_columns(found) if wants_changes(self.options) else found
+
+    def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
+        """Answers a question of the Java side of the native table."""
+        options = parse_options(without_stream_options(given))
+        plain = options.table is not None or options.mode is Mode.CHUNKS or wants_changes(given)
+        if not plain:
+            return answer_about(question, options)
+        schema = self._schema(options)
+        found = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
+        if wants_changes(given):
+            found = with_change_columns(found)
+        snapshot = self._pinned.snapshot if self._pinned else None
+        return describe_plain(found, title_of(options), snapshot)
 
     def _schema(self, options: ReadOptions) -> StructType | str:
         if options.table is not None:
@@ -91,7 +118,8 @@ class IcechunkSource(DataSource):
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
         refuse_stream_options(self.options)
-        options = parse_options(self.options)
+        planned = parse_scan(self.options)
+        options = pin_planned(parse_options(without_native_options(self.options)), planned)
         if options.table is not None:
             return TableReader(self._pin_table(options), schema)
         pinned = self._pin(options)
@@ -99,7 +127,9 @@ class IcechunkSource(DataSource):
         if options.mode is Mode.CHUNKS:
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
         table = _with_schema(plan_table(opened, options), schema)
-        return IcechunkReader(pinned, plan_scan(opened, table, options), schema)
+        axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
+        scans = tuple(plan_scan(table, each, options) for each in axes)
+        return IcechunkReader(pinned, scans, schema)
 
     @override
     def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
@@ -128,29 +158,30 @@ class IcechunkSource(DataSource):
 
 
 class IcechunkReader(DataSourceReader):
-    """Planned on the driver; `read` runs on executors."""
+    """Planned on the driver; `read` runs on executors. The scans are disjoint."""
 
-    def __init__(self, pinned: Pinned, scan: Scan, schema: StructType) -> None:
+    def __init__(self, pinned: Pinned, scans: tuple[Scan, ...], schema: StructType) -> None:
         self.pinned = pinned
-        self.scan = scan
+        self.scans = scans
         self.schema = schema
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their boxes one by one."""
-        return {**self.__dict__, "scan": replace(self.scan, boxes=())}
+        return {**self.__dict__, "scans": tuple(replace(s, boxes=()) for s in self.scans)}
 
     @override
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(box) for box in self.scan.boxes]
+        parts = [(i, box) for i, scan in enumerate(self.scans) for box in scan.boxes]
+        return [InputPartition(part) for part in parts]
 
     @override
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        box: Box | None = value_of(partition)
-        if box is None:
+        part: tuple[int, Box] | None = value_of(partition)
+        if part is None:
             return
         limit_gc()
-        schema = arrow_schema(self.schema)
-        yield from read_box(self.open(), self.scan, box, schema)
+        number, box = part
+        yield from read_box(self.open(), self.scans[number], box, arrow_schema(self.schema))
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)

@@ -39,7 +39,7 @@ from frazil.spark.table.options import (
     parse_as_of,
     parse_options,
 )
-from frazil.spark.table.scan import Scan, Table, VariableReads, plan_scan, plan_table
+from frazil.spark.table.scan import Scan, Table, VariableReads, plan_axes, plan_scan, plan_table
 from frazil.spark.table.schema import quote_name, spark_schema
 from frazil.spark.table.selection import Selection, to_index_selection, to_selection
 from frazil.spark.table.where import coordinates_of, names_in, plan_where
@@ -194,7 +194,7 @@ def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
 def decide(opened: Opened, table: Table, options: ReadOptions, pruned: Selection) -> ReadPlan:
     """The plan of a load with `pruned` on top of the selection of `options`."""
     options = replace(options, selection=options.selection & pruned)
-    scan: Scan = plan_scan(opened, table, options)
+    scan: Scan = plan_scan(table, plan_axes(opened, table, options), options)
     return ReadPlan(options, table, scan.reads, len(scan.boxes))
 
 

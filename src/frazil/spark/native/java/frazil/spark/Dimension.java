@@ -1,0 +1,204 @@
+package frazil.spark;
+
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.zip.DataFormatException;
+import java.util.zip.Inflater;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.PartialFunction;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * A dimension of a table, with the values of its coordinate as Spark holds them in its rows.
+ *
+ * <p>A dimension with more values than {@link #MOST_VALUES} has none here: the driver stays small.
+ */
+final class Dimension {
+  static final long MOST_VALUES = 1L << 22;
+
+  private final Description table;
+  private final Map told;
+  private final String name;
+  private final long size;
+  private Object[] values;
+
+  Dimension(Description table, Map told) {
+    this.table = table;
+    this.told = told;
+    this.name = (String) told.get("name");
+    this.size = ((Number) told.get("size")).longValue();
+  }
+
+  String name() {
+    return name;
+  }
+
+  long size() {
+    return size;
+  }
+
+  DataType type() {
+    return table.schema().apply(name).dataType();
+  }
+
+  /** Positions that the options of the table select: all, or those of `sel` and `isel`. */
+  Ranges selected() {
+    List edges = (List) told.get("selected");
+    if (edges == null) {
+      return Ranges.of(0, size);
+    }
+    Ranges.Builder found = new Ranges.Builder();
+    for (int i = 0; i < edges.size(); i += 2) {
+      found.add(((Number) edges.get(i)).longValue(), ((Number) edges.get(i + 1)).longValue());
+    }
+    return found.build();
+  }
+
+  /** Whether the coordinate can be looked at here. */
+  boolean hasValues() {
+    return size <= MOST_VALUES && told.get("type") != null;
+  }
+
+  /** The value at each position, null for NULL; as in Spark's internal rows. */
+  Object[] values() {
+    if (values == null) {
+      Map packed = (Map) told.get("values");
+      if (packed == null) {
+        Map question = new HashMap();
+        question.put("coordinate", name);
+        packed = (Map) table.ask(question).get("values");
+      }
+      values = unpack((String) told.get("type"), packed);
+    }
+    return values;
+  }
+
+  /**
+   * Positions where a condition on this dimension alone is true, and where it is false; elsewhere
+   * it is NULL. Spark's own evaluation decides. Null if that fails at any position.
+   */
+  Ranges[] evaluate(Expression condition) {
+    Object[] at = values();
+    Expression bound = bind(condition);
+    Ranges.Builder holds = new Ranges.Builder();
+    Ranges.Builder fails = new Ranges.Builder();
+    Object[] cell = new Object[1];
+    GenericInternalRow row = new GenericInternalRow(cell);
+    try {
+      for (int i = 0; i < at.length; i++) {
+        cell[0] = at[i];
+        Object result = bound.eval(row);
+        if (result != null) {
+          (((Boolean) result).booleanValue() ? holds : fails).add(i, i + 1);
+        }
+      }
+    } catch (RuntimeException error) {
+      return null;
+    }
+    return new Ranges[] {holds.build(), fails.build()};
+  }
+
+  private Expression bind(Expression condition) {
+    final Expression bound = new BoundReference(0, type(), true);
+    PartialFunction rule =
+        new AbstractPartialFunction() {
+          public boolean isDefinedAt(Object each) {
+            return each instanceof AttributeReference;
+          }
+
+          public Object applyOrElse(Object each, scala.Function1 other) {
+            return each instanceof AttributeReference ? bound : other.apply(each);
+          }
+        };
+    return (Expression) condition.transform(rule);
+  }
+
+  private static Object[] unpack(String type, Map packed) {
+    boolean[] present = new boolean[((Number) packed.get("count")).intValue()];
+    byte[] nulls = packed.get("null") == null ? null : inflate((String) packed.get("null"));
+    Object[] values = new Object[present.length];
+    byte[] bytes = inflate((String) packed.get("data"));
+    if ("text".equals(type) || "decimal".equals(type)) {
+      unpackTexts(type, bytes, values);
+    } else {
+      ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+      for (int i = 0; i < values.length; i++) {
+        values[i] = next(type, buffer);
+      }
+    }
+    for (int i = 0; nulls != null && i < values.length; i++) {
+      if (nulls[i] != 0) {
+        values[i] = null;
+      }
+    }
+    return values;
+  }
+
+  private static Object next(String type, ByteBuffer buffer) {
+    if ("i8".equals(type)) {
+      return Long.valueOf(buffer.getLong());
+    } else if ("i4".equals(type)) {
+      return Integer.valueOf(buffer.getInt());
+    } else if ("i2".equals(type)) {
+      return Short.valueOf(buffer.getShort());
+    } else if ("i1".equals(type)) {
+      return Byte.valueOf(buffer.get());
+    } else if ("f8".equals(type)) {
+      return Double.valueOf(buffer.getDouble());
+    } else if ("f4".equals(type)) {
+      return Float.valueOf(buffer.getFloat());
+    } else if ("b1".equals(type)) {
+      return Boolean.valueOf(buffer.get() != 0);
+    }
+    throw new IllegalStateException("a coordinate of type " + type);
+  }
+
+  private static void unpackTexts(String type, byte[] bytes, Object[] values) {
+    List texts;
+    try {
+      texts = (List) new ObjectMapper().readValue(bytes, List.class);
+    } catch (IOException error) {
+      throw new IllegalStateException("a coordinate that is not JSON", error);
+    }
+    for (int i = 0; i < values.length; i++) {
+      String text = (String) texts.get(i);
+      if (text == null) {
+        values[i] = null;
+      } else if ("text".equals(type)) {
+        values[i] = UTF8String.fromString(text);
+      } else {
+        values[i] = Decimal.apply(new java.math.BigDecimal(text), 20, 0);
+      }
+    }
+  }
+
+  private static byte[] inflate(String text) {
+    Inflater inflater = new Inflater();
+    inflater.setInput(Base64.getDecoder().decode(text));
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    byte[] buffer = new byte[1 << 16];
+    try {
+      while (!inflater.finished()) {
+        out.write(buffer, 0, inflater.inflate(buffer));
+      }
+    } catch (DataFormatException error) {
+      throw new IllegalStateException("a coordinate that cannot be unpacked", error);
+    } finally {
+      inflater.end();
+    }
+    return out.toByteArray();
+  }
+}
