@@ -60,8 +60,8 @@ def weather(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def expected_objects(reader: InProcessReader) -> set[str]:
     found = set()
-    for variable in reader.scan.table.variables:
-        for index in list_chunks(reader.scan.axes, variable):
+    for variable in reader.scans[0].table.variables:
+        for index in list_chunks(reader.scans[0].axes, variable):
             payload = reader.opened.session.chunk_payload(NodePath(variable.path), index)
             assert isinstance(payload, Native)
             found.add(f"chunks/{payload.chunk_id}")
@@ -70,10 +70,10 @@ def expected_objects(reader: InProcessReader) -> set[str]:
 
 def require_counts(path: Path, options: ReadOptions, variables: set[str], chunks: int) -> None:
     store, reader = counted(str(path), options)
-    assert {v.name for v in reader.scan.table.variables} == variables
+    assert {v.name for v in reader.scans[0].table.variables} == variables
     wanted = expected_objects(reader)
     assert len(wanted) == chunks * len(variables)
-    coordinates = {"time", "lat", "lon"} & {c.name for c in reader.scan.table.columns}
+    coordinates = {"time", "lat", "lon"} & {c.name for c in reader.scans[0].table.columns}
     store.clear()
     reader.table()
     fetched = [each.key for each in store.reads if each.key.startswith("chunks/")]

@@ -56,8 +56,8 @@ def load(spark: SparkSession, repository: Repository | str, **options: str) -> D
 def chunk_objects(reader: InProcessReader) -> set[str]:
     """Objects that hold the chunks that a scan should read."""
     found = set()
-    for variable in reader.scan.table.variables:
-        for index in list_chunks(reader.scan.axes, variable):
+    for variable in reader.scans[0].table.variables:
+        for index in list_chunks(reader.scans[0].axes, variable):
             payload = reader.opened.session.chunk_payload(NodePath(variable.path), index)
             assert isinstance(payload, Native)
             found.add(f"chunks/{payload.chunk_id}")
@@ -87,8 +87,8 @@ def test_a_selection_fetches_its_chunks_once_and_no_others(
     rows = reader.table()
     fetched = [request.key for request in store.reads if request.key.startswith("chunks/")]
     assert sorted(fetched) == sorted(expected)
-    assert len(fetched) == chunks == reader.scan.reads[0].read
-    assert rows.num_rows == np.prod([len(axis) for axis in reader.scan.axes])
+    assert len(fetched) == chunks == reader.scans[0].reads[0].read
+    assert rows.num_rows == np.prod([len(axis) for axis in reader.scans[0].axes])
 
 
 def test_a_chunk_is_never_read_by_two_tasks(weather: Repository) -> None:

@@ -122,7 +122,9 @@ class World:
             pruned = plan_where(chosen["where"], coordinates_of(table.all_columns), wanted.zone)
             options = replace(options, selection=pruned)
         return IcechunkReader(
-            pinned, (plan_scan(table, plan_axes(opened, table, options), options),), spark_schema(table.columns)
+            pinned,
+            (plan_scan(table, plan_axes(opened, table, options), options),),
+            spark_schema(table.columns),
         )
 
     def frame(self, spark: SparkSession, wanted: Read) -> DataFrame:

@@ -44,6 +44,7 @@ from frazil.spark.native.answers import (
     title_of,
     without_native_options,
 )
+from frazil.spark.native.install import install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
@@ -102,9 +103,7 @@ class IcechunkSource(DataSource):
         if not plain:
             return answer_about(question, options)
         schema = self._schema(options)
-        found = schema if isinstance(schema, StructType) else StructType.fromDDL(schema)
-        if wants_changes(given):
-            found = with_change_columns(found)
+        found = with_change_columns(schema) if wants_changes(given) else schema
         snapshot = self._pinned.snapshot if self._pinned else None
         return describe_plain(found, title_of(options), snapshot)
 
@@ -270,6 +269,7 @@ def register(spark: SparkSession) -> None:
     """
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
+    install_native(spark)
     for name, function in table_functions().items():
         spark.udtf.register(name, function)
 

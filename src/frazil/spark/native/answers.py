@@ -134,10 +134,13 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
     raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
 
 
-def describe_plain(schema: StructType, title: str, snapshot: str | None) -> StructType:
+def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -> StructType:
     """The description of a table without cells: chunks as rows, metadata tables, streams."""
-    told = {"kind": "plain", "title": title, "snapshot": snapshot, "properties": {}}
-    return with_answer(schema, {**told, "dimensions": [], "variables": []})
+    told: dict[str, Any] = {"kind": "plain", "title": title, "snapshot": snapshot, "properties": {}}
+    told |= {"dimensions": [], "variables": []}
+    if isinstance(schema, str):  # only a JVM can parse it
+        return with_answer(StructType(), {**told, "ddl": schema})
+    return with_answer(schema, told)
 
 
 def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
@@ -212,7 +215,7 @@ def _plain_values(values: pa.Array, code: str) -> npt.NDArray[Any] | bytes:
         values = values.view(pa.int64())
     elif pa.types.is_boolean(values.type):
         values = values.cast(pa.uint8())
-    plain = values.fill_null(0).to_numpy(zero_copy_only=False)
+    plain: npt.NDArray[Any] = values.fill_null(0).to_numpy(zero_copy_only=False)
     return plain.astype("u1" if code == "b1" else f"<{code}", copy=False)
 
 

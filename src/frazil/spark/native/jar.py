@@ -71,8 +71,8 @@ def compile_sources(
         file = java.jvm.java.io.File
         compiler = java.jvm.org.codehaus.janino.Compiler()
         compiler.setClassPath(_files(java, file, sorted(jars.glob("*.jar"))))
-        compiler.setDestinationDirectory(file(str(classes)), False)  # noqa: FBT003
-        compiler.setDebugLines(True)  # noqa: FBT003
+        compiler.setDestinationDirectory(file(str(classes)), False)
+        compiler.setDebugLines(True)
         compiler.compile(_files(java, file, sources))
     return classes
 

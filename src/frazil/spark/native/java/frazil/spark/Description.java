@@ -44,7 +44,9 @@ final class Description {
     StructType answer = Python.ask(with(options, Python.QUESTION, "{\"describe\": true}"));
     StructField[] fields = answer.fields();
     StructType schema = new StructType((StructField[]) Arrays.copyOf(fields, fields.length - 1));
-    return new Description(options, schema, answerIn(answer));
+    Map told = answerIn(answer);
+    String ddl = (String) told.get("ddl");
+    return new Description(options, ddl == null ? schema : StructType.fromDDL(ddl), told);
   }
 
   /** Answers another question about the same snapshot. */
