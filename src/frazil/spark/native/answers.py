@@ -37,7 +37,7 @@ from frazil.errors import InvalidInputError
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
-from frazil.spark.table.scan_plan import Axis
+from frazil.spark.table.scan_plan import Axis, Sample
 from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
 from frazil.spark.table.selection import Positions, compact
 
@@ -71,6 +71,7 @@ class PlannedScan:
 
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
+    sample: Sample | None = None
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -95,15 +96,25 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     if text is None:
         return None
     match _parse_json(SCAN, text):
-        case {"snapshot": str(snapshot), "cells": list(products)}:
+        case {"snapshot": str(snapshot), **rest}:
             try:
-                cells = tuple(tuple(tuple(map(int, along)) for along in p) for p in products)
-            except (TypeError, ValueError):
-                raise InvalidInputError(f"option {SCAN!r} has cells that are no ranges") from None
-            return PlannedScan(snapshot, cells)
-        case {"snapshot": str(snapshot)}:
-            return PlannedScan(snapshot, None)
+                return PlannedScan(snapshot, _cells(rest), _sample(rest))
+            except (KeyError, TypeError, ValueError):
+                pass
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
+
+
+def _cells(scan: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
+    if "cells" not in scan:
+        return None
+    return tuple(tuple(tuple(map(int, along)) for along in product) for product in scan["cells"])
+
+
+def _sample(scan: Mapping[str, Any]) -> Sample | None:
+    if "sample" not in scan:
+        return None
+    told = scan["sample"]
+    return Sample(float(told["lower"]), float(told["upper"]), int(told["seed"]))
 
 
 def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:

@@ -8,7 +8,10 @@ import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -18,11 +21,16 @@ import scala.jdk.javaapi.CollectionConverters;
 final class ArrayScanBuilder
     implements SupportsPushDownCatalystFilters,
         SupportsPushDownRequiredColumns,
-        SupportsPushDownLimit {
+        SupportsPushDownTableSample,
+        SupportsPushDownLimit,
+        SupportsPushDownOffset,
+        SupportsPushDownTopN {
   private final Description table;
   private final List pushed = new ArrayList();
   private StructType columns;
   private Cells cells;
+  private Sample sample;
+  private boolean limited;
 
   ArrayScanBuilder(Description table, StructType columns) {
     this.table = table;
@@ -60,17 +68,76 @@ final class ArrayScanBuilder
     columns = required;
   }
 
-  /** Spark applies the limit again: any cells will do, if there are enough. */
+  /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
+  public boolean pushTableSample(
+      double lower, double upper, boolean withReplacement, long seed) {
+    if (!table.hasCells() || withReplacement || sample != null) {
+      return false;
+    }
+    sample = new Sample(lower, upper, seed);
+    pushed.add("SAMPLE " + (upper - lower));
+    return true;
+  }
+
+  /** A limit and the first rows of an order are applied by Spark again: more rows do no harm. */
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
   public boolean pushLimit(int limit) {
-    if (!table.hasCells()) {
+    if (!table.hasCells() || sample != null) {
       return false;
     }
     cells = cells.first(limit);
+    limited = true;
     pushed.add("LIMIT " + limit);
     return true;
   }
 
+  public boolean pushOffset(int offset) {
+    if (!table.hasCells() || sample != null || limited) {
+      return false;
+    }
+    Cells left = cells.minus(cells.exactlyFirst(offset));
+    if (left.isTooMany()) {
+      return false;
+    }
+    cells = left;
+    pushed.add("OFFSET " + offset);
+    return true;
+  }
+
+  /** The first rows by a dimension: the positions with the first values, and their equals. */
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    boolean simple = orders[0].expression() instanceof NamedReference;
+    if (!table.hasCells() || sample != null || !simple || cells.count() != 1) {
+      return false;
+    }
+    String[] name = ((NamedReference) orders[0].expression()).fieldNames();
+    int d = name.length == 1 ? table.dimension(name[0]) : -1;
+    if (d < 0 || !table.dimensions()[d].hasValues()) {
+      return false;
+    }
+    cells = cells.along(d, table.dimensions()[d].first(orders[0], cells, d, limit));
+    limited = true;
+    pushed.add("ORDER BY " + orders[0] + " LIMIT " + limit);
+    return true;
+  }
+
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed);
+    return new ArrayScan(table, columns, cells, pushed, sample);
+  }
+
+  /** A sample of rows, without replacement: those whose number is at least lower, below upper. */
+  static final class Sample {
+    final double lower;
+    final double upper;
+    final long seed;
+
+    Sample(double lower, double upper, long seed) {
+      this.lower = lower;
+      this.upper = upper;
+      this.seed = seed;
+    }
   }
 }

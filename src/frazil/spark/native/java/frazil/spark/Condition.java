@@ -1,6 +1,5 @@
 package frazil.spark;
 
-import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -61,16 +60,7 @@ final class Condition {
     Ranges[] found = dimension.hasValues() ? dimension.evaluate(expression) : null;
     return found == null
         ? null
-        : new Condition(along(table, all, d, found[0]), along(table, all, d, found[1]), true);
-  }
-
-  private static Cells along(Description table, Cells all, int dimension, Ranges positions) {
-    if (all.count() == 0) {
-      return all;
-    }
-    Ranges[] product = (Ranges[]) Arrays.copyOf(all.product(0), table.dimensions().length);
-    product[dimension] = product[dimension].and(positions);
-    return Cells.of(product);
+        : new Condition(all.along(d, found[0]), all.along(d, found[1]), true);
   }
 
   /** The one dimension that an expression refers to, -1 if there are others or none. */
