@@ -104,13 +104,13 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
 
 
-def _cells(scan: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
+def _cells(scan: Mapping[Any, Any]) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
     if "cells" not in scan:
         return None
     return tuple(tuple(tuple(map(int, along)) for along in product) for product in scan["cells"])
 
 
-def _sample(scan: Mapping[str, Any]) -> Sample | None:
+def _sample(scan: Mapping[Any, Any]) -> Sample | None:
     if "sample" not in scan:
         return None
     told = scan["sample"]

@@ -114,7 +114,7 @@ final class Dimension {
           (((Boolean) result).booleanValue() ? holds : fails).add(i, i + 1);
         }
       }
-    } catch (RuntimeException error) {
+    } catch (Exception error) { // also what is thrown for a subquery or a function in Python
       return null;
     }
     return new Ranges[] {holds.build(), fails.build()};
