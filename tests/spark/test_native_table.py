@@ -9,6 +9,7 @@ import zarr
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
+from tests.spark.repositories import put
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
@@ -24,22 +25,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     session = repo.writable_session("main")
     root = zarr.open_group(session.store, mode="w")
     values = np.arange(CELLS, dtype="f4").reshape(TIMES, LATITUDES, LONGITUDES)
-    for name, data in (("t2m", values), ("pr", -values)):
-        array = root.create_array(
-            name, shape=data.shape, chunks=CHUNKS, dtype="f4",
-            dimension_names=("time", "lat", "lon"),
-        )  # fmt: skip
-        array[:] = data
-    for name, data, attributes in (
-        ("time", np.arange(TIMES), {"units": "hours since 2024-03-01", "calendar": "standard"}),
-        ("lat", np.linspace(45, -45, LATITUDES), {}),
-        ("lon", np.arange(LONGITUDES) * 18.0, {}),
-    ):
-        array = root.create_array(
-            name, shape=data.shape, dtype=data.dtype, dimension_names=(name,),
-            attributes=attributes,
-        )  # fmt: skip
-        array[:] = data
+    put(root, "t2m", values, "time lat lon", CHUNKS)
+    put(root, "pr", -values, "time lat lon", CHUNKS)
+    put(root, "time", np.arange(TIMES), "time", TIMES, units="hours since 2024-03-01")
+    put(root, "lat", np.linspace(45, -45, LATITUDES), "lat", LATITUDES)
+    put(root, "lon", np.arange(LONGITUDES) * 18.0, "lon", LONGITUDES)
     session.commit("two days")
     return str(folder)
 
@@ -145,14 +135,14 @@ def test_the_first_rows_by_a_dimension(table: DataFrame, order: str, chunks: int
 
 
 def test_samples_are_the_same_rows_in_every_scan(table: DataFrame) -> None:
-    third = table.select("lat", "t2m").sample(0.3, seed=7)
+    third = table.select("lat", "t2m").sample(fraction=0.3, seed=7)
     assert "SAMPLE" in scans(third)[0]
     values = {row.t2m for row in third.collect()}
     assert 0.27 * CELLS < len(values) < 0.33 * CELLS
     assert {row.t2m for row in third.where("lat > 0").collect()} == {
         row.t2m for row in table.where("lat > 0").collect() if row.t2m in values
     }
-    assert values != {row.t2m for row in table.select("t2m").sample(0.3, seed=8).collect()}
+    assert values != {row.t2m for row in table.select("t2m").sample(fraction=0.3, seed=8).collect()}
     assert third.limit(10).count() == 10
 
 
@@ -201,3 +191,21 @@ def test_a_dataframe_stays_at_its_snapshot(spark: SparkSession, tmp_path: Path) 
     assert {row.x for row in before.collect()} == {1}
     after = spark.read.format("icechunk").load(str(tmp_path / "moving"))
     assert {row.x for row in after.where("i > 1").collect()} == {2}
+
+
+def test_coordinates_that_are_too_long_for_the_driver(spark: SparkSession, tmp_path: Path) -> None:
+    size = 2**22 + 2**20
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / "genome")))
+    session = repo.writable_session("main")
+    root = zarr.open_group(session.store, mode="w")
+    put(root, "position", 7 * np.arange(size), "position", (2**20,))
+    put(root, "depth", np.arange(size, dtype="i4"), "position", (2**20,))
+    session.commit("reads")
+    table = spark.read.format("icechunk").load(str(tmp_path / "genome"))
+
+    near = table.where("position BETWEEN 7000000 AND 7000070 OR position = 21000000")
+    assert planned(near) == (2, 5, 12)
+    assert {row.depth for row in near.collect()} == {*range(10**6, 10**6 + 11), 3 * 10**6}
+    odd = table.where("position % 7000007 = 0 AND position > 28000000")
+    assert planned(odd)[:2] == (2, 5)
+    assert {row.position for row in odd.collect()} == {28000028, 35000035}

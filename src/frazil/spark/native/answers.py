@@ -39,11 +39,12 @@ from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
 from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
-from frazil.spark.table.selection import Positions, compact
+from frazil.spark.table.selection import ALL_POSITIONS, Positions, compact, parse_selection
 
 QUESTION = "frazilQuestion"
 SCAN = "frazilScan"
 _ANSWER = "frazil"
+_MOST_EDGES = 2**17  # of ranges that are sent to the JVM
 _INLINE_VALUES = 2**14  # coordinates up to this size come with the description of their table
 
 _TYPES: dict[type[DataType], str] = {
@@ -63,7 +64,7 @@ _TYPES: dict[type[DataType], str] = {
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """What the Java side decided: the snapshot, and the cells to be read.
+    """A scan as the Java side decided it: the snapshot, and the cells to be read.
 
     `cells` are disjoint products: for each dimension, the edges of ranges of positions. None for
     what has no cells: chunks as rows, and metadata tables.
@@ -142,6 +143,9 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             table = plan_table(opened, options)
             return with_answer(StructType(), {"values": _coordinate_named(opened, table, name)})
+        case {"select": dict(selected), "snapshot": str(snapshot)}:
+            opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
+            return with_answer(StructType(), {"positions": _select(opened, options, selected)})
     raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
 
 
@@ -197,6 +201,21 @@ def _describe_dimension(
     if code is not None and size <= _INLINE_VALUES:
         told["values"] = _pack(opened, column, size, code)
     return told
+
+
+def _select(
+    opened: Opened, options: ReadOptions, selected: Mapping[str, object]
+) -> list[int] | None:
+    """Edges of the positions that bounds on one coordinate keep; None if they are too scattered."""
+    ((name, _),) = selected.items()
+    wanted = replace(options, selection=parse_selection(json.dumps(selected)), isel=ALL_POSITIONS)
+    try:
+        axes = plan_axes(opened, plan_table(opened, options), wanted)
+    except InvalidInputError:  # a literal that `sel` does not take: Spark's filter remains
+        return None
+    (positions,) = (axis.positions for axis in axes if axis.name == name)
+    edges = _edges(positions)
+    return edges if len(edges) <= _MOST_EDGES else None
 
 
 def _coordinate_named(opened: Opened, table: Table, name: str) -> dict[str, Any]:
