@@ -127,7 +127,8 @@ class IcechunkSource(DataSource):
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
         table = _with_schema(plan_table(opened, options), schema)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
-        scans = tuple(plan_scan(table, each, options) for each in axes)
+        cuts = planned.cuts if planned else None
+        scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
         return IcechunkReader(pinned, scans, schema, planned.sample if planned else None)
 
     @override

@@ -73,6 +73,7 @@ class PlannedScan:
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
     sample: Sample | None = None
+    cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -99,7 +100,7 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     match _parse_json(SCAN, text):
         case {"snapshot": str(snapshot), **rest}:
             try:
-                return PlannedScan(snapshot, _cells(rest), _sample(rest))
+                return PlannedScan(snapshot, _cells(rest), _sample(rest), _cuts(rest))
             except (KeyError, TypeError, ValueError):
                 pass
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
@@ -116,6 +117,10 @@ def _sample(scan: Mapping[Any, Any]) -> Sample | None:
         return None
     told = scan["sample"]
     return Sample(float(told["lower"]), float(told["upper"]), int(told["seed"]))
+
+
+def _cuts(scan: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...] | None:
+    return tuple(tuple(map(int, along)) for along in scan["cuts"]) if "cuts" in scan else None
 
 
 def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:

@@ -158,6 +158,11 @@ final class Description {
       }
     }
 
+    /** Length of chunks along one dimension. */
+    long chunk(int dimension) {
+      return chunks[dimension];
+    }
+
     /** Number of chunks that hold one of the cells. */
     long chunks(Cells cells) {
       Cells touched = Cells.none();
