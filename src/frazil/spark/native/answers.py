@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from frazil.errors import InvalidInputError
+from frazil.spark.native.aggregate import Aggregate, parse_aggregate
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
@@ -66,11 +67,13 @@ class PlannedScan:
     """What the Java side decided: the snapshot, and the cells to be read.
 
     `cells` are disjoint products: for each dimension, the edges of ranges of positions. None for
-    what has no cells: chunks as rows, and metadata tables.
+    what has no cells: chunks as rows, and metadata tables. With `aggregate` no cells are returned,
+    but partial aggregates of them.
     """
 
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
+    aggregate: Aggregate | None = None
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -95,12 +98,13 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     if text is None:
         return None
     match _parse_json(SCAN, text):
-        case {"snapshot": str(snapshot), "cells": list(products)}:
+        case {"snapshot": str(snapshot), "cells": list(products), **more}:
             try:
                 cells = tuple(tuple(tuple(map(int, along)) for along in p) for p in products)
             except (TypeError, ValueError):
                 raise InvalidInputError(f"option {SCAN!r} has cells that are no ranges") from None
-            return PlannedScan(snapshot, cells)
+            told = more.get("aggregate")
+            return PlannedScan(snapshot, cells, None if told is None else parse_aggregate(told))
         case {"snapshot": str(snapshot)}:
             return PlannedScan(snapshot, None)
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")

@@ -20,11 +20,15 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
   private final Description table;
   private final StructType columns;
   private final List pushed;
+  private final Aggregates aggregates; // null for rows
   private Cells cells;
 
-  ArrayScan(Description table, StructType columns, Cells cells, List pushed) {
+  ArrayScan(
+      Description table, StructType columns, Cells cells, List pushed, Aggregates aggregates) {
     this.table = table;
-    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.aggregates = aggregates;
+    StructType wanted = columns.length() > 0 ? columns : cheapest(table);
+    this.columns = aggregates == null ? wanted : aggregates.schema();
     this.cells = cells;
     this.pushed = pushed;
   }
@@ -47,7 +51,7 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
     long total = 0;
     for (Object each : table.variables()) {
       Description.Variable variable = (Description.Variable) each;
-      if (columns.getFieldIndex(variable.name).isDefined()) {
+      if (reads(variable.name)) {
         read += variable.chunks(cells);
         total += variable.chunks();
       }
@@ -57,11 +61,21 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
+    if (aggregates != null) {
+      text.append(", aggregates: [").append(aggregates).append("]");
+    }
     return text.toString();
   }
 
+  private boolean reads(String variable) {
+    return aggregates == null
+        ? columns.getFieldIndex(variable).isDefined()
+        : aggregates.reads(variable);
+  }
+
   public Statistics estimateStatistics() {
-    final long rows = table.hasCells() ? cells.size() : -1;
+    final long cell = table.hasCells() ? cells.size() : -1;
+    final long rows = aggregates == null ? cell : aggregates.rows();
     final long width = columns.defaultSize();
     return new Statistics() {
       public OptionalLong sizeInBytes() {
@@ -89,6 +103,9 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
       scan.put("snapshot", table.snapshot());
       if (table.hasCells()) {
         scan.put("cells", written(cells));
+      }
+      if (aggregates != null) {
+        scan.put("aggregate", aggregates.told());
       }
       options.put(Python.SCAN, Description.write(scan));
     }

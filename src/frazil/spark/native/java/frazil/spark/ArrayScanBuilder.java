@@ -5,8 +5,10 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
@@ -18,11 +20,14 @@ import scala.jdk.javaapi.CollectionConverters;
 final class ArrayScanBuilder
     implements SupportsPushDownCatalystFilters,
         SupportsPushDownRequiredColumns,
+        SupportsPushDownAggregates,
         SupportsPushDownLimit {
   private final Description table;
   private final List pushed = new ArrayList();
   private StructType columns;
   private Cells cells;
+  private Aggregates aggregates;
+  private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns) {
     this.table = table;
@@ -60,9 +65,20 @@ final class ArrayScanBuilder
     columns = required;
   }
 
+  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  public boolean supportCompletePushDown(Aggregation asked) {
+    unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
+    return false;
+  }
+
+  public boolean pushAggregation(Aggregation asked) {
+    aggregates = unsafeAverage ? null : Aggregates.of(asked, table, cells);
+    return aggregates != null;
+  }
+
   /** Spark applies the limit again: any cells will do, if there are enough. */
   public boolean pushLimit(int limit) {
-    if (!table.hasCells()) {
+    if (!table.hasCells() || aggregates != null) {
       return false;
     }
     cells = cells.first(limit);
@@ -71,6 +87,6 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed);
+    return new ArrayScan(table, columns, cells, pushed, aggregates);
   }
 }
