@@ -33,6 +33,7 @@ from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
 from frazil.spark.native.answers import (
     QUESTION,
     answer_about,
@@ -125,6 +126,10 @@ class IcechunkSource(DataSource):
         opened = open_pinned(pinned)
         if options.mode is Mode.CHUNKS:
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+        if planned is not None and planned.aggregate is not None:
+            whole = plan_table(opened, options)
+            parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
+            return AggregateReader(pinned, parts, planned.aggregate, schema)
         table = _with_schema(plan_table(opened, options), schema)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
         cuts = planned.cuts if planned else None

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 )
 
 from frazil.errors import InvalidInputError
+from frazil.spark.native.aggregate import Aggregate, parse_aggregate
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
@@ -67,13 +68,15 @@ class PlannedScan:
     """A scan as the Java side decided it: the snapshot, and the cells to be read.
 
     `cells` are disjoint products: for each dimension, the edges of ranges of positions. None for
-    what has no cells: chunks as rows, and metadata tables.
+    what has no cells: chunks as rows, and metadata tables. With `aggregate` no cells are returned,
+    but partial aggregates of them.
     """
 
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
     sample: Sample | None = None
     cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
+    aggregate: Aggregate | None = None
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -100,7 +103,9 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     match _parse_json(SCAN, text):
         case {"snapshot": str(snapshot), **rest}:
             try:
-                return PlannedScan(snapshot, _cells(rest), _sample(rest), _cuts(rest))
+                return PlannedScan(
+                    snapshot, _cells(rest), _sample(rest), _cuts(rest), _aggregate(rest)
+                )
             except (KeyError, TypeError, ValueError):
                 pass
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
@@ -121,6 +126,10 @@ def _sample(scan: Mapping[Any, Any]) -> Sample | None:
 
 def _cuts(scan: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...] | None:
     return tuple(tuple(map(int, along)) for along in scan["cuts"]) if "cuts" in scan else None
+
+
+def _aggregate(scan: Mapping[Any, Any]) -> Aggregate | None:
+    return parse_aggregate(scan["aggregate"]) if "aggregate" in scan else None
 
 
 def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:

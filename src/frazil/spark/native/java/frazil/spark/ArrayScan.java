@@ -33,6 +33,7 @@ final class ArrayScan
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
+  private final Aggregates aggregates; // null for rows
   private Cells cells;
 
   ArrayScan(
@@ -40,9 +41,12 @@ final class ArrayScan
       StructType columns,
       Cells cells,
       List pushed,
-      ArrayScanBuilder.Sample sample) {
+      ArrayScanBuilder.Sample sample,
+      Aggregates aggregates) {
     this.table = table;
-    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.aggregates = aggregates;
+    StructType wanted = columns.length() > 0 ? columns : cheapest(table);
+    this.columns = aggregates == null ? wanted : aggregates.schema();
     this.cells = cells;
     this.pushed = pushed;
     this.sample = sample;
@@ -66,7 +70,7 @@ final class ArrayScan
     long total = 0;
     for (Object each : table.variables()) {
       Description.Variable variable = (Description.Variable) each;
-      if (columns.getFieldIndex(variable.name).isDefined()) {
+      if (reads(variable.name)) {
         read += variable.chunks(cells);
         total += variable.chunks();
       }
@@ -76,17 +80,26 @@ final class ArrayScan
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
+    if (aggregates != null) {
+      text.append(", aggregates: [").append(aggregates).append("]");
+    }
     return text.toString();
   }
 
+  private boolean reads(String variable) {
+    return aggregates == null
+        ? columns.getFieldIndex(variable).isDefined()
+        : aggregates.reads(variable);
+  }
+
   public Statistics estimateStatistics() {
-    return new ScanStatistics(table, columns, cells, sample);
+    return new ScanStatistics(table, columns, cells, sample, aggregates);
   }
 
   /** Rows of a task ascend along the dimensions, the last one varies fastest. */
   public SortOrder[] outputOrdering() {
     List orders = new ArrayList();
-    boolean strict = table.hasCells() && cells.count() == 1;
+    boolean strict = table.hasCells() && cells.count() == 1 && aggregates == null;
     for (int d = 0; d < table.dimensions().length && strict; d++) {
       Dimension dimension = table.dimensions()[d];
       boolean there = columns.getFieldIndex(dimension.name()).isDefined();
@@ -106,7 +119,8 @@ final class ArrayScan
   public NamedReference[] filterAttributes() {
     List found = new ArrayList();
     for (Dimension dimension : table.dimensions()) {
-      if (dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
+      boolean rows = aggregates == null;
+      if (rows && dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
         found.add(column(dimension));
       }
     }
@@ -152,6 +166,9 @@ final class ArrayScan
       scan.put("snapshot", table.snapshot());
       if (table.hasCells()) {
         scan.put("cells", written(cells));
+      }
+      if (aggregates != null) {
+        scan.put("aggregate", aggregates.told());
       }
       if (sample != null) {
         Map told = new HashMap();

@@ -5,8 +5,10 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
@@ -22,6 +24,7 @@ final class ArrayScanBuilder
     implements SupportsPushDownCatalystFilters,
         SupportsPushDownRequiredColumns,
         SupportsPushDownTableSample,
+        SupportsPushDownAggregates,
         SupportsPushDownLimit,
         SupportsPushDownOffset,
         SupportsPushDownTopN {
@@ -31,6 +34,8 @@ final class ArrayScanBuilder
   private Cells cells;
   private Sample sample;
   private boolean limited;
+  private Aggregates aggregates;
+  private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns) {
     this.table = table;
@@ -79,13 +84,30 @@ final class ArrayScanBuilder
     return true;
   }
 
+  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  public boolean supportCompletePushDown(Aggregation asked) {
+    unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
+    return false;
+  }
+
+  public boolean pushAggregation(Aggregation asked) {
+    boolean refused = unsafeAverage || sample != null || limited;
+    aggregates = refused ? null : Aggregates.of(asked, table, cells);
+    return aggregates != null;
+  }
+
   /** A limit and the first rows of an order are applied by Spark again: more rows do no harm. */
   public boolean isPartiallyPushed() {
     return true;
   }
 
+  /** Whether each cell becomes one row. */
+  private boolean ofRows() {
+    return table.hasCells() && sample == null && aggregates == null;
+  }
+
   public boolean pushLimit(int limit) {
-    if (!table.hasCells() || sample != null) {
+    if (!ofRows()) {
       return false;
     }
     cells = cells.first(limit);
@@ -95,7 +117,7 @@ final class ArrayScanBuilder
   }
 
   public boolean pushOffset(int offset) {
-    if (!table.hasCells() || sample != null || limited) {
+    if (!ofRows() || limited) {
       return false;
     }
     Cells left = cells.minus(cells.exactlyFirst(offset));
@@ -110,7 +132,7 @@ final class ArrayScanBuilder
   /** The first rows by a dimension: the positions with the first values, and their equals. */
   public boolean pushTopN(SortOrder[] orders, int limit) {
     boolean simple = orders[0].expression() instanceof NamedReference;
-    if (!table.hasCells() || sample != null || !simple || cells.count() != 1) {
+    if (!ofRows() || !simple || cells.count() != 1) {
       return false;
     }
     String[] name = ((NamedReference) orders[0].expression()).fieldNames();
@@ -125,7 +147,7 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed, sample);
+    return new ArrayScan(table, columns, cells, pushed, sample, aggregates);
   }
 
   /** A sample of rows, without replacement: those whose number is at least lower, below upper. */
