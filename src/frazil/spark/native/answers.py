@@ -72,6 +72,7 @@ class PlannedScan:
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
     sample: Sample | None = None
+    counters: bool = False  # whether the last column of the schema is for counters
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -98,7 +99,8 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     match _parse_json(SCAN, text):
         case {"snapshot": str(snapshot), **rest}:
             try:
-                return PlannedScan(snapshot, _cells(rest), _sample(rest))
+                counters = rest.get("counters") is True
+                return PlannedScan(snapshot, _cells(rest), _sample(rest), counters)
             except (KeyError, TypeError, ValueError):
                 pass
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")

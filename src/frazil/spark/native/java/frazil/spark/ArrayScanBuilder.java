@@ -64,8 +64,13 @@ final class ArrayScanBuilder
     return new Predicate[0];
   }
 
+  /** Whole columns: of a structure, Spark may ask for some fields, which are read together. */
   public void pruneColumns(StructType required) {
-    columns = required;
+    StructType whole = new StructType();
+    for (String name : required.fieldNames()) {
+      whole = whole.add(columns.apply(name));
+    }
+    columns = whole;
   }
 
   /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
