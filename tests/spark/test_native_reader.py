@@ -110,6 +110,7 @@ def test_every_dtype_is_as_the_plain_source_reads_it(
     [
         # values that an operator keeps while the vectors are filled with the next batch
         "SELECT min(text), max(text), min(raw_bytes), max(uint64), min(timedelta64) FROM t",
+        "SELECT max(if(x < 0, NULL, text)), min(if(x < 0, NULL, raw_bytes)) FROM t",
         "SELECT max(`fixed-length_text`), max_by(text, int32), min_by(complex64.im, int64) FROM t",
         "SELECT text, count(*), sum(uint64), max(structured.t) FROM t GROUP BY text ORDER BY text",
         "SELECT collect_list(x), bool FROM t GROUP BY bool ORDER BY bool",

@@ -33,6 +33,7 @@ from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
 from frazil.spark.native.answers import (
     QUESTION,
     answer_about,
@@ -128,9 +129,14 @@ class IcechunkSource(DataSource):
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
         counters = planned is not None and planned.counters
         columns = StructType(schema.fields[:-1]) if counters else schema
+        if planned is not None and planned.aggregate is not None:
+            whole = plan_table(opened, options)
+            parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
+            return AggregateReader(pinned, parts, planned.aggregate, schema, counters=counters)
         table = _with_schema(plan_table(opened, options), columns)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
-        scans = tuple(plan_scan(table, each, options) for each in axes)
+        cuts = planned.cuts if planned else None
+        scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
         sample = planned.sample if planned else None
         return IcechunkReader(pinned, scans, schema, sample, counters=counters)
 

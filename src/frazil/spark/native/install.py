@@ -1,5 +1,6 @@
 """Makes the native table known to a running session of Spark."""
 
+import os
 import warnings
 
 from pyspark.errors import PySparkException
@@ -19,7 +20,7 @@ def install_native(spark: SparkSession) -> bool:
     if spark.conf.get(_INSTALLED, ""):
         return True
     try:
-        jar = str(find_jar())
+        jar = str(find_jar(os.environ))
         if is_remote():
             spark.addArtifact(jar)
         else:

@@ -9,7 +9,6 @@ The hash is that of the sources and of the version of Spark. No JDK is needed.
 """
 
 import hashlib
-import os
 import shutil
 import tempfile
 import zipfile
@@ -30,7 +29,7 @@ _PROVIDER = "frazil.spark.Source"
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same sources give the same jar
 
 
-def find_jar(environ: Mapping[str, str] = os.environ) -> Path:
+def find_jar(environ: Mapping[str, str]) -> Path:
     """Path of the jar for the PySpark that is installed here, compiled if it is not there yet.
 
     Raises SessionStateError if it cannot be compiled.
@@ -108,7 +107,7 @@ def _gateway(jars: Path, environ: Mapping[str, str]) -> Iterator[JavaGateway]:
     finally:
         gateway.shutdown()
         gateway.java_process.kill()
-        gateway.java_process.wait()
+        gateway.java_process.communicate()  # waits, and closes the pipes
 
 
 def _write_jar(jar: Path, classes: Path) -> None:

@@ -33,6 +33,7 @@ final class ArrayScan
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
+  private final Aggregates aggregates; // null for rows
   private Cells cells;
   private boolean streaming;
 
@@ -41,9 +42,12 @@ final class ArrayScan
       StructType columns,
       Cells cells,
       List pushed,
-      ArrayScanBuilder.Sample sample) {
+      ArrayScanBuilder.Sample sample,
+      Aggregates aggregates) {
     this.table = table;
-    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.aggregates = aggregates;
+    StructType wanted = columns.length() > 0 ? columns : cheapest(table);
+    this.columns = aggregates == null ? wanted : aggregates.schema();
     this.cells = cells;
     this.pushed = pushed;
     this.sample = sample;
@@ -68,6 +72,9 @@ final class ArrayScan
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
+    if (aggregates != null) {
+      text.append(", aggregates: [").append(aggregates).append("]");
+    }
     return text.toString();
   }
 
@@ -76,7 +83,7 @@ final class ArrayScan
     long count = 0;
     for (Object each : table.variables()) {
       Description.Variable variable = (Description.Variable) each;
-      if (columns.getFieldIndex(variable.name).isDefined()) {
+      if (reads(variable.name)) {
         count += some == null ? variable.chunks() : variable.chunks(some);
       }
     }
@@ -104,14 +111,20 @@ final class ArrayScan
         : new CustomTaskMetric[0];
   }
 
+  private boolean reads(String variable) {
+    return aggregates == null
+        ? columns.getFieldIndex(variable).isDefined()
+        : aggregates.reads(variable);
+  }
+
   public Statistics estimateStatistics() {
-    return new ScanStatistics(table, columns, cells, sample);
+    return new ScanStatistics(table, columns, cells, sample, aggregates);
   }
 
   /** Rows of a task ascend along the dimensions, the last one varies fastest. */
   public SortOrder[] outputOrdering() {
     List orders = new ArrayList();
-    boolean strict = table.hasCells() && cells.count() == 1;
+    boolean strict = table.hasCells() && cells.count() == 1 && aggregates == null;
     for (int d = 0; d < table.dimensions().length && strict; d++) {
       Dimension dimension = table.dimensions()[d];
       boolean there = columns.getFieldIndex(dimension.name()).isDefined();
@@ -131,7 +144,8 @@ final class ArrayScan
   public NamedReference[] filterAttributes() {
     List found = new ArrayList();
     for (Dimension dimension : table.dimensions()) {
-      if (dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
+      boolean rows = aggregates == null;
+      if (rows && dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
         found.add(column(dimension));
       }
     }
@@ -179,6 +193,9 @@ final class ArrayScan
       if (table.hasCells()) {
         scan.put("cells", written(cells));
         scan.put("counters", Boolean.valueOf(counted()));
+      }
+      if (aggregates != null) {
+        scan.put("aggregate", aggregates.told());
       }
       if (sample != null) {
         Map told = new HashMap();
