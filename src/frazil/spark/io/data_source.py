@@ -45,12 +45,13 @@ from frazil.spark.native.answers import (
     title_of,
     without_native_options,
 )
+from frazil.spark.native.counters import with_counters
 from frazil.spark.native.install import install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
-from frazil.spark.table.scan_plan import Axis, Sample, cut, take_sample
+from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 # Writers that the data source returns to Spark.
@@ -126,15 +127,18 @@ class IcechunkSource(DataSource):
         opened = open_pinned(pinned)
         if options.mode is Mode.CHUNKS:
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+        counters = planned is not None and planned.counters
+        columns = StructType(schema.fields[:-1]) if counters else schema
         if planned is not None and planned.aggregate is not None:
             whole = plan_table(opened, options)
             parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
-            return AggregateReader(pinned, parts, planned.aggregate, schema)
-        table = _with_schema(plan_table(opened, options), schema)
+            return AggregateReader(pinned, parts, planned.aggregate, schema, counters=counters)
+        table = _with_schema(plan_table(opened, options), columns)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
         cuts = planned.cuts if planned else None
         scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
-        return IcechunkReader(pinned, scans, schema, planned.sample if planned else None)
+        sample = planned.sample if planned else None
+        return IcechunkReader(pinned, scans, schema, sample, counters=counters)
 
     @override
     def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
@@ -176,11 +180,14 @@ class IcechunkReader(DataSourceReader):
         scans: tuple[Scan, ...],
         schema: StructType,
         sample: Sample | None = None,
+        *,
+        counters: bool = False,
     ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.schema = schema
         self.sample = sample
+        self.counters = counters
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their positions one by one."""
@@ -199,9 +206,15 @@ class IcechunkReader(DataSourceReader):
         limit_gc()
         scan = replace(self.scans[0], axes=axes)
         box = tuple((0, len(axis)) for axis in axes)
-        rows = read_box(self.open(), scan, box, arrow_schema(self.schema))
+        schema = arrow_schema(self.schema)
+        columns = schema.remove(len(schema) - 1) if self.counters else schema
+        rows = self._rows(scan, box, columns)
+        yield from with_counters(rows, schema) if self.counters else rows
+
+    def _rows(self, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        rows = read_box(self.open(), scan, box, schema)
         sizes = [dimension.size for dimension in scan.table.grid.dimensions]
-        yield from take_sample(rows, axes, sizes, self.sample) if self.sample else rows
+        yield from take_sample(rows, scan.axes, sizes, self.sample) if self.sample else rows
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)

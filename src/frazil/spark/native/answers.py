@@ -77,6 +77,7 @@ class PlannedScan:
     sample: Sample | None = None
     cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
     aggregate: Aggregate | None = None
+    counters: bool = False  # whether the last column of the schema is for counters
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -104,7 +105,12 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
         case {"snapshot": str(snapshot), **rest}:
             try:
                 return PlannedScan(
-                    snapshot, _cells(rest), _sample(rest), _cuts(rest), _aggregate(rest)
+                    snapshot,
+                    _cells(rest),
+                    _sample(rest),
+                    _cuts(rest),
+                    _aggregate(rest),
+                    rest.get("counters") is True,
                 )
             except (KeyError, TypeError, ValueError):
                 pass

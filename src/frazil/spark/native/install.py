@@ -24,6 +24,7 @@ def install_native(spark: SparkSession) -> bool:
         if is_remote():
             spark.addArtifact(jar)
         else:
+            _load_on_driver(spark, jar)
             spark.sql(f"ADD JAR '{_quote(jar)}'")
         spark.conf.set(_INSTALLED, jar)
     except (IcechunkError, PySparkException, OSError) as error:
@@ -33,6 +34,22 @@ def install_native(spark: SparkSession) -> bool:
         )
         return False
     return True
+
+
+def _load_on_driver(spark: SparkSession, jar: str) -> None:
+    """Makes the jar known to all threads of the driver, as if Spark had been started with it.
+
+    `ADD JAR` does so for queries only. The thread behind Spark's UI makes the metrics of a table
+    by the names of their classes, and shows "N/A" where it finds none.
+    """
+    jvm = spark.sparkContext._gateway.jvm  # type: ignore[union-attr]  # there is one # noqa: SLF001
+    loader, shared = jvm.java.lang.Thread.currentThread().getContextClassLoader(), None
+    while loader is not None:
+        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            shared = loader
+        loader = loader.getParent()
+    if shared is not None:
+        shared.addURL(jvm.java.io.File(jar).toURI().toURL())
 
 
 def _quote(path: str) -> str:

@@ -107,7 +107,7 @@ def _gateway(jars: Path, environ: Mapping[str, str]) -> Iterator[JavaGateway]:
     finally:
         gateway.shutdown()
         gateway.java_process.kill()
-        gateway.java_process.wait()
+        gateway.java_process.communicate()  # waits, and closes the pipes
 
 
 def _write_jar(jar: Path, classes: Path) -> None:

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -69,8 +70,14 @@ final class ArrayScanBuilder
     return new Predicate[0];
   }
 
+  /** Whole columns: of a structure, Spark may ask for some fields, which are read together. */
   public void pruneColumns(StructType required) {
-    columns = required;
+    StructType whole = new StructType();
+    for (StructField field : required.fields()) {
+      boolean known = columns.getFieldIndex(field.name()).isDefined();
+      whole = whole.add(known ? columns.apply(field.name()) : field);
+    }
+    columns = whole;
   }
 
   /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
