@@ -183,6 +183,12 @@ def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
     return StructType([*schema.fields, told])
 
 
+def answer_in(schema: StructType) -> dict[str, Any]:
+    """Inverse of `with_answer`: what the schema carries beside its columns."""
+    found: dict[str, Any] = json.loads(schema.fields[-1].metadata[_ANSWER])
+    return found
+
+
 def title_of(options: ReadOptions) -> str:
     """Name of a table for people, in plans and errors; nothing secret is in it."""
     parts = [f"table {options.table}" if options.table else "", options.group.strip("/")]
