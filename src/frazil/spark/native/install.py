@@ -1,38 +1,78 @@
 """Makes the native table known to a running session of Spark."""
 
+import os
 import warnings
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
 
-from frazil.errors import IcechunkError
-from frazil.spark.native.jar import find_jar
+from frazil.errors import IcechunkError, SessionStateError
+from frazil.spark.native.answers import JAVA, WHICH
+from frazil.spark.native.jar import (
+    PREFIX,
+    find_jar,
+    find_spark_jars,
+    sources_digest,
+    spark_version,
+)
 
-_INSTALLED = "spark.frazil.jar"  # a setting of the session: the jar that was added to it
+NATIVE = "spark.frazil.native"  # a setting: false for the plain Python source
+INSTALLED = "spark.frazil.jar"  # set here: the jar that was added to a session, or _NONE
+_NONE = "none"
 
 
 def install_native(spark: SparkSession) -> bool:
-    """Adds frazil's jar to a session. False, after a warning, where that is impossible: then
+    """Adds frazil's jar to a session. False, after one warning, where that is impossible: then
     `format("icechunk")` is the plain Python source, which reads whole arrays and then filters.
     """
-    if spark.conf.get(_INSTALLED, ""):
-        return True
+    if _setting(spark, NATIVE, "true").strip().lower() == "false":
+        return False
+    found = _setting(spark, INSTALLED, "")
+    if found or PREFIX in _setting(spark, "spark.jars", ""):
+        return found != _NONE
     try:
-        jar = str(find_jar())
-        if is_remote():
-            spark.addArtifact(jar)
+        jar = find_jar()
+        if is_connect(spark):
+            _require_fitting_server(spark)
+            spark.addArtifact(str(jar))
         else:
             spark.sql(f"ADD JAR '{_quote(jar)}'")
-        spark.conf.set(_INSTALLED, jar)
     except (IcechunkError, PySparkException, OSError) as error:
+        spark.conf.set(INSTALLED, _NONE)
         warnings.warn(
-            f"Spark's native table of frazil is not available, so filters read everything: {error}",
-            stacklevel=3,
+            "Spark's native table of frazil is not available, so that filters read all chunks: "
+            f"{_first_line(error)}; docs/spark-native.md tells what to do",
+            stacklevel=4,
         )
         return False
+    spark.conf.set(INSTALLED, str(jar))
     return True
 
 
-def _quote(path: str) -> str:
-    return path.replace("\\", "\\\\").replace("'", "\\'")
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of a Spark Connect server, which may be on another machine."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _require_fitting_server(spark: SparkSession) -> None:
+    """The jar is made for the Spark that is installed here, and asks questions of this frazil."""
+    here = spark_version(find_spark_jars(os.environ))
+    remedy = "start the server with the jar that `frazil spark jar` prints there"
+    if spark.version != here:
+        raise SessionStateError(f"the server runs Spark {spark.version}, here is {here}; {remedy}")
+    told = spark.read.format("icechunk").option(JAVA, WHICH).load().schema.names
+    if told != [sources_digest()]:
+        raise SessionStateError(f"the server has another version of frazil; {remedy}")
+
+
+def _setting(spark: SparkSession, name: str, otherwise: str) -> str:
+    return spark.conf.get(name, otherwise) or otherwise
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:500]
+
+
+def _quote(path: Path) -> str:
+    return str(path).replace("\\", "\\\\").replace("'", "\\'")
