@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from pathlib import Path
+from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -25,18 +25,18 @@ _NONE = "none"
 def install_native(spark: SparkSession) -> bool:
     """Adds frazil's jar to a session. False, after one warning, where that is impossible: then
     `format("icechunk")` is the plain Python source, which reads whole arrays and then filters.
+
+    Spark looks for data sources in what the calling thread has loaded, so this is also for other
+    threads than the one that started a session; not if the session was started with the jar.
     """
-    if _setting(spark, NATIVE, "true").strip().lower() == "false":
-        return False
     found = _setting(spark, INSTALLED, "")
-    if found or PREFIX in _setting(spark, "spark.jars", ""):
-        return found != _NONE
+    if not is_wanted(_setting(spark, NATIVE, "")) or found == _NONE:
+        return False
     try:
-        jar = find_jar()
         if is_connect(spark):
-            _require_fitting_server(spark)
-            spark.addArtifact(str(jar))
+            jar = found or _add_to_server(spark)
         else:
+            jar = found or str(find_jar())
             spark.sql(f"ADD JAR '{_quote(jar)}'")
     except (IcechunkError, PySparkException, OSError) as error:
         spark.conf.set(INSTALLED, _NONE)
@@ -46,13 +46,41 @@ def install_native(spark: SparkSession) -> bool:
             stacklevel=4,
         )
         return False
-    spark.conf.set(INSTALLED, str(jar))
+    spark.conf.set(INSTALLED, jar)
     return True
+
+
+def with_jar(config: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session to be started, with the jar among `spark.jars` if there can be one."""
+    if not is_wanted(config.get(NATIVE, "")):
+        return dict(config)
+    try:
+        jar = str(find_jar())
+    except (IcechunkError, OSError):  # told by install_native
+        return dict(config)
+    given = [each for each in config.get("spark.jars", "").split(",") if each]
+    return {**config, "spark.jars": ",".join([*given, jar])}
+
+
+def is_wanted(setting: str) -> bool:
+    """What the setting `spark.frazil.native` says; the Java side has the same rule."""
+    return setting.strip().lower() != "false"
 
 
 def is_connect(spark: SparkSession) -> bool:
     """Whether a session is a client of a Spark Connect server, which may be on another machine."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def _add_to_server(spark: SparkSession) -> str:
+    """Adds the jar to a session on a Connect server; other sessions do not see it."""
+    started_with = _setting(spark, "spark.jars", "")
+    if PREFIX in started_with:
+        return started_with
+    jar = str(find_jar())
+    _require_fitting_server(spark)
+    spark.addArtifact(jar)
+    return jar
 
 
 def _require_fitting_server(spark: SparkSession) -> None:
@@ -74,5 +102,5 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:500]
 
 
-def _quote(path: Path) -> str:
-    return str(path).replace("\\", "\\\\").replace("'", "\\'")
+def _quote(path: str) -> str:
+    return path.replace("\\", "\\\\").replace("'", "\\'")
