@@ -33,6 +33,7 @@ from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
 from frazil.spark.native.answers import (
     QUESTION,
     answer_about,
@@ -50,7 +51,7 @@ from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
-from frazil.spark.table.scan_plan import Box
+from frazil.spark.table.scan_plan import Axis, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 # Writers that the data source returns to Spark.
@@ -129,10 +130,15 @@ class IcechunkSource(DataSource):
         opened = open_pinned(pinned)
         if options.mode is Mode.CHUNKS:
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+        if planned is not None and planned.aggregate is not None:
+            whole = plan_table(opened, options)
+            parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
+            return AggregateReader(pinned, parts, planned.aggregate, schema)
         table = _with_schema(plan_table(opened, options), schema)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
-        scans = tuple(plan_scan(table, each, options) for each in axes)
-        return IcechunkReader(pinned, scans, schema)
+        cuts = planned.cuts if planned else None
+        scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
+        return IcechunkReader(pinned, scans, schema, planned.sample if planned else None)
 
     @override
     def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
@@ -161,30 +167,45 @@ class IcechunkSource(DataSource):
 
 
 class IcechunkReader(DataSourceReader):
-    """Planned on the driver; `read` runs on executors. The scans are disjoint."""
+    """Planned on the driver; `read` runs on executors. The scans are disjoint.
 
-    def __init__(self, pinned: Pinned, scans: tuple[Scan, ...], schema: StructType) -> None:
+    A partition is its positions along each axis. It does not refer to the plan it came from: Spark
+    may plan again, when a join has found out which rows it needs, and hand the new partitions to
+    the reader of the first plan.
+    """
+
+    def __init__(
+        self,
+        pinned: Pinned,
+        scans: tuple[Scan, ...],
+        schema: StructType,
+        sample: Sample | None = None,
+    ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.schema = schema
+        self.sample = sample
 
     def __getstate__(self) -> dict[str, object]:
-        """State for executors, which receive their boxes one by one."""
-        return {**self.__dict__, "scans": tuple(replace(s, boxes=()) for s in self.scans)}
+        """State for executors, which receive their positions one by one."""
+        scans = tuple(replace(scan, axes=(), boxes=()) for scan in self.scans[:1])
+        return {**self.__dict__, "scans": scans}
 
     @override
     def partitions(self) -> list[InputPartition]:
-        parts = [(i, box) for i, scan in enumerate(self.scans) for box in scan.boxes]
-        return [InputPartition(part) for part in parts]
+        return [InputPartition(cut(s.axes, box)) for s in self.scans for box in s.boxes]
 
     @override
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        part: tuple[int, Box] | None = value_of(partition)
-        if part is None:
+        axes: tuple[Axis, ...] | None = value_of(partition)
+        if axes is None:
             return
         limit_gc()
-        number, box = part
-        yield from read_box(self.open(), self.scans[number], box, arrow_schema(self.schema))
+        scan = replace(self.scans[0], axes=axes)
+        box = tuple((0, len(axis)) for axis in axes)
+        rows = read_box(self.open(), scan, box, arrow_schema(self.schema))
+        sizes = [dimension.size for dimension in scan.table.grid.dimensions]
+        yield from take_sample(rows, axes, sizes, self.sample) if self.sample else rows
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)

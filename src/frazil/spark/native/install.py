@@ -25,9 +25,13 @@ _NONE = "none"
 def install_native(spark: SparkSession) -> bool:
     """Adds frazil's jar to a session. False, after one warning, where that is impossible: then
     `format("icechunk")` is the plain Python source, which reads whole arrays and then filters.
+    """
+    return _add_jar(spark)
 
-    Spark looks for data sources in what the calling thread has loaded, so this is also for other
-    threads than the one that started a session; not if the session was started with the jar.
+
+def _add_jar(spark: SparkSession) -> bool:
+    """Spark looks for data sources in what the calling thread has loaded: so this is also for
+    other threads than the one that started a session, unless that was started with the jar.
     """
     found = _setting(spark, INSTALLED, "")
     if not is_wanted(_setting(spark, NATIVE, "")) or found == _NONE:
@@ -36,7 +40,7 @@ def install_native(spark: SparkSession) -> bool:
         if is_connect(spark):
             jar = found or _add_to_server(spark)
         else:
-            jar = found or str(find_jar())
+            jar = found or str(find_jar(os.environ))
             spark.sql(f"ADD JAR '{_quote(jar)}'")
     except (IcechunkError, PySparkException, OSError) as error:
         spark.conf.set(INSTALLED, _NONE)
@@ -55,7 +59,7 @@ def with_jar(config: Mapping[str, str]) -> dict[str, str]:
     if not is_wanted(config.get(NATIVE, "")):
         return dict(config)
     try:
-        jar = str(find_jar())
+        jar = str(find_jar(os.environ))
     except (IcechunkError, OSError):  # told by install_native
         return dict(config)
     given = [each for each in config.get("spark.jars", "").split(",") if each]
@@ -77,7 +81,7 @@ def _add_to_server(spark: SparkSession) -> str:
     started_with = _setting(spark, "spark.jars", "")
     if PREFIX in started_with:
         return started_with
-    jar = str(find_jar())
+    jar = str(find_jar(os.environ))
     _require_fitting_server(spark)
     spark.addArtifact(jar)
     return jar

@@ -37,7 +37,7 @@ _MOST_TEXT = 600  # of what a compiler says
 
 
 def find_jar(
-    environ: Mapping[str, str] = os.environ, *, spark_home: str | os.PathLike[str] | None = None
+    environ: Mapping[str, str], *, spark_home: str | os.PathLike[str] | None = None
 ) -> Path:
     """Path of the jar for a Spark, compiled if it is not there yet.
 

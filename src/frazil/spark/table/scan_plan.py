@@ -9,7 +9,7 @@ and listing them needs no search. Tasks are boxes in this product, cut only betw
     box ((0, 3), (0, 4))                         offsets into the lists of positions, not positions
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import lcm, prod
@@ -114,6 +114,19 @@ def plan_boxes(
     return list(product(*spans))
 
 
+def cut_boxes(axes: Sequence[Axis], cuts: Sequence[Sequence[int]]) -> list[Box]:
+    """Boxes between given positions: per axis, where a box begins, and the end."""
+    spans = [
+        [
+            (lo, hi)
+            for lo, hi in pairwise(np.searchsorted(axis.positions, edges).tolist())
+            if lo < hi
+        ]
+        for axis, edges in zip(axes, cuts, strict=True)
+    ]
+    return list(product(*spans))
+
+
 def _spans(edges: npt.NDArray[np.int64], merged: int) -> list[tuple[int, int]]:
     cut = [*edges[:-1:merged].tolist(), int(edges[-1])]
     return list(pairwise(cut))
@@ -164,6 +177,14 @@ def _run(positions: npt.NDArray[np.int64], offset: int) -> Run:
     start, stop = int(positions[0]), int(positions[-1]) + 1
     full = stop - start == len(positions)
     return Run(start, stop, int(offset), None if full else positions - start)
+
+
+def cut(axes: Sequence[Axis], box: Box) -> tuple[Axis, ...]:
+    """Returns the axes of one box alone."""
+    return tuple(
+        Axis(axis.name, axis.positions[start:stop])
+        for axis, (start, stop) in zip(axes, box, strict=True)
+    )
 
 
 def box_rows(box: Box) -> int:
@@ -228,3 +249,43 @@ def _maker(shape: Sequence[int], column: BlockColumn) -> Callable[[int, int], pa
                 return to_arrow(decode(decoding, flat[start:stop], nan_is_null=nan_is_null))
 
             return convert
+
+
+# A sample of rows. Each row has a number between 0 and 1, made from the seed and from the place of
+# its cell in the array, so that a row is in every scan of the same sample or in none.
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The rows whose number is at least `lower` and below `upper`."""
+
+    lower: float
+    upper: float
+    seed: int
+
+
+def take_sample(
+    batches: Iterable[pa.RecordBatch], axes: Sequence[Axis], sizes: Sequence[int], sample: Sample
+) -> Iterator[pa.RecordBatch]:
+    """The sampled rows of batches that follow each other. `sizes` are those of the whole array."""
+    positions = [np.asarray(axis.positions, dtype=np.int64) for axis in axes]
+    shape = [len(each) for each in positions]
+    start = 0
+    for batch in batches:
+        rows = np.arange(start, start + batch.num_rows)
+        start += batch.num_rows
+        cell = np.zeros(len(rows), dtype=np.int64)
+        for k, along in enumerate(positions):
+            place = rows // prod(shape[k + 1 :]) % shape[k]
+            cell = cell * sizes[k] + along[place]
+        number = _random_numbers(cell, sample.seed)
+        yield batch.filter(pa.array((number >= sample.lower) & (number < sample.upper)))
+
+
+def _random_numbers(cells: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:
+    """Numbers from 0 to 1 by SplitMix64, https://prng.di.unimi.it/splitmix64.c."""
+    key = np.uint64(seed % 2**64)
+    z = (cells.view(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + key
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,32 +1,55 @@
 package frazil.spark;
 
-import java.util.HashMap;
-import java.util.List;
 import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
+import org.apache.spark.sql.connector.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Literal;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportOrdering;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A decided read of some cells and columns of a table. */
-final class ArrayScan implements Scan, SupportsReportStatistics {
+final class ArrayScan
+    implements Scan, SupportsReportStatistics, SupportsReportOrdering, SupportsRuntimeV2Filtering {
   private final Description table;
   private final StructType columns;
   private final List pushed;
+  private final ArrayScanBuilder.Sample sample;
+  private final Aggregates aggregates; // null for rows
   private Cells cells;
 
-  ArrayScan(Description table, StructType columns, Cells cells, List pushed) {
+  ArrayScan(
+      Description table,
+      StructType columns,
+      Cells cells,
+      List pushed,
+      ArrayScanBuilder.Sample sample,
+      Aggregates aggregates) {
     this.table = table;
-    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.aggregates = aggregates;
+    StructType wanted = columns.length() > 0 ? columns : cheapest(table);
+    this.columns = aggregates == null ? wanted : aggregates.schema();
     this.cells = cells;
     this.pushed = pushed;
+    this.sample = sample;
   }
 
   /** Spark has no rows without a column: the first is a dimension, which costs least. */
@@ -47,7 +70,7 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
     long total = 0;
     for (Object each : table.variables()) {
       Description.Variable variable = (Description.Variable) each;
-      if (columns.getFieldIndex(variable.name).isDefined()) {
+      if (reads(variable.name)) {
         read += variable.chunks(cells);
         total += variable.chunks();
       }
@@ -57,21 +80,75 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
+    if (aggregates != null) {
+      text.append(", aggregates: [").append(aggregates).append("]");
+    }
     return text.toString();
   }
 
-  public Statistics estimateStatistics() {
-    final long rows = table.hasCells() ? cells.size() : -1;
-    final long width = columns.defaultSize();
-    return new Statistics() {
-      public OptionalLong sizeInBytes() {
-        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(Math.max(1, rows * width));
-      }
+  private boolean reads(String variable) {
+    return aggregates == null
+        ? columns.getFieldIndex(variable).isDefined()
+        : aggregates.reads(variable);
+  }
 
-      public OptionalLong numRows() {
-        return rows < 0 ? OptionalLong.empty() : OptionalLong.of(rows);
+  public Statistics estimateStatistics() {
+    return new ScanStatistics(table, columns, cells, sample, aggregates);
+  }
+
+  /** Rows of a task ascend along the dimensions, the last one varies fastest. */
+  public SortOrder[] outputOrdering() {
+    List orders = new ArrayList();
+    boolean strict = table.hasCells() && cells.count() == 1 && aggregates == null;
+    for (int d = 0; d < table.dimensions().length && strict; d++) {
+      Dimension dimension = table.dimensions()[d];
+      boolean there = columns.getFieldIndex(dimension.name()).isDefined();
+      Dimension.Order order = there ? dimension.order(cells.product(0)[d]) : null;
+      if (order == null) {
+        break;
       }
-    };
+      SortDirection direction =
+          order.descending ? SortDirection.DESCENDING : SortDirection.ASCENDING;
+      orders.add(Expressions.sort(column(dimension), direction));
+      strict = order.strict;
+    }
+    return (SortOrder[]) orders.toArray(new SortOrder[0]);
+  }
+
+  /** Dimensions that a join may narrow while the query runs. */
+  public NamedReference[] filterAttributes() {
+    List found = new ArrayList();
+    for (Dimension dimension : table.dimensions()) {
+      boolean rows = aggregates == null;
+      if (rows && dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
+        found.add(column(dimension));
+      }
+    }
+    return (NamedReference[]) found.toArray(new NamedReference[0]);
+  }
+
+  /** Takes lists of values; Spark joins what is read, so other conditions may be ignored. */
+  public void filter(Predicate[] predicates) {
+    for (Predicate predicate : predicates) {
+      Expression[] children = predicate.children();
+      if (!"IN".equals(predicate.name()) || !(children[0] instanceof NamedReference)) {
+        continue;
+      }
+      String[] name = ((NamedReference) children[0]).fieldNames();
+      int d = name.length == 1 ? table.dimension(name[0]) : -1;
+      Set among = new HashSet();
+      for (int i = 1; i < children.length; i++) {
+        among.add(Dimension.comparable(((Literal) children[i]).value()));
+      }
+      if (d >= 0) {
+        Cells kept = cells.along(d, table.dimensions()[d].among(among));
+        cells = kept.isTooMany() ? cells : kept;
+      }
+    }
+  }
+
+  private static NamedReference column(Dimension dimension) {
+    return Expressions.column("`" + dimension.name().replace("`", "``") + "`");
   }
 
   public Batch toBatch() {
@@ -89,6 +166,16 @@ final class ArrayScan implements Scan, SupportsReportStatistics {
       scan.put("snapshot", table.snapshot());
       if (table.hasCells()) {
         scan.put("cells", written(cells));
+      }
+      if (aggregates != null) {
+        scan.put("aggregate", aggregates.told());
+      }
+      if (sample != null) {
+        Map told = new HashMap();
+        told.put("lower", Double.valueOf(sample.lower));
+        told.put("upper", Double.valueOf(sample.upper));
+        told.put("seed", Long.valueOf(sample.seed));
+        scan.put("sample", told);
       }
       options.put(Python.SCAN, Description.write(scan));
     }

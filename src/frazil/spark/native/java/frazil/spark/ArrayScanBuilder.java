@@ -5,10 +5,15 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
+import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
@@ -18,11 +23,19 @@ import scala.jdk.javaapi.CollectionConverters;
 final class ArrayScanBuilder
     implements SupportsPushDownCatalystFilters,
         SupportsPushDownRequiredColumns,
-        SupportsPushDownLimit {
+        SupportsPushDownTableSample,
+        SupportsPushDownAggregates,
+        SupportsPushDownLimit,
+        SupportsPushDownOffset,
+        SupportsPushDownTopN {
   private final Description table;
   private final List pushed = new ArrayList();
   private StructType columns;
   private Cells cells;
+  private Sample sample;
+  private boolean limited;
+  private Aggregates aggregates;
+  private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns) {
     this.table = table;
@@ -60,17 +73,93 @@ final class ArrayScanBuilder
     columns = required;
   }
 
-  /** Spark applies the limit again: any cells will do, if there are enough. */
+  /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
+  public boolean pushTableSample(
+      double lower, double upper, boolean withReplacement, long seed) {
+    if (!table.hasCells() || withReplacement || sample != null) {
+      return false;
+    }
+    sample = new Sample(lower, upper, seed);
+    pushed.add("SAMPLE " + (upper - lower));
+    return true;
+  }
+
+  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  public boolean supportCompletePushDown(Aggregation asked) {
+    unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
+    return false;
+  }
+
+  public boolean pushAggregation(Aggregation asked) {
+    boolean refused = unsafeAverage || sample != null || limited;
+    aggregates = refused ? null : Aggregates.of(asked, table, cells);
+    return aggregates != null;
+  }
+
+  /** A limit and the first rows of an order are applied by Spark again: more rows do no harm. */
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
+  /** Whether each cell becomes one row. */
+  private boolean ofRows() {
+    return table.hasCells() && sample == null && aggregates == null;
+  }
+
   public boolean pushLimit(int limit) {
-    if (!table.hasCells()) {
+    if (!ofRows()) {
       return false;
     }
     cells = cells.first(limit);
+    limited = true;
     pushed.add("LIMIT " + limit);
     return true;
   }
 
+  public boolean pushOffset(int offset) {
+    if (!ofRows() || limited) {
+      return false;
+    }
+    Cells left = cells.minus(cells.exactlyFirst(offset));
+    if (left.isTooMany()) {
+      return false;
+    }
+    cells = left;
+    pushed.add("OFFSET " + offset);
+    return true;
+  }
+
+  /** The first rows by a dimension: the positions with the first values, and their equals. */
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    boolean simple = orders[0].expression() instanceof NamedReference;
+    if (!ofRows() || !simple || cells.count() != 1) {
+      return false;
+    }
+    String[] name = ((NamedReference) orders[0].expression()).fieldNames();
+    int d = name.length == 1 ? table.dimension(name[0]) : -1;
+    if (d < 0 || !table.dimensions()[d].hasValues()) {
+      return false;
+    }
+    cells = cells.along(d, table.dimensions()[d].first(orders[0], cells, d, limit));
+    limited = true;
+    pushed.add("ORDER BY " + orders[0] + " LIMIT " + limit);
+    return true;
+  }
+
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed);
+    return new ArrayScan(table, columns, cells, pushed, sample, aggregates);
+  }
+
+  /** A sample of rows, without replacement: those whose number is at least lower, below upper. */
+  static final class Sample {
+    final double lower;
+    final double upper;
+    final long seed;
+
+    Sample(double lower, double upper, long seed) {
+      this.lower = lower;
+      this.upper = upper;
+      this.seed = seed;
+    }
   }
 }

@@ -93,7 +93,7 @@ final class Cells {
   Cells first(long rows) {
     List found = new ArrayList();
     for (int i = 0; i < count() && rows > 0; i++) {
-      Ranges[] kept = (Ranges[]) Arrays.copyOf(product(i), product(i).length);
+      Ranges[] kept = copy(product(i));
       long each = volume(kept);
       for (int d = 0; d < kept.length; d++) {
         each /= kept[d].size();
@@ -106,6 +106,45 @@ final class Cells {
       rows -= volume(kept);
     }
     return new Cells(found);
+  }
+
+  /** Exactly that many cells, unless there are fewer: those with the lowest positions. */
+  Cells exactlyFirst(long rows) {
+    List found = new ArrayList();
+    for (int i = 0; i < count() && rows > 0; i++) {
+      Ranges[] rest = copy(product(i));
+      long each = volume(rest);
+      long taken = Math.min(rows, each);
+      rows -= taken;
+      for (int d = 0; d < rest.length && taken > 0; d++) {
+        each /= rest[d].size();
+        Ranges whole = rest[d].first(taken / each);
+        Ranges[] piece = copy(rest);
+        piece[d] = whole;
+        add(found, piece);
+        taken %= each;
+        rest[d] = rest[d].first(whole.size() + 1).minus(whole);
+      }
+      if (rest.length == 0) {
+        found.add(rest);
+      }
+    }
+    return new Cells(found);
+  }
+
+  /** The cells at some positions along one dimension. */
+  Cells along(int dimension, Ranges positions) {
+    List found = new ArrayList();
+    for (int i = 0; i < count(); i++) {
+      Ranges[] product = copy(product(i));
+      product[dimension] = product[dimension].and(positions);
+      add(found, product);
+    }
+    return new Cells(found);
+  }
+
+  private static Ranges[] copy(Ranges[] product) {
+    return (Ranges[]) Arrays.copyOf(product, product.length);
   }
 
   private static long volume(Ranges[] product) {
@@ -130,9 +169,9 @@ final class Cells {
       into.add(from);
       return;
     }
-    Ranges[] rest = (Ranges[]) Arrays.copyOf(from, from.length);
+    Ranges[] rest = copy(from);
     for (int d = 0; d < from.length; d++) {
-      Ranges[] piece = (Ranges[]) Arrays.copyOf(rest, rest.length);
+      Ranges[] piece = copy(rest);
       piece[d] = from[d].minus(taken[d]);
       add(into, piece);
       rest[d] = both[d];

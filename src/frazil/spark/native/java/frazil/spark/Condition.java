@@ -1,6 +1,5 @@
 package frazil.spark;
 
-import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -13,7 +12,8 @@ import scala.collection.Iterator;
  *
  * <p>If it is exact, these are the cells for which it is true, and false; for all others it is NULL.
  * Conditions on one dimension are evaluated by Spark at each value of its coordinate; AND, OR and
- * NOT become sets. What refers to variables, or to two dimensions at once, is not exact.
+ * NOT become sets. What refers to variables, or to two dimensions at once, is not exact, and neither
+ * is what refers to a dimension with very many values.
  */
 final class Condition {
   final Cells holds;
@@ -58,19 +58,14 @@ final class Condition {
 
   private static Condition leaf(Expression expression, Description table, int d, Cells all) {
     Dimension dimension = table.dimensions()[d];
-    Ranges[] found = dimension.hasValues() ? dimension.evaluate(expression) : null;
+    if (!dimension.hasValues()) {
+      Ranges near = dimension.near(expression);
+      return near == null ? null : new Condition(all.along(d, near), all, false);
+    }
+    Ranges[] found = dimension.evaluate(expression);
     return found == null
         ? null
-        : new Condition(along(table, all, d, found[0]), along(table, all, d, found[1]), true);
-  }
-
-  private static Cells along(Description table, Cells all, int dimension, Ranges positions) {
-    if (all.count() == 0) {
-      return all;
-    }
-    Ranges[] product = (Ranges[]) Arrays.copyOf(all.product(0), table.dimensions().length);
-    product[dimension] = product[dimension].and(positions);
-    return Cells.of(product);
+        : new Condition(all.along(d, found[0]), all.along(d, found[1]), true);
   }
 
   /** The one dimension that an expression refers to, -1 if there are others or none. */

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -24,6 +25,7 @@ final class Description {
   private final Map told;
   private final Dimension[] dimensions;
   private final List variables;
+  private final String zone = SQLConf.get().sessionLocalTimeZone();
 
   private Description(Map options, StructType schema, Map told) {
     this.options = new CaseInsensitiveStringMap(options);
@@ -105,6 +107,11 @@ final class Description {
     return (String) told.get("snapshot");
   }
 
+  /** Time zone of the session when the table was described. */
+  String zone() {
+    return zone;
+  }
+
   /** False for chunks as rows, metadata tables and streams: they take no pushdown but columns. */
   boolean hasCells() {
     return "cells".equals(told.get("kind"));
@@ -156,6 +163,11 @@ final class Description {
       for (int d = 0; d < chunks.length; d++) {
         chunks[d] = ((Number) given.get(d)).longValue();
       }
+    }
+
+    /** Length of chunks along one dimension. */
+    long chunk(int dimension) {
+      return chunks[dimension];
     }
 
     /** Number of chunks that hold one of the cells. */

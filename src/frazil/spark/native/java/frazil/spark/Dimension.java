@@ -5,16 +5,25 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.TypeUtils;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -57,9 +66,10 @@ final class Dimension {
   /** Positions that the options of the table select: all, or those of `sel` and `isel`. */
   Ranges selected() {
     List edges = (List) told.get("selected");
-    if (edges == null) {
-      return Ranges.of(0, size);
-    }
+    return edges == null ? Ranges.of(0, size) : ranges(edges);
+  }
+
+  private static Ranges ranges(List edges) {
     Ranges.Builder found = new Ranges.Builder();
     for (int i = 0; i < edges.size(); i += 2) {
       found.add(((Number) edges.get(i)).longValue(), ((Number) edges.get(i + 1)).longValue());
@@ -105,10 +115,176 @@ final class Dimension {
           (((Boolean) result).booleanValue() ? holds : fails).add(i, i + 1);
         }
       }
-    } catch (RuntimeException error) {
+    } catch (Exception error) { // also what is thrown for a subquery or a function in Python
       return null;
     }
     return new Ranges[] {holds.build(), fails.build()};
+  }
+
+  /**
+   * Positions where a comparison with literals may be true, of a dimension with too many values:
+   * the Python side finds them. Null if it is no such comparison, or nothing is gained.
+   */
+  Ranges near(Expression comparison) {
+    Map bounds = told.get("type") == null ? null : Bounds.of(comparison);
+    if (bounds == null) {
+      return null;
+    }
+    Map selection = new HashMap();
+    selection.put(name, bounds);
+    Map question = new HashMap();
+    question.put("select", selection);
+    List edges = (List) table.ask(question).get("positions");
+    return edges == null ? null : ranges(edges);
+  }
+
+  /** Positions of the first values by an order, enough for that many rows, with their equals. */
+  Ranges first(SortOrder order, Cells cells, int d, long rows) {
+    long[] edges = cells.product(0)[d].edges();
+    List positions = new ArrayList();
+    for (int i = 0; i < edges.length; i += 2) {
+      for (long at = edges[i]; at < edges[i + 1]; at++) {
+        positions.add(Integer.valueOf((int) at));
+      }
+    }
+    Comparator byValue = new ByValue(values(), type(), order);
+    Collections.sort(positions, byValue);
+    long each = cells.size() / positions.size();
+    int taken = (int) Math.min(positions.size(), (rows + each - 1) / each);
+    while (taken > 0
+        && taken < positions.size()
+        && byValue.compare(positions.get(taken - 1), positions.get(taken)) == 0) {
+      taken++;
+    }
+    List chosen = new ArrayList(positions.subList(0, taken));
+    Collections.sort(chosen);
+    Ranges.Builder found = new Ranges.Builder();
+    for (Object chosenAt : chosen) {
+      int at = ((Integer) chosenAt).intValue();
+      found.add(at, at + 1);
+    }
+    return found.build();
+  }
+
+  /** Positions whose value is one of a set of comparable values. */
+  Ranges among(Set wanted) {
+    Object[] at = values();
+    Ranges.Builder found = new Ranges.Builder();
+    for (int i = 0; i < at.length; i++) {
+      if (at[i] != null && wanted.contains(comparable(at[i]))) {
+        found.add(i, i + 1);
+      }
+    }
+    return found.build();
+  }
+
+  /** A value that equals another exactly if Spark's `=` says so: -0.0 is 0.0, NaN is NaN. */
+  static Object comparable(Object value) {
+    if (value instanceof Double && ((Double) value).doubleValue() == 0) {
+      return Double.valueOf(0);
+    } else if (value instanceof Float && ((Float) value).floatValue() == 0) {
+      return Float.valueOf(0);
+    }
+    return value;
+  }
+
+  /** Whether values need not be asked for. */
+  boolean isAtHand() {
+    return values != null || told.get("values") != null;
+  }
+
+  /** How values at some positions follow each other: null if neither up nor down. */
+  Order order(Ranges positions) {
+    if (!isAtHand()) {
+      return null;
+    }
+    Comparator ordering = TypeUtils.getInterpretedOrdering(type());
+    boolean up = true;
+    boolean down = true;
+    boolean strict = true;
+    Object last = null;
+    long[] edges = positions.edges();
+    for (int i = 0; i < edges.length; i += 2) {
+      for (long at = edges[i]; at < edges[i + 1]; at++) {
+        Object value = values()[(int) at];
+        if (value == null) {
+          return null;
+        }
+        int step = last == null ? 0 : ordering.compare(last, value);
+        up = up && step <= 0;
+        down = down && step >= 0;
+        strict = strict && (last == null || step != 0);
+        last = value;
+      }
+    }
+    return up || down ? new Order(!up, strict) : null;
+  }
+
+  static final class Order {
+    final boolean descending;
+    final boolean strict;
+
+    Order(boolean descending, boolean strict) {
+      this.descending = descending;
+      this.strict = strict;
+    }
+  }
+
+  /** The least and the greatest value at some positions, and how many there are. */
+  Extent extent(Ranges positions) {
+    Comparator ordering = TypeUtils.getInterpretedOrdering(type());
+    Extent found = new Extent();
+    Set distinct = new HashSet();
+    long[] edges = positions.edges();
+    for (int i = 0; i < edges.length; i += 2) {
+      for (long at = edges[i]; at < edges[i + 1]; at++) {
+        Object value = values()[(int) at];
+        found.hasNull |= value == null;
+        if (value == null) {
+          continue;
+        }
+        distinct.add(comparable(value));
+        if (found.least == null || ordering.compare(value, found.least) < 0) {
+          found.least = value;
+        }
+        if (found.greatest == null || ordering.compare(value, found.greatest) > 0) {
+          found.greatest = value;
+        }
+      }
+    }
+    found.distinct = distinct.size();
+    return found;
+  }
+
+  static final class Extent {
+    Object least;
+    Object greatest;
+    long distinct;
+    boolean hasNull;
+  }
+
+  /** Orders positions by their values as Spark orders rows. */
+  private static final class ByValue implements Comparator {
+    private final Object[] values;
+    private final Comparator ordering;
+    private final int sign;
+    private final int nullSign;
+
+    ByValue(Object[] values, DataType type, SortOrder order) {
+      this.values = values;
+      this.ordering = TypeUtils.getInterpretedOrdering(type);
+      this.sign = order.direction() == SortDirection.ASCENDING ? 1 : -1;
+      this.nullSign = order.nullOrdering() == NullOrdering.NULLS_FIRST ? -1 : 1;
+    }
+
+    public int compare(Object one, Object other) {
+      Object a = values[((Integer) one).intValue()];
+      Object b = values[((Integer) other).intValue()];
+      if (a == null || b == null) {
+        return a == b ? 0 : (a == null ? nullSign : -nullSign);
+      }
+      return sign * ordering.compare(a, b);
+    }
   }
 
   private Expression bind(Expression condition) {
