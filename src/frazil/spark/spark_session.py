@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import SessionStateError
 from frazil.spark.io.data_source import register
+from frazil.spark.native.install import with_jar
 from frazil.spark.runtime.java import find_java
 
 
@@ -98,7 +99,8 @@ def session(
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = Path(log_path) if log_path is not None else folder / "spark.log"
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in _configuration(folder, short_lived=short_lived, config=config or {}).items():
+    given = with_jar(config or {})
+    for key, value in _configuration(folder, short_lived=short_lived, config=given).items():
         builder = builder.config(key, value)
     os.environ["JAVA_HOME"] = str(find_java(os.environ, bundled_only=bundled_java).home)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -39,6 +39,7 @@ from frazil.spark.native.answers import (
     answer_about,
     describe_plain,
     find_option,
+    find_version,
     parse_question,
     parse_scan,
     pin_planned,
@@ -92,6 +93,9 @@ class IcechunkSource(DataSource):
     @override
     def schema(self) -> StructType | str:
         question = find_option(self.options, QUESTION)
+        version = find_version(self.options)
+        if version is not None:
+            return version if question is None else describe_plain(version, FORMAT, None)
         if question is not None:
             return self._answer(parse_question(question), without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
