@@ -11,13 +11,17 @@ final class ArrayBatch implements Batch {
   private final Map options;
   private final StructType columns;
   private final boolean counted;
+  private final TaskGrid grid; // null for tasks without numbers
+  private final Cells cells;
   private Batch planned;
 
   /** If <code>counted</code>, the options ask the Python side for a last column of counters. */
-  ArrayBatch(Map options, StructType columns, boolean counted) {
+  ArrayBatch(Map options, StructType columns, boolean counted, TaskGrid grid, Cells cells) {
     this.options = options;
     this.columns = columns;
     this.counted = counted;
+    this.grid = grid;
+    this.cells = cells;
   }
 
   private Batch planned() {
@@ -28,7 +32,8 @@ final class ArrayBatch implements Batch {
   }
 
   public InputPartition[] planInputPartitions() {
-    return planned().planInputPartitions();
+    InputPartition[] tasks = planned().planInputPartitions();
+    return grid == null ? tasks : grid.keyed(tasks, cells);
   }
 
   public PartitionReaderFactory createReaderFactory() {

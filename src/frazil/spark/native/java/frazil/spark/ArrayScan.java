@@ -20,20 +20,28 @@ import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportOrdering;
+import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
+import org.apache.spark.sql.connector.read.partitioning.Partitioning;
+import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A decided read of some cells and columns of a table. */
 final class ArrayScan
-    implements Scan, SupportsReportStatistics, SupportsReportOrdering, SupportsRuntimeV2Filtering {
+    implements SupportsReportStatistics,
+        SupportsReportPartitioning,
+        SupportsReportOrdering,
+        SupportsRuntimeV2Filtering {
   private final Description table;
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
   private final Aggregates aggregates; // null for rows
+  private final TaskGrid grid; // null for tasks without numbers
   private Cells cells;
   private boolean streaming;
 
@@ -43,8 +51,10 @@ final class ArrayScan
       Cells cells,
       List pushed,
       ArrayScanBuilder.Sample sample,
-      Aggregates aggregates) {
+      Aggregates aggregates,
+      TaskGrid grid) {
     this.table = table;
+    this.grid = grid;
     this.aggregates = aggregates;
     StructType wanted = columns.length() > 0 ? columns : cheapest(table);
     this.columns = aggregates == null ? wanted : aggregates.schema();
@@ -121,6 +131,13 @@ final class ArrayScan
     return new ScanStatistics(table, columns, cells, sample, aggregates);
   }
 
+  /** Tasks by their numbers, where a join can use them. */
+  public Partitioning outputPartitioning() {
+    return grid == null
+        ? new UnknownPartitioning(0)
+        : new KeyGroupedPartitioning(grid.keys(), grid.numbers(cells).size());
+  }
+
   /** Rows of a task ascend along the dimensions, the last one varies fastest. */
   public SortOrder[] outputOrdering() {
     List orders = new ArrayList();
@@ -177,7 +194,7 @@ final class ArrayScan
   }
 
   public Batch toBatch() {
-    return new ArrayBatch(options(), columns, counted());
+    return new ArrayBatch(options(), columns, counted(), grid, cells);
   }
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
@@ -196,6 +213,9 @@ final class ArrayScan
       }
       if (aggregates != null) {
         scan.put("aggregate", aggregates.told());
+      }
+      if (grid != null) {
+        scan.put("cuts", grid.written());
       }
       if (sample != null) {
         Map told = new HashMap();

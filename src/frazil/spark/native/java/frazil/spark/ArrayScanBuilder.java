@@ -30,6 +30,7 @@ final class ArrayScanBuilder
         SupportsPushDownOffset,
         SupportsPushDownTopN {
   private final Description table;
+  private final boolean named;
   private final List pushed = new ArrayList();
   private StructType columns;
   private Cells cells;
@@ -38,8 +39,9 @@ final class ArrayScanBuilder
   private Aggregates aggregates;
   private boolean unsafeAverage;
 
-  ArrayScanBuilder(Description table, StructType columns) {
+  ArrayScanBuilder(Description table, StructType columns, boolean named) {
     this.table = table;
+    this.named = named;
     this.columns = columns;
     this.cells = table.everything();
   }
@@ -154,7 +156,9 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed, sample, aggregates);
+    boolean cut = named && sample == null && aggregates == null && cells.count() == 1;
+    TaskGrid grid = cut && PythonColumns.areThere() ? TaskGrid.of(table, columns) : null;
+    return new ArrayScan(table, columns, cells, pushed, sample, aggregates, grid);
   }
 
   /** A sample of rows, without replacement: those whose number is at least lower, below upper. */

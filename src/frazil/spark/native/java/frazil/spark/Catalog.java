@@ -5,8 +5,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
@@ -15,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructType;
@@ -27,7 +30,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Namespaces are folders, repositories and groups; tables are repositories, groups, arrays and
  * metadata tables. The Python side decides what a name stands for; this class asks it.
  */
-public class Catalog implements TableCatalog, SupportsNamespaces, ProcedureCatalog {
+public class Catalog
+    implements TableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] SYSTEM = {"system"};
   private String name;
 
@@ -197,6 +201,20 @@ public class Catalog implements TableCatalog, SupportsNamespaces, ProcedureCatal
       names.append(names.length() == 0 ? "" : ", ").append(each);
     }
     return names.toString();
+  }
+
+  // Functions: those that number the tasks of tables, which only plans name
+
+  public Identifier[] listFunctions(String[] namespace) {
+    return new Identifier[0];
+  }
+
+  public UnboundFunction loadFunction(Identifier wanted) throws NoSuchFunctionException {
+    ChunkNumber found = wanted.namespace().length == 0 ? ChunkNumber.named(wanted.name()) : null;
+    if (found == null) {
+      throw new NoSuchFunctionException(wanted);
+    }
+    return found;
   }
 
   // What writes

@@ -19,6 +19,10 @@ final class CatalogTable extends ArrayTable {
     return name;
   }
 
+  boolean isNamed() {
+    return true;
+  }
+
   /** The catalog only reads. */
   public Set capabilities() {
     return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);

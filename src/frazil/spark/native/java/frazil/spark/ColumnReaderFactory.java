@@ -32,7 +32,9 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
   }
 
   public PartitionReader createColumnarReader(InputPartition partition) {
-    return new ColumnReader(PythonColumns.read(rows, partition), width, counted);
+    InputPartition task =
+        partition instanceof KeyedPartition ? ((KeyedPartition) partition).task : partition;
+    return new ColumnReader(PythonColumns.read(rows, task), width, counted);
   }
 
   /** Batches of one partition. Spark's runner owns the vectors, and frees them with the task. */
