@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import frazil
 from tests.spark.repositories import put
@@ -68,7 +68,7 @@ def query(left: str, right: str, where: str = "true") -> str:
     """  # noqa: S608  # fixed texts
 
 
-def expected(spark: SparkSession, left: str, right: str, where: str = "true") -> list[object]:
+def expected(spark: SparkSession, left: str, right: str, where: str = "true") -> list[Row]:
     for name in (left, right):
         frame = spark.table(f"joins.{name}")
         rows = spark.createDataFrame(frame.collect(), frame.schema)
