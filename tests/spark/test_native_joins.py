@@ -57,7 +57,7 @@ def joined(spark: SparkSession, folder: Path) -> Iterator[SparkSession]:
 
 
 def shuffles(frame: DataFrame) -> int:
-    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan: str = frame._jdf.queryExecution().executedPlan().toString()
     return plan.partition("== Initial Plan ==")[0].count("Exchange hashpartitioning")
 
 
