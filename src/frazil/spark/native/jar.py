@@ -107,7 +107,8 @@ def _gateway(jars: Path, environ: Mapping[str, str]) -> Iterator[JavaGateway]:
     finally:
         gateway.shutdown()
         gateway.java_process.kill()
-        gateway.java_process.communicate()  # waits, and closes the pipes
+        gateway.java_process.wait()
+        gateway.java_process.stdin.close()  # py4j does not
 
 
 def _write_jar(jar: Path, classes: Path) -> None:
