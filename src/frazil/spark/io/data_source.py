@@ -39,6 +39,7 @@ from frazil.spark.native.answers import (
     answer_about,
     describe_plain,
     find_option,
+    find_version,
     parse_question,
     parse_scan,
     pin_planned,
@@ -46,7 +47,7 @@ from frazil.spark.native.answers import (
     without_native_options,
 )
 from frazil.spark.native.counters import with_counters
-from frazil.spark.native.install import install_native
+from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
@@ -92,6 +93,9 @@ class IcechunkSource(DataSource):
     @override
     def schema(self) -> StructType | str:
         question = find_option(self.options, QUESTION)
+        version = find_version(self.options)
+        if version is not None:
+            return version if question is None else describe_plain(version, FORMAT, None)
         if question is not None:
             return self._answer(parse_question(question), without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
@@ -99,7 +103,13 @@ class IcechunkSource(DataSource):
         return with_change_columns(found) if wants_changes(self.options) else found
 
     def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
-        """Answers a question of the Java side of the native table."""
+        """Answers a question of the Java side of the native table, or of the catalog."""
+        if "catalog" in question:
+            from frazil.spark.native.catalog import (  # noqa: PLC0415 -- tasks import this module
+                answer_catalog,
+            )
+
+            return answer_catalog(question, given, self._answer)
         options = parse_options(without_stream_options(given))
         plain = options.table is not None or options.mode is Mode.CHUNKS or wants_changes(given)
         if not plain:
@@ -291,8 +301,12 @@ def _with_schema(table: Table, schema: StructType) -> Table:
 # Making frazil's data source and table functions known to a session.
 
 
-def register(spark: SparkSession) -> None:
-    """Makes `format("icechunk")` and the functions `icechunk_history(...)` and so on known.
+def register(spark: SparkSession, *, warehouse: Warehouse | None = None) -> None:
+    """Makes `format("icechunk")`, the catalogs `frazil` and `icechunk`, and the functions
+    `icechunk_history(...)` and so on known.
+
+    `warehouse` is the folder, or the prefix of a bucket, in which the catalog `frazil` looks for
+    repositories: by default the current folder, unless the session says otherwise.
 
     Spark finds the former by itself where frazil is installed; this helps where another package's
     data source is broken, which hides all of them.
@@ -303,7 +317,7 @@ def register(spark: SparkSession) -> None:
     """
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
-    install_native(spark)
+    install_native(spark, warehouse)
     for name, function in table_functions().items():
         spark.udtf.register(name, function)
 

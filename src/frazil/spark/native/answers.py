@@ -33,8 +33,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, SessionStateError
 from frazil.spark.native.aggregate import Aggregate, parse_aggregate
+from frazil.spark.native.jar import sources_digest
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
@@ -44,6 +45,8 @@ from frazil.spark.table.selection import ALL_POSITIONS, Positions, compact, pars
 
 QUESTION = "frazilQuestion"
 SCAN = "frazilScan"
+JAVA = "frazilJava"
+WHICH = "?"  # the value of `frazilJava` that asks for the version instead of telling it
 _ANSWER = "frazil"
 _MOST_EDGES = 2**17  # of ranges that are sent to the JVM
 _INLINE_VALUES = 2**14  # coordinates up to this size come with the description of their table
@@ -88,12 +91,28 @@ class PlannedScan:
 
 
 def without_native_options(options: Mapping[str, str]) -> dict[str, str]:
-    own = {QUESTION.lower(), SCAN.lower()}
+    own = {QUESTION.lower(), SCAN.lower(), JAVA.lower()}
     return {name: text for name, text in options.items() if name.lower() not in own}
 
 
 def find_option(options: Mapping[str, str], wanted: str) -> str | None:
     return next((text for name, text in options.items() if name.lower() == wanted.lower()), None)
+
+
+def find_version(options: Mapping[str, str]) -> StructType | None:
+    """The Java classes that fit, as the name of a column, if the option `frazilJava` asks for it.
+
+    If it tells the version instead, that of another frazil raises SessionStateError.
+    """
+    told = find_option(options, JAVA)
+    if told == WHICH:
+        return StructType([StructField(sources_digest(), StringType())])
+    if told is not None and told != sources_digest():
+        raise SessionStateError(
+            "the jar that Spark has is of another version of frazil than the package that Python"
+            " imports; `frazil spark jar` makes the one that fits"
+        )
+    return None
 
 
 def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
@@ -181,6 +200,12 @@ def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -
 def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
     told = StructField(_ANSWER, StringType(), metadata={_ANSWER: json.dumps(answer)})
     return StructType([*schema.fields, told])
+
+
+def answer_in(schema: StructType) -> dict[str, Any]:
+    """Inverse of `with_answer`: what the schema carries beside its columns."""
+    found: dict[str, Any] = json.loads(schema.fields[-1].metadata[_ANSWER])
+    return found
 
 
 def title_of(options: ReadOptions) -> str:
