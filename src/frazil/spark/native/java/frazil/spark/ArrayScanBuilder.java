@@ -27,6 +27,7 @@ final class ArrayScanBuilder
   private StructType columns;
   private Cells cells;
   private Aggregates aggregates;
+  private KnownRow known;
   private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns) {
@@ -65,20 +66,24 @@ final class ArrayScanBuilder
     columns = required;
   }
 
-  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  /** Blocks give partial results. Averages are seen only here, before Spark splits them. */
   public boolean supportCompletePushDown(Aggregation asked) {
     unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
-    return false;
+    return KnownRow.of(asked, table, cells) != null;
   }
 
   public boolean pushAggregation(Aggregation asked) {
+    known = KnownRow.of(asked, table, cells);
+    if (known != null) {
+      return true;
+    }
     aggregates = unsafeAverage ? null : Aggregates.of(asked, table, cells);
     return aggregates != null;
   }
 
   /** Spark applies the limit again: any cells will do, if there are enough. */
   public boolean pushLimit(int limit) {
-    if (!table.hasCells() || aggregates != null) {
+    if (!table.hasCells() || aggregates != null || known != null) {
       return false;
     }
     cells = cells.first(limit);
@@ -87,6 +92,9 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
+    if (known != null) {
+      return known;
+    }
     return new ArrayScan(table, columns, cells, pushed, aggregates);
   }
 }
