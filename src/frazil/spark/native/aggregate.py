@@ -133,14 +133,17 @@ def _parse_operand(told: Any) -> Operand:
 
 @lru_cache(maxsize=8)
 def _unpack(derived: Derived) -> tuple[Values, npt.NDArray[np.int32]]:
-    codes = np.frombuffer(_inflate(derived.codes), "<i4")
-    null = np.frombuffer(_inflate(derived.null), np.bool_)
     values: npt.NDArray[Any]
-    if derived.code == "text":
-        values = np.array(json.loads(derived.values), dtype=object)
-    else:
-        stored = "<f8" if derived.code.startswith("f") else "<i8"
-        values = np.frombuffer(_inflate(derived.values), stored).astype(derived.code)
+    try:
+        codes = np.frombuffer(_inflate(derived.codes), "<i4")
+        null = np.frombuffer(_inflate(derived.null), np.bool_)
+        if derived.code == "text":
+            values = np.array(json.loads(derived.values), dtype=object)
+        else:
+            stored = "<f8" if derived.code.startswith("f") else "<i8"
+            values = np.frombuffer(_inflate(derived.values), stored).astype(derived.code)
+    except (ValueError, TypeError, zlib.error) as error:
+        raise InvalidInputError(f"a planned aggregate cannot be unpacked: {error}") from None
     return Values(values, null if null.any() else None), codes
 
 
@@ -254,7 +257,9 @@ def plan_tasks(scan: Scan, aggregate: Aggregate) -> list[tuple[Box, ...]]:
     largest = max(scan.boxes, key=box_rows)
     groups = prod(min(n, hi - lo) for n, (lo, hi) in zip(layout, largest, strict=True))
     merged = -(-_WORTHWHILE * groups // box_rows(largest))
-    merged = min(merged, max(1, len(scan.boxes) // _LEAST_TASKS), max(1, _MOST_GROUPS // groups))
+    merged = min(merged, max(1, len(scan.boxes) // _LEAST_TASKS))
+    if any(1 < n < _EACH for n in layout):  # more boxes may have more groups
+        merged = min(merged, max(1, _MOST_GROUPS // groups))
     return [
         tuple(boxes[i : i + merged])
         for boxes in together.values()
@@ -311,9 +316,7 @@ class _Task:
             self._count(box)
             for name, operands in variables.items():
                 self._add_variable(name, operands, box)
-        table = self._table(schema)
-        for start in range(0, table.num_rows, self.scan.batch_rows):
-            yield table.slice(start, self.scan.batch_rows)
+        yield from self._batches(schema)
 
     def _count(self, box: Box) -> None:
         """Adds what depends on coordinates alone."""
@@ -401,39 +404,52 @@ class _Task:
 
     # The rows of the groups that have cells.
 
-    def _table(self, schema: pa.Schema) -> pa.RecordBatch:
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         there = np.flatnonzero(self.rows)
-        left = [  # what no BIGINT can hold: more rows of the same group
-            (number, group, part)
-            for number, wanted in enumerate(self.aggregate.values)
-            if wanted.function == "sum" and wanted.of is not None
-            for group, part in self.tallies[wanted.of].sums()[1]
+        keys = [
+            _to_type(self._values(group, self.along[self._axis_of(group)].positions), field.type)
+            for group, field in zip(self.aggregate.groups, schema, strict=False)
         ]
-        chosen = np.concatenate([there, np.array([group for _, group, _ in left], np.int64)])
+        columns = [self._column(wanted) for wanted in self.aggregate.values]
+        for start in range(0, len(there), self.scan.batch_rows):
+            chosen = there[start : start + self.scan.batch_rows]
+            values = [_take(column, chosen) for column in columns]
+            yield self._batch(schema, keys, chosen, values)
+        for number, wanted in enumerate(self.aggregate.values):
+            if wanted.function == "sum" and wanted.of is not None:
+                left = self.tallies[wanted.of].sums()[1]
+                if left:
+                    more = np.array([group for group, _ in left])
+                    values = [_nothing(each, len(left)) for each in columns]
+                    values[number] = Values(np.array([part for _, part in left]), None)
+                    yield self._batch(schema, keys, more, values)
+
+    def _batch(
+        self,
+        schema: pa.Schema,
+        keys: Sequence[pa.Array],
+        chosen: npt.NDArray[np.int64],
+        values: Sequence[Values],
+    ) -> pa.RecordBatch:
         places = np.unravel_index(chosen, self.shape) if self.shape else ()
-        arrays = []
-        for group, field in zip(self.aggregate.groups, schema, strict=False):
-            k = self._axis_of(group)
-            values = self._values(group, self.along[k].positions)
-            arrays.append(_to_type(values, field.type).take(pa.array(places[k])))
+        arrays = [
+            key.take(pa.array(places[self._axis_of(group)]))
+            for key, group in zip(keys, self.aggregate.groups, strict=True)
+        ]
         fields = list(schema)[len(arrays) :]
-        for number, (wanted, field) in enumerate(zip(self.aggregate.values, fields, strict=True)):
-            own = [(part if n == number else None) for n, _, part in left]
-            found = self._column(wanted, there, own)
-            arrays.append(_to_type(found, field.type))
+        arrays += [_to_type(v, field.type) for v, field in zip(values, fields, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _column(
-        self, wanted: Wanted, there: npt.NDArray[np.int64], left: list[int | None]
-    ) -> Values:
+    def _column(self, wanted: Wanted) -> Values:
+        """An aggregate of every group, flat."""
         if wanted.of is None:
-            return _append(Values(self.rows.reshape(-1)[there], None), [0 for _ in left])
+            return Values(self.rows.reshape(-1), None)
         tally = self.tallies[wanted.of]
-        counts = tally.count.reshape(-1)[there]
+        counts = tally.count.reshape(-1)
         if wanted.function == "count":
-            return _append(Values(counts, None), [0 for _ in left])
+            return Values(counts, None)
         found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)
-        return _append(Values(found[there], counts == 0), left)
+        return Values(found, counts == 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -453,14 +469,10 @@ def _spans(span: tuple[int, int], step: int) -> list[tuple[int, int]]:
     return [(lo, min(lo + step, span[1])) for lo in range(span[0], span[1], step)]
 
 
-def _append(values: Values, more: Sequence[int | None]) -> Values:
-    if not more:
-        return values
-    zero = np.zeros(len(more), values.values.dtype)
-    numbers = zero if zero.dtype.kind not in "iu" else np.array([m or 0 for m in more], zero.dtype)
-    null = np.zeros(len(values), np.bool_) if values.null is None else values.null
-    missing = np.array([m is None for m in more])
-    return Values(np.concatenate([values.values, numbers]), np.concatenate([null, missing]))
+def _nothing(column: Values, rows: int) -> Values:
+    """Rows that add nothing: a count of 0, and else NULL."""
+    null = None if column.null is None else np.ones(rows, np.bool_)
+    return Values(np.zeros(rows, column.values.dtype), null)
 
 
 def _to_type(values: Values, wanted: pa.DataType) -> pa.Array:

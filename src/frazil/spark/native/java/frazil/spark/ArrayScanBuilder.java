@@ -37,6 +37,7 @@ final class ArrayScanBuilder
   private Sample sample;
   private boolean limited;
   private Aggregates aggregates;
+  private KnownRow known;
   private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns, boolean named) {
@@ -93,15 +94,21 @@ final class ArrayScanBuilder
     return true;
   }
 
-  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  /** Blocks give partial results. Averages are seen only here, before Spark splits them. */
   public boolean supportCompletePushDown(Aggregation asked) {
     unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
-    return false;
+    return sample == null && !limited && KnownRow.of(asked, table, cells) != null;
   }
 
   public boolean pushAggregation(Aggregation asked) {
-    boolean refused = unsafeAverage || sample != null || limited;
-    aggregates = refused ? null : Aggregates.of(asked, table, cells);
+    if (sample != null || limited) {
+      return false;
+    }
+    known = KnownRow.of(asked, table, cells);
+    if (known != null) {
+      return true;
+    }
+    aggregates = unsafeAverage ? null : Aggregates.of(asked, table, cells);
     return aggregates != null;
   }
 
@@ -112,7 +119,7 @@ final class ArrayScanBuilder
 
   /** Whether each cell becomes one row. */
   private boolean ofRows() {
-    return table.hasCells() && sample == null && aggregates == null;
+    return table.hasCells() && sample == null && aggregates == null && known == null;
   }
 
   public boolean pushLimit(int limit) {
@@ -156,6 +163,9 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
+    if (known != null) {
+      return known;
+    }
     boolean cut = named && sample == null && aggregates == null && cells.count() == 1;
     TaskGrid grid = cut && PythonColumns.areThere() ? TaskGrid.of(table, columns) : null;
     return new ArrayScan(table, columns, cells, pushed, sample, aggregates, grid);

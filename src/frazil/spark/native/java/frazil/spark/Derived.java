@@ -54,6 +54,8 @@ import scala.runtime.AbstractPartialFunction;
  */
 final class Derived {
   private static final String PART = "frazil part ";
+  /** Expressions with more values are left to Spark: all of them travel to every task. */
+  private static final int MOST_VALUES = 1 << 16;
 
   final Dimension dimension;
   final DataType type;
@@ -71,8 +73,9 @@ final class Derived {
   /** Null for what cannot be translated with certainty, or fails at any position. */
   static Derived of(Expression asked, Dimension dimension, String zone) {
     boolean sameZone = SQLConf.get().sessionLocalTimeZone().equals(zone);
-    if (!dimension.hasValues() || !(sameZone || !(dimension.type() instanceof TimestampType))) {
-      return null; // V2 expressions do not tell in which time zone they were analysed
+    boolean hasZone = dimension.type() instanceof TimestampType;
+    if (!dimension.hasValues() || (hasZone && !sameZone)) {
+      return null; // these expressions do not tell in which time zone they were analysed
     }
     try {
       org.apache.spark.sql.catalyst.expressions.Expression bound = translate(asked, dimension);
@@ -101,6 +104,9 @@ final class Derived {
         known = Integer.valueOf(found.distinct.size());
         seen.put(value, known);
         found.distinct.add(value);
+        if (found.count() > MOST_VALUES) {
+          return null;
+        }
       }
       found.codes[i] = known.intValue();
     }
