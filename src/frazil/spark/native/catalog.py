@@ -87,7 +87,7 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
 
 def list_namespaces(settings: Settings, parts: tuple[str, ...]) -> list[str]:
     """Folders and repositories in a folder, groups in a repository or group."""
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return []
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -97,7 +97,7 @@ def list_namespaces(settings: Settings, parts: tuple[str, ...]) -> list[str]:
 
 def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
     """Repositories in a folder; in a repository or group, its arrays and groups with arrays."""
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return []
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -112,7 +112,7 @@ def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
 
 
 def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str, str]:
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return {"comment": "locations, written in backticks"}
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -130,9 +130,9 @@ def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str
     }
 
 
-def _takes_locations(settings: Settings, parts: tuple[str, ...]) -> bool:
-    """The root of a catalog without a warehouse: it has no list of what could be named."""
-    return not parts and settings.warehouse is None and settings.repository is None
+def _takes_locations(settings: Settings) -> bool:
+    """True for a catalog without a warehouse: there is no list of what could be named."""
+    return settings.warehouse is None and settings.repository is None
 
 
 def _folders(settings: Settings, place: Place) -> tuple[str, ...]:
@@ -167,7 +167,12 @@ def _has_arrays(group: Found, node: Node) -> bool:
 def _table(
     settings: Settings, parts: tuple[str, ...], asked: Asked, describe: Describe
 ) -> StructType:
-    found = find_named(settings, parts, asked)
+    try:
+        found = find_named(settings, parts, asked)
+    except NoSuchNameError as error:
+        if _takes_locations(settings):  # Spark would look for files of a format of that name
+            raise InvalidInputError(error.message) from None
+        raise
     options = found.named.options
     answer = describe({"describe": True}, {**settings.reach, **options})
     told = answer_in(answer)

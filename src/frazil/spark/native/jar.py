@@ -109,6 +109,7 @@ def _gateway(jars: Path, environ: Mapping[str, str]) -> Iterator[JavaGateway]:
         gateway.shutdown()
         gateway.java_process.kill()
         gateway.java_process.wait()
+        gateway.java_process.stdin.close()  # py4j leaves the pipe that ends the process
 
 
 def _write_jar(jar: Path, classes: Path) -> None:
