@@ -21,6 +21,7 @@ AREAS = {
     "rows, chunks, types": ("test_read", "test_chunk_rows", "test_dtypes"),
     "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects"),
     "metadata tables": ("test_tables",),
+    "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),
     "filter pushdown is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),
     "streams of rows into a repository": ("test_write_stream",),

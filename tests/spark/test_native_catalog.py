@@ -7,7 +7,6 @@ import os
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 import frazil
 from frazil.spark import register
 from frazil.spark.native.procedures import PROCEDURES
-from frazil.spark.runtime.storage_options import with_prefix
 from frazil.spark.table.metadata_tables import TABLES
 from frazil.spark.table.schema import quote_name
-from tests.servers.s3 import S3Server
 from tests.spark import iceberg_statements
 from tests.spark.repositories import fill_weather, put
 from tests.unit.spark.test_catalog_names import HOSTILE
@@ -445,15 +442,16 @@ def test_procedures_say_what_the_repository_says(spark: SparkSession, warehouse:
 
 def test_procedures_that_would_delete_only_show(spark: SparkSession, tmp_path: Path) -> None:
     set_catalog(spark, "cleaned", warehouse=tmp_path)
+    rng = np.random.default_rng(1)
     storage = frazil.local_filesystem_storage(tmp_path / "repo")
     repository = frazil.Repository.create(storage)
     for value in range(3):
         with repository.transaction("main", message=f"commit {value}") as store:
             zarr.open_group(store, mode="a").create_array(
-                "v", data=np.arange(4000) + value, chunks=(4000,), overwrite=True
+                "v", data=rng.integers(0, 2**60, 4000), chunks=(4000,), overwrite=True
             )
     lost = repository.writable_session("main")
-    zarr.open_array(lost.store, path="v")[:] = np.random.default_rng(1).integers(0, 2**60, 4000)
+    zarr.open_array(lost.store, path="v")[:] = rng.integers(0, 2**60, 4000)
     lost.flush("reachable from no branch")
     before, later = files_in(tmp_path), datetime.now(UTC) + timedelta(days=1)
     when = f"TIMESTAMP '{later:%Y-%m-%d %H:%M:%S}'"
@@ -471,10 +469,11 @@ def test_procedures_that_would_delete_only_show(spark: SparkSession, tmp_path: P
     for refused in (f"remove_orphan_files('repo', {when})", f"expire_snapshots('repo', {when})"):
         assert "dry_run => true" in error_of(spark, f"CALL cleaned.system.{refused}")
     assert files_in(tmp_path) == before
-    chunk = next(Path(name) for name in before if "/chunks/" in name)
-    os.truncate(chunk, 10)
+    for name in before:
+        if "/chunks/" in name:
+            os.truncate(name, 10)
     problems = rows(spark, "CALL cleaned.system.verify('repo')")
-    assert chunk.name in " ".join(str(row["file"]) for row in problems)
+    assert {(row["kind"], row["node"]) for row in problems} == {("chunk-out-of-bounds", "/v")}
 
 
 def test_procedures_are_listed_and_mistakes_told(spark: SparkSession, warehouse: Warehouse) -> None:
@@ -585,40 +584,6 @@ def test_unknown_settings_are_told(
     set_catalog(spark, name, warehouse=warehouse.folder, **{setting: "x"})
     assert message in error_of(spark, f"SHOW NAMESPACES IN {name}")
     assert message in error_of(spark, f"SELECT * FROM {name}.top")
-
-
-# A bucket
-
-
-def test_a_warehouse_in_a_bucket_shows_no_secret(
-    spark: SparkSession, s3_server: S3Server, capsys: pytest.CaptureFixture[str]
-) -> None:
-    prefix = s3_server.new_prefix()
-    for name in ("one", "deep/odd ?name"):
-        repository = frazil.Repository.create(s3_server.storage(frazil, f"{prefix}/{name}"))
-        with repository.transaction("main", message=name) as store:
-            put(zarr.group(store), "v", np.arange(6), "x", 2)
-    given: dict[str, Any] = s3_server.arguments("")
-    reach = {key: each for key, each in given.items() if key not in {"bucket", "prefix"}}
-    set_catalog(spark, "far", warehouse=f"s3://{s3_server.bucket}/{prefix}", **with_prefix(reach))
-    assert names(spark, "SHOW NAMESPACES IN far", "namespace") == ["deep", "one"]
-    assert names(spark, "SHOW TABLES IN far", "tableName") == ["one"]
-    assert names(spark, "SHOW TABLES IN far.deep", "tableName") == ["odd ?name"]
-    assert values_of(spark, "far.one") == list(range(6))
-    assert values_of(spark, "far.deep.`odd ?name`.v") == list(range(6))
-    assert len(rows(spark, "SELECT * FROM far.one.history")) == 2
-    assert len(rows(spark, "CALL far.system.ancestors_of('one')")) == 2
-    shown = [
-        str(rows(spark, sql))
-        for sql in ("DESCRIBE TABLE EXTENDED far.one", "SHOW TBLPROPERTIES far.one",
-                    "SHOW CREATE TABLE far.one", "DESCRIBE NAMESPACE EXTENDED far.one",
-                    "EXPLAIN EXTENDED SELECT * FROM far.one WHERE x > 3", "SET")
-    ]  # fmt: skip
-    spark.table("far.one").where("x > 3").explain(extended=True)
-    shown.append(capsys.readouterr().out)
-    shown += [error_of(spark, f"SELECT * FROM far.{name}") for name in ("nope", "`..`", "one.nope")]
-    assert given["secret_access_key"] not in " ".join(shown)
-    assert f"s3://{s3_server.bucket}/{prefix}/one" in shown[0]
 
 
 # Iceberg's statements
