@@ -17,12 +17,13 @@ in the answer is a text for the user; with `missing`, there is nothing of that n
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.nodes import Node
+from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.spark.native.answers import answer_in, with_answer
 from frazil.spark.native.names import (
@@ -40,8 +41,12 @@ from frazil.spark.native.names import (
     parse_settings,
     repositories_in,
 )
-from frazil.spark.native.procedures import call_procedure, describe_procedures
 from frazil.spark.table.metadata_tables import TABLES
+
+if TYPE_CHECKING:
+    from frazil.spark.native import procedures
+else:  # maintenance is nothing that a task needs, and every task imports this module
+    procedures = lazy_module("frazil.spark.native.procedures")
 
 type Describe = Callable[[dict[str, Any], dict[str, str]], StructType]
 """The answer of the data source to a question about options."""
@@ -68,9 +73,9 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
             find_named(settings, (*parts, name))
             told: dict[str, Any] = {}
         case {"catalog": "call", "name": str(name), "arguments": dict(given)}:
-            told = {"rows": call_procedure(settings, name, given)}
+            told = {"rows": procedures.call_procedure(settings, name, given)}
         case {"catalog": "procedures"}:
-            told = {"procedures": describe_procedures()}
+            told = {"procedures": procedures.describe_procedures()}
         case {"catalog": "namespaces", "in": list(parts)}:
             told = {"names": list_namespaces(settings, tuple(parts))}
         case {"catalog": "tables", "in": list(parts)}:
