@@ -22,6 +22,7 @@ AREAS = {
     "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects"),
     "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
+    "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),
     "filter pushdown is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),
     "streams of rows into a repository": ("test_write_stream",),

@@ -13,8 +13,8 @@ PAGES = ["tutorial", "xarray", "dask", "consistency", "format", "for-icechunk-us
 # Where the blocks of other pages run
 ELSEWHERE = {
     "generations", "maintenance", "migration", "rewriting", "verify", "virtual", "virtual-sources",
-    "spark", "spark-ingest", "spark-pipelines", "spark-read", "spark-streams", "spark-write",
-    "explorer", "reliability", "security", "performance",
+    "spark", "spark-catalog", "spark-ingest", "spark-pipelines", "spark-read", "spark-streams",
+    "spark-write", "explorer", "reliability", "security", "performance",
 }  # fmt: skip
 
 

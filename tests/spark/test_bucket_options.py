@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import zarr
 from pyspark.errors import PySparkException
@@ -11,7 +12,8 @@ import frazil
 from frazil.spark import plan_read, read_table, sql
 from frazil.spark.runtime.storage_options import with_prefix
 from tests.servers.s3 import S3Server
-from tests.spark.repositories import SHAPE, fill_weather
+from tests.spark.repositories import SHAPE, fill_weather, put
+from tests.spark.test_native_catalog import error_of, names, rows, set_catalog, values_of
 
 
 @pytest.fixture
@@ -72,3 +74,35 @@ def test_tables_and_queries_reach_it_too(
     table = {"w": {"path": location, "storage": given}}
     found = sql(spark, "SELECT count(t2m) AS n FROM w WHERE lat = 0", table).collect()
     assert found[0].n == SHAPE[0] * SHAPE[2]
+
+
+@pytest.mark.spark
+def test_a_warehouse_in_a_bucket_shows_no_secret(
+    spark: SparkSession, s3_server: S3Server, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prefix = s3_server.new_prefix()
+    for name in ("one", "deep/odd ?name"):
+        repository = frazil.Repository.create(s3_server.storage(frazil, f"{prefix}/{name}"))
+        with repository.transaction("main", message=name) as store:
+            put(zarr.group(store), "v", np.arange(6), "x", 2)
+    set_catalog(
+        spark, "far", warehouse=f"s3://{s3_server.bucket}/{prefix}", **with_prefix(reach(s3_server))
+    )
+    assert names(spark, "SHOW NAMESPACES IN far", "namespace") == ["deep", "one"]
+    assert names(spark, "SHOW TABLES IN far", "tableName") == ["one"]
+    assert names(spark, "SHOW TABLES IN far.deep", "tableName") == ["odd ?name"]
+    assert values_of(spark, "far.one") == list(range(6))
+    assert values_of(spark, "far.deep.`odd ?name`.v") == list(range(6))
+    assert len(rows(spark, "SELECT * FROM far.one.history")) == 2
+    assert len(rows(spark, "CALL far.system.ancestors_of('one')")) == 2
+    shown = [
+        str(rows(spark, sql))
+        for sql in ("DESCRIBE TABLE EXTENDED far.one", "SHOW TBLPROPERTIES far.one",
+                    "SHOW CREATE TABLE far.one", "DESCRIBE NAMESPACE EXTENDED far.one",
+                    "EXPLAIN EXTENDED SELECT * FROM far.one WHERE x > 3", "SET")
+    ]  # fmt: skip
+    spark.table("far.one").where("x > 3").explain(extended=True)
+    shown.append(capsys.readouterr().out)
+    shown += [error_of(spark, f"DESCRIBE far.{name}") for name in ("nope", "`..`", "one.nope")]
+    assert s3_server.secret_key not in " ".join(shown)
+    assert f"s3://{s3_server.bucket}/{prefix}/one" in shown[0]

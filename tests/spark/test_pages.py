@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 PLACES = {
     "README.md": "weather",
     "docs/spark.md": "weather|arriving|checkpoint|checkpoint of changes",
+    "docs/spark-catalog.md": "warehouse|warehouse/weather",
     "docs/spark-streams.md": "weather|copy|checkpoint",
     "docs/spark-write.md": "weather|incoming|incoming/1|checkpoint",
     "docs/spark-pipelines.md": "weather|t2m.zarr|rows|files|copy|view",

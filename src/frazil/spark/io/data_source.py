@@ -46,6 +46,7 @@ from frazil.spark.native.answers import (
     title_of,
     without_native_options,
 )
+from frazil.spark.native.catalog import answer_catalog
 from frazil.spark.native.counters import with_counters
 from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
@@ -105,10 +106,6 @@ class IcechunkSource(DataSource):
     def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
-            from frazil.spark.native.catalog import (  # noqa: PLC0415 -- tasks import this module
-                answer_catalog,
-            )
-
             return answer_catalog(question, given, self._answer)
         options = parse_options(without_stream_options(given))
         plain = options.table is not None or options.mode is Mode.CHUNKS or wants_changes(given)

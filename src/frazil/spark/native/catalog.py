@@ -17,12 +17,13 @@ in the answer is a text for the user; with `missing`, there is nothing of that n
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructField, StructType
 
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.nodes import Node
+from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.spark.native.answers import answer_in, with_answer
 from frazil.spark.native.names import (
@@ -40,8 +41,12 @@ from frazil.spark.native.names import (
     parse_settings,
     repositories_in,
 )
-from frazil.spark.native.procedures import call_procedure, describe_procedures
 from frazil.spark.table.metadata_tables import TABLES
+
+if TYPE_CHECKING:
+    from frazil.spark.native import procedures
+else:  # maintenance is nothing that a task needs, and every task imports this module
+    procedures = lazy_module("frazil.spark.native.procedures")
 
 type Describe = Callable[[dict[str, Any], dict[str, str]], StructType]
 """The answer of the data source to a question about options."""
@@ -68,9 +73,9 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
             find_named(settings, (*parts, name))
             told: dict[str, Any] = {}
         case {"catalog": "call", "name": str(name), "arguments": dict(given)}:
-            told = {"rows": call_procedure(settings, name, given)}
+            told = {"rows": procedures.call_procedure(settings, name, given)}
         case {"catalog": "procedures"}:
-            told = {"procedures": describe_procedures()}
+            told = {"procedures": procedures.describe_procedures()}
         case {"catalog": "namespaces", "in": list(parts)}:
             told = {"names": list_namespaces(settings, tuple(parts))}
         case {"catalog": "tables", "in": list(parts)}:
@@ -87,7 +92,7 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
 
 def list_namespaces(settings: Settings, parts: tuple[str, ...]) -> list[str]:
     """Folders and repositories in a folder, groups in a repository or group."""
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return []
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -97,7 +102,7 @@ def list_namespaces(settings: Settings, parts: tuple[str, ...]) -> list[str]:
 
 def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
     """Repositories in a folder; in a repository or group, its arrays and groups with arrays."""
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return []
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -112,7 +117,7 @@ def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
 
 
 def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str, str]:
-    if _takes_locations(settings, parts):
+    if not parts and _takes_locations(settings):
         return {"comment": "locations, written in backticks"}
     place = find_place(settings, parts)
     if not place.is_repository:
@@ -130,9 +135,9 @@ def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str
     }
 
 
-def _takes_locations(settings: Settings, parts: tuple[str, ...]) -> bool:
-    """The root of a catalog without a warehouse: it has no list of what could be named."""
-    return not parts and settings.warehouse is None and settings.repository is None
+def _takes_locations(settings: Settings) -> bool:
+    """True for a catalog without a warehouse: there is no list of what could be named."""
+    return settings.warehouse is None and settings.repository is None
 
 
 def _folders(settings: Settings, place: Place) -> tuple[str, ...]:
@@ -167,7 +172,12 @@ def _has_arrays(group: Found, node: Node) -> bool:
 def _table(
     settings: Settings, parts: tuple[str, ...], asked: Asked, describe: Describe
 ) -> StructType:
-    found = find_named(settings, parts, asked)
+    try:
+        found = find_named(settings, parts, asked)
+    except NoSuchNameError as error:
+        if _takes_locations(settings):  # Spark would look for files of a format of that name
+            raise InvalidInputError(error.message) from None
+        raise
     options = found.named.options
     answer = describe({"describe": True}, {**settings.reach, **options})
     told = answer_in(answer)

@@ -3,6 +3,7 @@ package frazil.spark;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
@@ -152,9 +153,13 @@ public class Catalog
     if (isMissing(told)) {
       throw new NoSuchTableException(table);
     }
-    Map options = new HashMap(settings);
-    options.keySet().removeAll(Arrays.asList(new Object[] {"warehouse", "repository"}));
-    options.putAll((Map) told.get("options"));
+    Map options = new HashMap((Map) told.get("options"));
+    for (Object key : settings.keySet()) {
+      String lower = ((String) key).toLowerCase(Locale.ROOT);
+      if (lower.equals("authorize") || lower.startsWith("storage.")) {
+        options.put(key, settings.get(key));
+      }
+    }
     return new CatalogTable(name + "." + table, Description.in(answer, options));
   }
 

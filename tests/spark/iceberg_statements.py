@@ -1,0 +1,311 @@
+"""Statements that Iceberg's documentation of Spark teaches, run against repositories.
+
+The catalogs have the names that Iceberg's pages use, and the repository is `db.table`, with a
+branch `audit-branch` and a tag `historical-snapshot`: most statements run letter by letter. What
+had to change is the names of metadata tables and columns, and ids, which are texts in Icechunk.
+
+    python -m tests.spark.iceberg_statements session results.json
+
+runs them in one way of connecting, with the PySpark that is installed; scripts/spark_statements.py
+makes docs/spark-statements.md of such results.
+"""
+
+# ruff: noqa: E501 -- statements are as long as they are on the pages
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pyspark
+import zarr
+from pyspark.errors import PySparkException
+from pyspark.sql import Row, SparkSession
+
+import frazil
+from frazil.spark import register, session
+from frazil.spark.native.jar import find_jar
+from frazil.spark.runtime.java import find_java
+from tests.spark.repositories import put
+
+CATALOGS = ("prod", "local", "catalog_name", "hive_prod")  # as on Iceberg's pages
+SIZE = 4
+WAYS = ("session", "configuration", "connect", "spark-sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of Iceberg's pages; `here`, if it is written differently here.
+
+    `shows` names the rows that must come, or counts them; None for any. `reason` says why a
+    statement cannot work: then it must fail.
+    """
+
+    page: str
+    text: str
+    here: str = ""
+    shows: str | int | None = None
+    reason: str = ""
+
+    @property
+    def sql(self) -> str:
+        return self.here or self.text
+
+
+TABLE = "SELECT * FROM prod.db.table"
+STATEMENTS = [
+    # queries
+    Statement("queries", TABLE, shows="main"),
+    Statement("queries", f"{TABLE}.files", f"{TABLE}.chunk_refs", 3),
+    Statement("queries", f"{TABLE} TIMESTAMP AS OF '1986-10-26 01:21:00'", f"{TABLE} TIMESTAMP AS OF '{{time}}'", "tag"),
+    Statement("queries", f"{TABLE} VERSION AS OF 10963874102873", f"{TABLE} VERSION AS OF '{{snapshot}}'", "tag"),
+    Statement("queries", f"{TABLE} VERSION AS OF 'audit-branch'", shows="branch"),
+    Statement("queries", f"{TABLE} VERSION AS OF 'historical-snapshot'", shows="tag"),
+    Statement("queries", f"{TABLE} FOR SYSTEM_TIME AS OF '1986-10-26 01:21:00'", f"{TABLE} FOR SYSTEM_TIME AS OF '{{time}}'", "tag"),
+    Statement("queries", f"{TABLE} FOR SYSTEM_VERSION AS OF 10963874102873", f"{TABLE} FOR SYSTEM_VERSION AS OF '{{snapshot}}'", "tag"),
+    Statement("queries", f"{TABLE} FOR SYSTEM_VERSION AS OF 'audit-branch'", shows="branch"),
+    Statement("queries", f"{TABLE} FOR SYSTEM_VERSION AS OF 'historical-snapshot'", shows="tag"),
+    Statement("queries", f"{TABLE} TIMESTAMP AS OF 499162860", f"{TABLE} TIMESTAMP AS OF {{seconds}}", "tag"),
+    Statement("queries", f"{TABLE} FOR SYSTEM_TIME AS OF 499162860", f"{TABLE} FOR SYSTEM_TIME AS OF {{seconds}}", "tag"),
+    Statement("queries", f"{TABLE}.`branch_audit-branch`", shows="branch"),
+    Statement("queries", f"{TABLE}.`tag_historical-snapshot`", shows="tag"),
+    # metadata tables
+    Statement("queries", f"{TABLE}.history", shows=3),
+    Statement("queries", "SELECT * from prod.db.table.metadata_log_entries", "SELECT * from prod.db.table.ops_log"),
+    Statement("queries", f"{TABLE}.snapshots", shows=4),
+    Statement(
+        "queries",
+        "select h.made_current_at, s.operation, h.snapshot_id, h.is_current_ancestor, s.summary['spark.app.id'] from prod.db.table.history h join prod.db.table.snapshots s on h.snapshot_id = s.snapshot_id order by made_current_at",
+        "select h.written_at, s.message, h.snapshot_id, h.depth, get_json_object(s.metadata, '$.app') from prod.db.table.history h join prod.db.table.snapshots s on h.snapshot_id = s.snapshot_id order by h.written_at",
+        3,
+    ),
+    Statement("queries", f"{TABLE}.entries", f"{TABLE}.chunk_refs", 3),
+    Statement("queries", f"{TABLE}.manifests"),
+    Statement("queries", f"{TABLE}.partitions", f"{TABLE}.storage", 2),
+    Statement("queries", f"{TABLE}.position_deletes", reason="Icechunk has no delete files: a chunk is replaced"),
+    Statement("queries", f"{TABLE}.all_data_files", f"{TABLE}.`branch_audit-branch`.chunk_refs", 3),
+    Statement("queries", f"{TABLE}.all_delete_files", reason="Icechunk has no delete files: a chunk is replaced"),
+    Statement("queries", f"{TABLE}.all_manifests", f"{TABLE}.`branch_audit-branch`.manifests"),
+    Statement("queries", f"{TABLE}.refs", shows=3),
+    Statement("queries", f"{TABLE}.manifests TIMESTAMP AS OF '2021-09-20 08:00:00'", f"{TABLE}.manifests TIMESTAMP AS OF '{{time}}'"),
+    Statement("queries", f"{TABLE}.partitions VERSION AS OF 10963874102873", f"{TABLE}.storage VERSION AS OF '{{snapshot}}'", 2),
+    # getting started, configuration
+    Statement("getting-started", "SELECT count(1) as count, data FROM local.db.table GROUP BY data", shows=1),
+    Statement("getting-started", "SELECT * FROM local.db.table.snapshots", shows=4),
+    Statement("getting-started", "CREATE TABLE local.db.table2 (id bigint, data string) USING iceberg", reason="the catalog is read-only in this release"),
+    Statement("getting-started", "INSERT INTO local.db.table VALUES (1, 'a'), (2, 'b'), (3, 'c')", reason="the catalog is read-only in this release"),
+    Statement("getting-started", "DELETE FROM local.db.table WHERE id = 1", reason="the catalog is read-only in this release"),
+    Statement("configuration", "SELECT * FROM hive_prod.db.table", shows="main"),
+    Statement("configuration", "USE hive_prod.db", shows=0),
+    Statement("configuration", "SELECT * FROM table", shows="main"),
+    Statement("configuration", "SHOW CURRENT NAMESPACE", shows=1),
+    Statement("ddl", "SHOW NAMESPACES IN prod", shows=1),
+    Statement("ddl", "SHOW TABLES IN prod.db", shows=1),
+    Statement("ddl", "DESCRIBE TABLE prod.db.table"),
+    Statement("ddl", "DESCRIBE TABLE EXTENDED prod.db.table"),
+    Statement("ddl", "DESCRIBE NAMESPACE EXTENDED prod.db"),
+    Statement("ddl", "SHOW CREATE TABLE prod.db.table", shows=1),
+    Statement("ddl", "SHOW TBLPROPERTIES prod.db.table"),
+    Statement("ddl", "SHOW COLUMNS IN prod.db.table", shows=2),
+    Statement("ddl", "DROP TABLE prod.db.sample", "DROP TABLE prod.db.table", reason="the catalog is read-only in this release"),
+    Statement("ddl", "ALTER TABLE prod.db.table SET TBLPROPERTIES ('read.split.target-size'='268435456')", reason="the catalog is read-only in this release"),
+    # procedures
+    Statement("procedures", "CALL catalog_name.system.ancestors_of('db.tbl')", "CALL catalog_name.system.ancestors_of('db.table')", 3),
+    Statement("procedures", "CALL catalog_name.system.ancestors_of('db.tbl', 1)", "CALL catalog_name.system.ancestors_of('db.table', '{snapshot}')", 2),
+    Statement("procedures", "CALL catalog_name.system.ancestors_of(snapshot_id => 1, table => 'db.tbl')", "CALL catalog_name.system.ancestors_of(snapshot_id => '{snapshot}', table => 'db.table')", 2),
+    Statement("procedures", "CALL catalog_name.system.remove_orphan_files(table => 'db.sample', dry_run => true)", "CALL catalog_name.system.remove_orphan_files(table => 'db.table', dry_run => true)", 0),
+    Statement(
+        "procedures",
+        "CALL hive_prod.system.expire_snapshots('db.sample', TIMESTAMP '2021-06-30 00:00:00.000', 100)",
+        "CALL hive_prod.system.expire_snapshots(table => 'db.table', older_than => TIMESTAMP '2021-06-30 00:00:00.000', retain_last => 100, dry_run => true)",
+        0,
+    ),
+    Statement(
+        "procedures",
+        "CALL hive_prod.system.expire_snapshots(table => 'db.sample', snapshot_ids => ARRAY(123))",
+        "CALL hive_prod.system.expire_snapshots(table => 'db.table', snapshot_ids => ARRAY('{snapshot}'), dry_run => true)",
+    ),
+    Statement(
+        "procedures",
+        "CALL spark_catalog.system.create_changelog_view(table => 'db.tbl', options => map('start-snapshot-id','1','end-snapshot-id', '2'))",
+        "CALL catalog_name.system.diff(table => 'db.table', from_version => '{snapshot}', to_version => 'main')",
+        2,
+    ),
+    Statement("procedures", "SHOW PROCEDURES IN catalog_name.system", shows=11),
+    Statement("procedures", "CALL catalog_name.system.rollback_to_snapshot('db.sample', 1)", reason="the catalog is read-only in this release; frazil.Repository.reset_branch"),
+    Statement("procedures", "CALL catalog_name.system.set_current_snapshot('db.sample', 1)", reason="the catalog is read-only in this release; frazil.Repository.reset_branch"),
+    Statement("procedures", "CALL catalog_name.system.cherrypick_snapshot('my_table', 1)", reason="the catalog is read-only in this release; frazil.Repository.cherry_pick"),
+    Statement("procedures", "CALL catalog_name.system.fast_forward('my_table', 'main', 'audit-branch')", reason="the catalog is read-only in this release; frazil.Repository.fast_forward"),
+    Statement("procedures", "CALL catalog_name.system.rewrite_data_files('db.sample')", reason="the catalog is read-only in this release; frazil.spark.rechunk and pack"),
+    Statement("procedures", "CALL catalog_name.system.rewrite_manifests('db.sample')", reason="the catalog is read-only in this release; frazil.spark.rewrite_manifests"),
+]  # fmt: skip
+WORKING = [each for each in STATEMENTS if not each.reason]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the repository is known to hold."""
+
+    warehouse: str
+    words: Mapping[str, str]  # that statements have in braces
+
+    def sql(self, statement: Statement) -> str:
+        return re.sub(r"\{(\w+)\}", lambda found: self.words[found[1]], statement.sql)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {
+            f"spark.sql.catalog.{name}{key}": value
+            for name in CATALOGS
+            for key, value in (("", "frazil.spark.Catalog"), (".warehouse", self.warehouse))
+        }
+
+
+def make_table(warehouse: Path) -> Facts:
+    """The repository `db.table`: column `data` is all "tag" in the first commit, and so on."""
+    storage = frazil.local_filesystem_storage(warehouse / "db" / "table")
+    repository = frazil.Repository.create(storage)
+    with repository.transaction("main", message="first", metadata={"app": "tests"}) as store:
+        group = zarr.group(store)
+        put(group, "id", np.arange(SIZE), "id", SIZE, long_name="identifier")
+        put(group, "data", np.full(SIZE, "tag", "U6"), "id", 2)
+    first = repository.lookup_branch("main")
+    repository.create_tag("historical-snapshot", first)
+    repository.create_branch("audit-branch", first)
+    time.sleep(1.1)  # times in whole seconds
+    now = datetime.now(UTC)
+    time.sleep(1.1)
+    for branch, text in (("audit-branch", "branch"), ("main", "main")):
+        with repository.transaction(branch, message=text, metadata={"app": "tests"}) as store:
+            zarr.open_array(store, path="data")[:2] = text
+            zarr.open_array(store, path="data")[2:] = text
+    words = {"snapshot": first, "time": f"{now:%Y-%m-%d %H:%M:%S}"}
+    words["seconds"] = str(int(now.timestamp()))
+    return Facts(str(warehouse), words)
+
+
+def problem_of(statement: Statement, rows: list[Row]) -> str:
+    """Why the rows are not those that the statement shows; empty if they are."""
+    match statement.shows:
+        case str(text):
+            found = sorted((row["id"], row["data"]) for row in rows)
+            return "" if found == [(i, text) for i in range(SIZE)] else f"got {found}"
+        case int(count):
+            return "" if len(rows) == count else f"got {len(rows)} rows, not {count}"
+        case None:
+            return "" if rows or statement.page == "procedures" else "got no rows"
+
+
+def run(spark: SparkSession, facts: Facts, statement: Statement) -> str:
+    """Runs a statement; the problem, empty if there is none."""
+    try:
+        rows = spark.sql(facts.sql(statement)).collect()
+    except PySparkException as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:300]}"
+    return problem_of(statement, rows)
+
+
+def run_all(spark: SparkSession, facts: Facts) -> dict[str, str]:
+    return {each.text: run(spark, facts, each) for each in STATEMENTS}
+
+
+# Ways of connecting
+
+
+def _session(facts: Facts) -> SparkSession:
+    return session(master="local[2]", short_lived=True, config=facts.settings)
+
+
+def _configuration(facts: Facts) -> SparkSession:
+    """Only settings, as `spark-submit --jars ... --conf ...` would give them."""
+    _prepare()
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", str(find_jar()))
+    return _with(builder, facts).getOrCreate()
+
+
+def _connect(facts: Facts) -> SparkSession:
+    """A server of its own that gets the jar as an artifact of the client."""
+    _prepare()
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    register(spark, warehouse=facts.warehouse)
+    for key, value in facts.settings.items():
+        spark.conf.set(key, value)
+    return spark
+
+
+def _prepare() -> None:
+    """What spark-env.sh would set: the Java, and the Python that has frazil."""
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+def _with(builder: SparkSession.Builder, facts: Facts) -> SparkSession.Builder:
+    quiet = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+    quiet |= {"spark.sql.session.timeZone": "UTC", "spark.driver.bindAddress": "127.0.0.1"}
+    for key, value in {**quiet, **facts.settings}.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def _run_spark_sql(facts: Facts) -> dict[str, str]:
+    """The shell spark-sql, without a Python driver: all statements that work, in one file."""
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "JAVA_HOME": str(find_java(os.environ).home)}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(home)}
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "statements.sql"
+        marked = [f"SELECT 'statement {i} done';" for i in range(len(WORKING))]
+        lines = [f"{facts.sql(s)};\n{mark}" for s, mark in zip(WORKING, marked, strict=True)]
+        file.write_text("\n".join(lines))
+        settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+        settings |= {"spark.sql.session.timeZone": "UTC", "spark.sql.warehouse.dir": folder}
+        settings |= {"spark.hadoop.hive.cli.errors.ignore": "true", **facts.settings}
+        command = [str(home / "bin" / "spark-sql"), "--master", "local[2]", "--jars"]
+        command += [str(find_jar()), "-f", str(file)]
+        for key, value in settings.items():
+            command += ["--conf", f"{key}={value}"]
+        done = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True, check=False
+        )
+    for i, statement in enumerate(WORKING):
+        found = f"statement {i} done" in done.stdout
+        results[statement.text] = "" if found else done.stderr.strip().splitlines()[-1][:300]
+    refused = {s.text: "not run" for s in STATEMENTS if s.reason}
+    return {**results, **refused}
+
+
+_STARTS: Mapping[str, Callable[[Facts], SparkSession]] = {
+    "session": _session,
+    "configuration": _configuration,
+    "connect": _connect,
+}
+
+
+def main(way: str, out: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        facts = make_table(Path(folder))
+        if way == "spark-sql":
+            results = _run_spark_sql(facts)
+        else:
+            spark = _STARTS[way](facts)
+            results = run_all(spark, facts)
+            spark.stop()
+    told = {"way": way, "version": pyspark.__version__, "results": results}
+    Path(out).write_text(json.dumps(told, indent=1))
+    failed = {s.sql: results[s.text] for s in WORKING if results[s.text]}
+    odd = [s.text for s in STATEMENTS if s.reason and not results[s.text]]
+    done = f"{way}, PySpark {pyspark.__version__}: {len(WORKING) - len(failed)} of {len(WORKING)}"
+    sys.stdout.write(f"{done}\n{json.dumps(failed, indent=1)} {odd}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
