@@ -114,7 +114,7 @@ final class Dimension {
           (((Boolean) result).booleanValue() ? holds : fails).add(i, i + 1);
         }
       }
-    } catch (RuntimeException error) {
+    } catch (Exception error) { // Scala throws checked ones, too: of what Python evaluates, say
       return null;
     }
     return new Ranges[] {holds.build(), fails.build()};
