@@ -112,7 +112,9 @@ def make_repository(rng: np.random.Generator, path: Path) -> Made:
         if k:
             told.append(_change(rng, arrays))
         with repository.transaction("main", message=f"commit {k}") as store:
-            _write(zarr.group(store), arrays, first=k == 0)
+            group = zarr.group(store)
+            group.attrs["commit"] = k  # so that each changes something
+            _write(group, arrays, first=k == 0)
         snapshot = repository.lookup_branch("main")
         repository.create_tag(f"v{k}", snapshot)
         pinned = {"tag": f"v{k}"} if rng.random() < 0.5 else {"snapshot": snapshot}
