@@ -25,6 +25,7 @@ AREAS = {
         "test_native_sets",
         "test_native_chunks",
     ),
+    "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
     "filter pushdown is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),

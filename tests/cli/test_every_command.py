@@ -15,6 +15,7 @@ from tests.cli.running import Answer, frazil, installed
 
 # Print nothing but JSON, or text for a shell.
 WITHOUT_JSON = {"dump", "completion"}
+WITHOUT_PLACE = {"completion", "spark jar", "spark conf"}
 # What goes wrong with them: with the others, that there is no repository.
 BAD: dict[str, str] = {
     "init": "init file",
@@ -25,6 +26,8 @@ BAD: dict[str, str] = {
     "doctor": "doctor nowhere",
     "completion": "completion tcsh",
     "verify": "verify file",
+    "spark jar": "spark jar --spark-home nowhere",
+    "spark conf": "spark conf --spark-home nowhere",
     "squash": "squash nowhere main -m all --yes",
 }
 
@@ -87,7 +90,7 @@ def test_what_prints_results_prints_json(name: str) -> None:
 def test_what_names_a_place_takes_the_options_of_storage(name: str) -> None:
     options = {option for each in EVERY[name].params for option in each.opts}
     wanted = {"--storage-option", "--storage-file", "--endpoint-url", "--anonymous", "--region"}
-    assert (options & wanted) == (set() if name == "completion" else wanted)
+    assert (options & wanted) == (set() if name in WITHOUT_PLACE else wanted)
 
 
 def bad_line(name: str) -> list[str]:

@@ -13,7 +13,7 @@ COMMANDS += ["rechunk", "reduce", "map-blocks", "export", "clone", "import", "mi
 COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset"]
 COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
 COMMANDS += ["verify", "stats", "expire", "gc"]
-COMMANDS += ["status", "tree", "head", "cat", "read", "write", "show", "serve", "doctor"]
+COMMANDS += ["status", "tree", "head", "cat", "read", "write", "show", "serve", "doctor", "spark"]
 COMMANDS += ["completion", "config", "metadata", "flags"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 

@@ -75,11 +75,12 @@ COMMANDS: dict[str, Command] = {
     "flags": Command("settings", "flags_app", "Show and switch what may be done to a repository."),
     "serve": Command("serve", "serve", "Look at a repository in the browser."),
     "dump": Command("contents", "dump", "Show any metadata file as JSON."),
+    "spark": Command("spark_jar", "spark_app", "Print the jar and settings for a Spark of yours."),
     "doctor": Command("doctor", "doctor", "Check Java, Spark, packages and storage."),
     "completion": Command("settings", "completion", "Print what makes a shell complete commands."),
 }
 WITH_TARGET = {"clone", "migrate"}  # to a place that may be reached in another way
-WITHOUT_PLACE = {"completion"}
+WITHOUT_PLACE = {"completion", "spark"}
 
 
 # Examples of commands, shown at the end of each command's help.
@@ -174,6 +175,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     # tools
     "serve": ("frazil serve weather", "frazil serve s3://bucket/weather --anonymous"),
     "dump": ("frazil dump weather/repo", "frazil dump s3://bucket/weather/repo --full"),
+    "spark jar": ("frazil spark jar", "frazil spark jar --spark-home /opt/spark"),
+    "spark conf": ("frazil spark conf", "frazil spark conf --spark-home /opt/spark"),
     "doctor": ("frazil doctor", "frazil doctor s3://bucket/weather"),
     "completion": ('eval "$(frazil completion bash)"', "frazil completion zsh > ~/.zfunc/_frazil"),
 }
@@ -214,12 +217,11 @@ def _load_group(name: str, group: typer.Typer) -> Any:
     whole = typer.Typer(help=group.info.help, no_args_is_help=True, **PLAIN)
     for each in group.registered_commands:
         if each.callback is not None and each.name is not None:
-            whole.command(each.name, epilog=epilog(f"{name} {each.name}"))(
-                with_storage_options(each.callback)
-            )
-    made = get_command(whole)
-    made.name = name
-    return made
+            made = each.callback if name in WITHOUT_PLACE else with_storage_options(each.callback)
+            whole.command(each.name, epilog=epilog(f"{name} {each.name}"))(made)
+    group_command = get_command(whole)
+    group_command.name = name
+    return group_command
 
 
 class Commands(Mapping[str, Any]):

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from frazil.errors import SessionStateError
 from frazil.spark.io.data_source import register
+from frazil.spark.native.install import with_jar
 from frazil.spark.runtime.java import find_java
 
 
@@ -81,22 +82,25 @@ def session(
     bundled_java: bool = False,
     log_path: str | os.PathLike[str] | None = None,
     config: Mapping[str, str] | None = None,
+    warehouse: str | os.PathLike[str] | None = None,
 ) -> SparkSession:
     """The running session if there is one, else a new embedded one, with what `register` adds.
 
     What Spark and its workers write to standard error goes to `log_path`, by default a file in
     the temporary folder, for as long as the session lives. `short_lived` trades peak speed
     for a faster start. `bundled_java` passes over the machine's Java. `config` wins over SETTINGS.
+    `warehouse` is where the catalog `frazil` looks for repositories, by default the current folder.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
-        register(running)
+        register(running, warehouse=warehouse)
         return running
     folder = Path(tempfile.mkdtemp(prefix="frazil-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     log = Path(log_path) if log_path is not None else folder / "spark.log"
     builder = SparkSession.builder.appName(app_name).master(master)
-    for key, value in _configuration(folder, short_lived=short_lived, config=config or {}).items():
+    given = with_jar(config or {})
+    for key, value in _configuration(folder, short_lived=short_lived, config=given).items():
         builder = builder.config(key, value)
     os.environ["JAVA_HOME"] = str(find_java(os.environ, bundled_only=bundled_java).home)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -109,7 +113,7 @@ def session(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
         )
         started = builder.getOrCreate()
-        register(started)
+        register(started, warehouse=warehouse)
         return started
 
 

@@ -33,17 +33,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, SessionStateError
+from frazil.spark.native.aggregate import Aggregate, parse_aggregate
+from frazil.spark.native.jar import sources_digest
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
 from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
-from frazil.spark.table.selection import Positions, compact
+from frazil.spark.table.selection import ALL_POSITIONS, Positions, compact, parse_selection
 
 QUESTION = "frazilQuestion"
 SCAN = "frazilScan"
+JAVA = "frazilJava"
+WHICH = "?"  # the value of `frazilJava` that asks for the version instead of telling it
 _ANSWER = "frazil"
+_MOST_EDGES = 2**17  # of ranges that are sent to the JVM
 _INLINE_VALUES = 2**14  # coordinates up to this size come with the description of their table
 
 _TYPES: dict[type[DataType], str] = {
@@ -63,15 +68,19 @@ _TYPES: dict[type[DataType], str] = {
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """What the Java side decided: the snapshot, and the cells to be read.
+    """A scan as the Java side decided it: the snapshot, and the cells to be read.
 
     `cells` are disjoint products: for each dimension, the edges of ranges of positions. None for
-    what has no cells: chunks as rows, and metadata tables.
+    what has no cells: chunks as rows, and metadata tables. With `aggregate` no cells are returned,
+    but partial aggregates of them.
     """
 
     snapshot: str
     cells: tuple[tuple[tuple[int, ...], ...], ...] | None
     sample: Sample | None = None
+    cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
+    aggregate: Aggregate | None = None
+    counters: bool = False  # whether the last column of the schema is for counters
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -82,12 +91,28 @@ class PlannedScan:
 
 
 def without_native_options(options: Mapping[str, str]) -> dict[str, str]:
-    own = {QUESTION.lower(), SCAN.lower()}
+    own = {QUESTION.lower(), SCAN.lower(), JAVA.lower()}
     return {name: text for name, text in options.items() if name.lower() not in own}
 
 
 def find_option(options: Mapping[str, str], wanted: str) -> str | None:
     return next((text for name, text in options.items() if name.lower() == wanted.lower()), None)
+
+
+def find_version(options: Mapping[str, str]) -> StructType | None:
+    """The Java classes that fit, as the name of a column, if the option `frazilJava` asks for it.
+
+    If it tells the version instead, that of another frazil raises SessionStateError.
+    """
+    told = find_option(options, JAVA)
+    if told == WHICH:
+        return StructType([StructField(sources_digest(), StringType())])
+    if told is not None and told != sources_digest():
+        raise SessionStateError(
+            "the jar that Spark has is of another version of frazil than the package that Python"
+            " imports; `frazil spark jar` makes the one that fits"
+        )
+    return None
 
 
 def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
@@ -98,23 +123,38 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
     match _parse_json(SCAN, text):
         case {"snapshot": str(snapshot), **rest}:
             try:
-                return PlannedScan(snapshot, _cells(rest), _sample(rest))
+                return PlannedScan(
+                    snapshot,
+                    _cells(rest),
+                    _sample(rest),
+                    _cuts(rest),
+                    _aggregate(rest),
+                    rest.get("counters") is True,
+                )
             except (KeyError, TypeError, ValueError):
                 pass
     raise InvalidInputError(f"option {SCAN!r} is not a planned scan; only Spark's side writes it")
 
 
-def _cells(scan: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
+def _cells(scan: Mapping[Any, Any]) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
     if "cells" not in scan:
         return None
     return tuple(tuple(tuple(map(int, along)) for along in product) for product in scan["cells"])
 
 
-def _sample(scan: Mapping[str, Any]) -> Sample | None:
+def _sample(scan: Mapping[Any, Any]) -> Sample | None:
     if "sample" not in scan:
         return None
     told = scan["sample"]
     return Sample(float(told["lower"]), float(told["upper"]), int(told["seed"]))
+
+
+def _cuts(scan: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...] | None:
+    return tuple(tuple(map(int, along)) for along in scan["cuts"]) if "cuts" in scan else None
+
+
+def _aggregate(scan: Mapping[Any, Any]) -> Aggregate | None:
+    return parse_aggregate(scan["aggregate"]) if "aggregate" in scan else None
 
 
 def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:
@@ -142,6 +182,9 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             table = plan_table(opened, options)
             return with_answer(StructType(), {"values": _coordinate_named(opened, table, name)})
+        case {"select": dict(selected), "snapshot": str(snapshot)}:
+            opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
+            return with_answer(StructType(), {"positions": _select(opened, options, selected)})
     raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
 
 
@@ -157,6 +200,12 @@ def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -
 def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
     told = StructField(_ANSWER, StringType(), metadata={_ANSWER: json.dumps(answer)})
     return StructType([*schema.fields, told])
+
+
+def answer_in(schema: StructType) -> dict[str, Any]:
+    """Inverse of `with_answer`: what the schema carries beside its columns."""
+    found: dict[str, Any] = json.loads(schema.fields[-1].metadata[_ANSWER])
+    return found
 
 
 def title_of(options: ReadOptions) -> str:
@@ -197,6 +246,21 @@ def _describe_dimension(
     if code is not None and size <= _INLINE_VALUES:
         told["values"] = _pack(opened, column, size, code)
     return told
+
+
+def _select(
+    opened: Opened, options: ReadOptions, selected: Mapping[str, object]
+) -> list[int] | None:
+    """Edges of the positions that bounds on one coordinate keep; None if they are too scattered."""
+    ((name, _),) = selected.items()
+    wanted = replace(options, selection=parse_selection(json.dumps(selected)), isel=ALL_POSITIONS)
+    try:
+        axes = plan_axes(opened, plan_table(opened, options), wanted)
+    except InvalidInputError:  # a literal that `sel` does not take: Spark's filter remains
+        return None
+    (positions,) = (axis.positions for axis in axes if axis.name == name)
+    edges = _edges(positions)
+    return edges if len(edges) <= _MOST_EDGES else None
 
 
 def _coordinate_named(opened: Opened, table: Table, name: str) -> dict[str, Any]:

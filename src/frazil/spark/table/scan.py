@@ -22,6 +22,7 @@ from frazil.spark.table.scan_plan import (
     batches,
     count_chunks,
     count_grid,
+    cut_boxes,
     plan_boxes,
 )
 from frazil.spark.table.schema import ColumnPlan, keep_columns, plan_columns, to_arrow
@@ -77,8 +78,15 @@ def plan_table(opened: Opened, options: ReadOptions) -> Table:
     return Table(grid, columns, kept)
 
 
-def plan_scan(table: Table, axes: tuple[Axis, ...], options: ReadOptions) -> Scan:
-    """Divides the cells of a product into tasks."""
+def plan_scan(
+    table: Table,
+    axes: tuple[Axis, ...],
+    options: ReadOptions,
+    cuts: Sequence[Sequence[int]] | None = None,
+) -> Scan:
+    """Divides the cells of a product into tasks: at `cuts`, or as their size suggests."""
+    if cuts is not None:
+        return Scan(table, axes, tuple(cut_boxes(axes, cuts)), options.batch_rows)
     grids = table.variables or table.grid.variables or _coordinates(table)
     row_bytes = sum(c.dtype.itemsize for c in table.columns)
     boxes = plan_boxes(

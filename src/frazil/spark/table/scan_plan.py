@@ -114,6 +114,19 @@ def plan_boxes(
     return list(product(*spans))
 
 
+def cut_boxes(axes: Sequence[Axis], cuts: Sequence[Sequence[int]]) -> list[Box]:
+    """Boxes between given positions: per axis, where a box begins, and the end."""
+    spans = [
+        [
+            (lo, hi)
+            for lo, hi in pairwise(np.searchsorted(axis.positions, edges).tolist())
+            if lo < hi
+        ]
+        for axis, edges in zip(axes, cuts, strict=True)
+    ]
+    return list(product(*spans))
+
+
 def _spans(edges: npt.NDArray[np.int64], merged: int) -> list[tuple[int, int]]:
     cut = [*edges[:-1:merged].tolist(), int(edges[-1])]
     return list(pairwise(cut))

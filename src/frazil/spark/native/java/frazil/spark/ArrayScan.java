@@ -14,9 +14,9 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportOrdering;
@@ -33,16 +33,21 @@ final class ArrayScan
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
+  private final Aggregates aggregates; // null for rows
   private Cells cells;
+  private boolean streaming;
 
   ArrayScan(
       Description table,
       StructType columns,
       Cells cells,
       List pushed,
-      ArrayScanBuilder.Sample sample) {
+      ArrayScanBuilder.Sample sample,
+      Aggregates aggregates) {
     this.table = table;
-    this.columns = columns.length() > 0 ? columns : cheapest(table);
+    this.aggregates = aggregates;
+    StructType wanted = columns.length() > 0 ? columns : cheapest(table);
+    this.columns = aggregates == null ? wanted : aggregates.schema();
     this.cells = cells;
     this.pushed = pushed;
     this.sample = sample;
@@ -62,31 +67,64 @@ final class ArrayScan
     if (!table.hasCells()) {
       return text.toString();
     }
-    long read = 0;
-    long total = 0;
-    for (Object each : table.variables()) {
-      Description.Variable variable = (Description.Variable) each;
-      if (columns.getFieldIndex(variable.name).isDefined()) {
-        read += variable.chunks(cells);
-        total += variable.chunks();
-      }
-    }
     text.append(" at ").append(table.snapshot());
-    text.append(", chunks: ").append(read).append(" of ").append(total);
+    text.append(", chunks: ").append(chunks(cells)).append(" of ").append(chunks(null));
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
+    if (aggregates != null) {
+      text.append(", aggregates: [").append(aggregates).append("]");
+    }
     return text.toString();
   }
 
+  /** Chunks of the columns that are read: those that hold one of the cells; null is all. */
+  private long chunks(Cells some) {
+    long count = 0;
+    for (Object each : table.variables()) {
+      Description.Variable variable = (Description.Variable) each;
+      if (reads(variable.name)) {
+        count += some == null ? variable.chunks() : variable.chunks(some);
+      }
+    }
+    return count;
+  }
+
+  public Scan.ColumnarSupportMode columnarSupportMode() {
+    return !streaming && PythonColumns.areThere()
+        ? Scan.ColumnarSupportMode.SUPPORTED
+        : Scan.ColumnarSupportMode.UNSUPPORTED;
+  }
+
+  /** If the Python side tells what it counted. */
+  private boolean counted() {
+    return table.hasCells() && PythonColumns.areThere();
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return counted() && !streaming ? Counters.metrics() : new CustomMetric[0];
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return counted() && !streaming
+        ? Counters.planned(chunks(cells), chunks(null), cells.size())
+        : new CustomTaskMetric[0];
+  }
+
+  private boolean reads(String variable) {
+    return aggregates == null
+        ? columns.getFieldIndex(variable).isDefined()
+        : aggregates.reads(variable);
+  }
+
   public Statistics estimateStatistics() {
-    return new ScanStatistics(table, columns, cells, sample);
+    return new ScanStatistics(table, columns, cells, sample, aggregates);
   }
 
   /** Rows of a task ascend along the dimensions, the last one varies fastest. */
   public SortOrder[] outputOrdering() {
     List orders = new ArrayList();
-    boolean strict = table.hasCells() && cells.count() == 1;
+    boolean strict = table.hasCells() && cells.count() == 1 && aggregates == null;
     for (int d = 0; d < table.dimensions().length && strict; d++) {
       Dimension dimension = table.dimensions()[d];
       boolean there = columns.getFieldIndex(dimension.name()).isDefined();
@@ -106,7 +144,8 @@ final class ArrayScan
   public NamedReference[] filterAttributes() {
     List found = new ArrayList();
     for (Dimension dimension : table.dimensions()) {
-      if (dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
+      boolean rows = aggregates == null;
+      if (rows && dimension.hasValues() && columns.getFieldIndex(dimension.name()).isDefined()) {
         found.add(column(dimension));
       }
     }
@@ -138,10 +177,11 @@ final class ArrayScan
   }
 
   public Batch toBatch() {
-    return new ArrayBatch(options(), columns);
+    return new ArrayBatch(options(), columns, counted());
   }
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    streaming = true;
     return Python.stream(table.options(), columns, checkpoint);
   }
 
@@ -152,6 +192,10 @@ final class ArrayScan
       scan.put("snapshot", table.snapshot());
       if (table.hasCells()) {
         scan.put("cells", written(cells));
+        scan.put("counters", Boolean.valueOf(counted()));
+      }
+      if (aggregates != null) {
+        scan.put("aggregate", aggregates.told());
       }
       if (sample != null) {
         Map told = new HashMap();
@@ -176,42 +220,5 @@ final class ArrayScan
       products.add(product);
     }
     return products;
-  }
-
-  /** Equal to another that reads the same, so that Spark may read once for both. */
-  private static final class ArrayBatch implements Batch {
-    private final Map options;
-    private final StructType columns;
-    private Batch planned;
-
-    ArrayBatch(Map options, StructType columns) {
-      this.options = options;
-      this.columns = columns;
-    }
-
-    private Batch planned() {
-      if (planned == null) {
-        planned = Python.batch(options, columns);
-      }
-      return planned;
-    }
-
-    public InputPartition[] planInputPartitions() {
-      return planned().planInputPartitions();
-    }
-
-    public PartitionReaderFactory createReaderFactory() {
-      return planned().createReaderFactory();
-    }
-
-    public boolean equals(Object other) {
-      return other instanceof ArrayBatch
-          && options.equals(((ArrayBatch) other).options)
-          && columns.equals(((ArrayBatch) other).columns);
-    }
-
-    public int hashCode() {
-      return options.hashCode() * 31 + columns.hashCode();
-    }
   }
 }

@@ -5,14 +5,17 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
 import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownOffset;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -22,6 +25,7 @@ final class ArrayScanBuilder
     implements SupportsPushDownCatalystFilters,
         SupportsPushDownRequiredColumns,
         SupportsPushDownTableSample,
+        SupportsPushDownAggregates,
         SupportsPushDownLimit,
         SupportsPushDownOffset,
         SupportsPushDownTopN {
@@ -31,6 +35,8 @@ final class ArrayScanBuilder
   private Cells cells;
   private Sample sample;
   private boolean limited;
+  private Aggregates aggregates;
+  private boolean unsafeAverage;
 
   ArrayScanBuilder(Description table, StructType columns) {
     this.table = table;
@@ -64,8 +70,14 @@ final class ArrayScanBuilder
     return new Predicate[0];
   }
 
+  /** Whole columns: of a structure, Spark may ask for some fields, which are read together. */
   public void pruneColumns(StructType required) {
-    columns = required;
+    StructType whole = new StructType();
+    for (StructField field : required.fields()) {
+      boolean known = columns.getFieldIndex(field.name()).isDefined();
+      whole = whole.add(known ? columns.apply(field.name()) : field);
+    }
+    columns = whole;
   }
 
   /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
@@ -79,13 +91,30 @@ final class ArrayScanBuilder
     return true;
   }
 
+  /** Never: blocks give partial results. Averages are seen only here, before Spark splits them. */
+  public boolean supportCompletePushDown(Aggregation asked) {
+    unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
+    return false;
+  }
+
+  public boolean pushAggregation(Aggregation asked) {
+    boolean refused = unsafeAverage || sample != null || limited;
+    aggregates = refused ? null : Aggregates.of(asked, table, cells);
+    return aggregates != null;
+  }
+
   /** A limit and the first rows of an order are applied by Spark again: more rows do no harm. */
   public boolean isPartiallyPushed() {
     return true;
   }
 
+  /** Whether each cell becomes one row. */
+  private boolean ofRows() {
+    return table.hasCells() && sample == null && aggregates == null;
+  }
+
   public boolean pushLimit(int limit) {
-    if (!table.hasCells() || sample != null) {
+    if (!ofRows()) {
       return false;
     }
     cells = cells.first(limit);
@@ -95,7 +124,7 @@ final class ArrayScanBuilder
   }
 
   public boolean pushOffset(int offset) {
-    if (!table.hasCells() || sample != null || limited) {
+    if (!ofRows() || limited) {
       return false;
     }
     Cells left = cells.minus(cells.exactlyFirst(offset));
@@ -110,7 +139,7 @@ final class ArrayScanBuilder
   /** The first rows by a dimension: the positions with the first values, and their equals. */
   public boolean pushTopN(SortOrder[] orders, int limit) {
     boolean simple = orders[0].expression() instanceof NamedReference;
-    if (!table.hasCells() || sample != null || !simple || cells.count() != 1) {
+    if (!ofRows() || !simple || cells.count() != 1) {
       return false;
     }
     String[] name = ((NamedReference) orders[0].expression()).fieldNames();
@@ -125,7 +154,7 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed, sample);
+    return new ArrayScan(table, columns, cells, pushed, sample, aggregates);
   }
 
   /** A sample of rows, without replacement: those whose number is at least lower, below upper. */

@@ -12,7 +12,8 @@ import scala.collection.Iterator;
  *
  * <p>If it is exact, these are the cells for which it is true, and false; for all others it is NULL.
  * Conditions on one dimension are evaluated by Spark at each value of its coordinate; AND, OR and
- * NOT become sets. What refers to variables, or to two dimensions at once, is not exact.
+ * NOT become sets. What refers to variables, or to two dimensions at once, is not exact, and neither
+ * is what refers to a dimension with very many values.
  */
 final class Condition {
   final Cells holds;
@@ -57,7 +58,11 @@ final class Condition {
 
   private static Condition leaf(Expression expression, Description table, int d, Cells all) {
     Dimension dimension = table.dimensions()[d];
-    Ranges[] found = dimension.hasValues() ? dimension.evaluate(expression) : null;
+    if (!dimension.hasValues()) {
+      Ranges near = dimension.near(expression);
+      return near == null ? null : new Condition(all.along(d, near), all, false);
+    }
+    Ranges[] found = dimension.evaluate(expression);
     return found == null
         ? null
         : new Condition(all.along(d, found[0]), all.along(d, found[1]), true);

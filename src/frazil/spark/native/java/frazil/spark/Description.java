@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -24,6 +25,7 @@ final class Description {
   private final Map told;
   private final Dimension[] dimensions;
   private final List variables;
+  private final String zone = SQLConf.get().sessionLocalTimeZone();
 
   private Description(Map options, StructType schema, Map told) {
     this.options = new CaseInsensitiveStringMap(options);
@@ -41,7 +43,11 @@ final class Description {
   }
 
   static Description of(Map options) {
-    StructType answer = Python.ask(with(options, Python.QUESTION, "{\"describe\": true}"));
+    return in(Python.ask(with(options, Python.QUESTION, "{\"describe\": true}")), options);
+  }
+
+  /** The description in an answer, of the table that the options read. */
+  static Description in(StructType answer, Map options) {
     StructField[] fields = answer.fields();
     StructType schema = new StructType((StructField[]) Arrays.copyOf(fields, fields.length - 1));
     Map told = answerIn(answer);
@@ -58,10 +64,15 @@ final class Description {
 
   /** Asks a question that is not about a table. */
   static Map ask(Map options, Map question) {
-    return answerIn(Python.ask(with(options, Python.QUESTION, write(question))));
+    return answerIn(answer(options, question));
   }
 
-  private static Map answerIn(StructType answer) {
+  /** The answer with its columns. */
+  static StructType answer(Map options, Map question) {
+    return Python.ask(with(options, Python.QUESTION, write(question)));
+  }
+
+  static Map answerIn(StructType answer) {
     StructField last = answer.fields()[answer.length() - 1];
     try {
       return (Map) JSON.readValue(last.metadata().getString(ANSWER), Map.class);
@@ -103,6 +114,11 @@ final class Description {
 
   String snapshot() {
     return (String) told.get("snapshot");
+  }
+
+  /** Time zone of the session when the table was described. */
+  String zone() {
+    return zone;
   }
 
   /** False for chunks as rows, metadata tables and streams: they take no pushdown but columns. */
@@ -156,6 +172,11 @@ final class Description {
       for (int d = 0; d < chunks.length; d++) {
         chunks[d] = ((Number) given.get(d)).longValue();
       }
+    }
+
+    /** Length of chunks along one dimension. */
+    long chunk(int dimension) {
+      return chunks[dimension];
     }
 
     /** Number of chunks that hold one of the cells. */

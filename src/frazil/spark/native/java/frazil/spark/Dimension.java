@@ -66,9 +66,10 @@ final class Dimension {
   /** Positions that the options of the table select: all, or those of `sel` and `isel`. */
   Ranges selected() {
     List edges = (List) told.get("selected");
-    if (edges == null) {
-      return Ranges.of(0, size);
-    }
+    return edges == null ? Ranges.of(0, size) : ranges(edges);
+  }
+
+  private static Ranges ranges(List edges) {
     Ranges.Builder found = new Ranges.Builder();
     for (int i = 0; i < edges.size(); i += 2) {
       found.add(((Number) edges.get(i)).longValue(), ((Number) edges.get(i + 1)).longValue());
@@ -114,10 +115,27 @@ final class Dimension {
           (((Boolean) result).booleanValue() ? holds : fails).add(i, i + 1);
         }
       }
-    } catch (Exception error) { // Scala throws checked ones, too: of what Python evaluates, say
+    } catch (Exception error) { // also what is thrown for a subquery or a function in Python
       return null;
     }
     return new Ranges[] {holds.build(), fails.build()};
+  }
+
+  /**
+   * Positions where a comparison with literals may be true, of a dimension with too many values:
+   * the Python side finds them. Null if it is no such comparison, or nothing is gained.
+   */
+  Ranges near(Expression comparison) {
+    Map bounds = told.get("type") == null ? null : Bounds.of(comparison);
+    if (bounds == null) {
+      return null;
+    }
+    Map selection = new HashMap();
+    selection.put(name, bounds);
+    Map question = new HashMap();
+    question.put("select", selection);
+    List edges = (List) table.ask(question).get("positions");
+    return edges == null ? null : ranges(edges);
   }
 
   /** Positions of the first values by an order, enough for that many rows, with their equals. */

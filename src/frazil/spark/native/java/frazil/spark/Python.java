@@ -1,7 +1,9 @@
 package frazil.spark;
 
+import java.util.HashMap;
 import java.util.Map;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -9,6 +11,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.Filter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -26,7 +29,25 @@ final class Python {
   /** The option that carries what was pushed down. */
   static final String SCAN = "frazilScan";
 
+  /** The option that carries the version of these classes, which that of the Python must equal. */
+  static final String JAVA = "frazilJava";
+  /** The setting that turns the native table off, for one session or all. */
+  static final String NATIVE = "spark.frazil.native";
+
   private Python() {}
+
+  static boolean isNative() {
+    return !"false".equalsIgnoreCase(SQLConf.get().getConfString(NATIVE, "true").trim());
+  }
+
+  /** The table that there is without these classes. */
+  static Table plainTable(StructType schema) {
+    return new PythonTable(source(), NAME, schema);
+  }
+
+  static StructType plainSchema(CaseInsensitiveStringMap options) {
+    return source().inferSchema(options);
+  }
 
   private static PythonDataSourceV2 source() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
@@ -36,7 +57,12 @@ final class Python {
 
   /** Asks a Python process of the driver; the answer is a schema, whose metadata carry the rest. */
   static StructType ask(Map options) {
-    return source().inferSchema(new CaseInsensitiveStringMap(options));
+    Map more = new HashMap(options);
+    String version = Python.class.getPackage().getImplementationVersion();
+    if (version != null && !new CaseInsensitiveStringMap(options).containsKey(JAVA)) {
+      more.put(JAVA, version);
+    }
+    return source().inferSchema(new CaseInsensitiveStringMap(more));
   }
 
   static Batch batch(Map options, StructType schema) {

@@ -15,9 +15,15 @@ final class ScanStatistics implements Statistics {
   private final StructType columns;
   private final Cells cells;
   private final double share;
+  private final Aggregates aggregates;
 
   ScanStatistics(
-      Description table, StructType columns, Cells cells, ArrayScanBuilder.Sample sample) {
+      Description table,
+      StructType columns,
+      Cells cells,
+      ArrayScanBuilder.Sample sample,
+      Aggregates aggregates) {
+    this.aggregates = aggregates;
     this.table = table;
     this.columns = columns;
     this.cells = cells;
@@ -34,12 +40,12 @@ final class ScanStatistics implements Statistics {
   }
 
   private long rows() {
-    return (long) Math.ceil(cells.size() * share);
+    return aggregates != null ? aggregates.rows() : (long) Math.ceil(cells.size() * share);
   }
 
   public Map columnStats() {
     Map found = new HashMap();
-    for (int d = 0; d < table.dimensions().length; d++) {
+    for (int d = 0; d < table.dimensions().length && aggregates == null; d++) {
       Dimension dimension = table.dimensions()[d];
       if (columns.getFieldIndex(dimension.name()).isDefined() && dimension.isAtHand()) {
         found.put(

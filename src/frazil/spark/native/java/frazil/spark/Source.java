@@ -17,12 +17,18 @@ public class Source implements TableProvider, DataSourceRegister {
   }
 
   public StructType inferSchema(CaseInsensitiveStringMap options) {
+    if (!Python.isNative()) {
+      return Python.plainSchema(options);
+    }
     described = Description.of(options.asCaseSensitiveMap());
     return described.schema();
   }
 
   /** Spark also calls this alone: for a write, or with a schema of the user. */
   public Table getTable(StructType schema, Transform[] partitioning, Map properties) {
+    if (!Python.isNative()) {
+      return Python.plainTable(schema);
+    }
     boolean same = described != null && described.answers(properties);
     return new ArrayTable(schema, properties, same ? described : null);
   }

@@ -1,0 +1,478 @@
+"""Aggregates that the Java side pushed down: partial results of boxes of chunks.
+
+A task reads some boxes, block by block, and returns a row for each of its groups: the columns that
+are grouped by, then one column for each aggregate. Spark merges the rows of all tasks. The groups
+are a product: along each dimension positions are grouped by the coordinate, by an expression of it
+that Spark evaluated on the driver, or not at all.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Any, override
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from frazil.errors import InvalidInputError
+from frazil.spark.native.counters import with_counters
+from frazil.spark.native.tally import (
+    Grouped,
+    Index,
+    Tally,
+    along_axis,
+    coded_groups,
+    cut_cells,
+    index_of,
+    one_group,
+    outer_sizes,
+    own_groups,
+)
+from frazil.spark.runtime.workers import limit_gc, value_of
+from frazil.spark.table.cf import Values, decode
+from frazil.spark.table.opened import Opened, Pinned, reuse_pinned
+from frazil.spark.table.options import ReadOptions
+from frazil.spark.table.scan import Scan, Table, plan_scan
+from frazil.spark.table.scan_plan import Axis, Box, box_rows
+from frazil.spark.table.schema import arrow_schema, to_arrow
+
+_WORTHWHILE = 64  # cells per group, at least, before a task returns its groups
+_MOST_GROUPS = 1 << 22  # of a task
+_LEAST_TASKS = 8  # that boxes are merged into
+_CODED_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A variable, or a coordinate; of a variable perhaps cast to a wider number."""
+
+    name: str
+    cast: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """An expression of a coordinate: its distinct values, and which of them each position has.
+
+    Packed, as it came: most of it is never looked at.
+    """
+
+    dimension: str
+    code: str
+    values: str
+    null: str
+    codes: str
+
+    @property
+    def unpacked(self) -> tuple[Values, npt.NDArray[np.int32]]:
+        return _unpack(self)
+
+
+type Operand = Column | Derived
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`function` is rows, count, sum, min or max."""
+
+    function: str
+    of: Operand | None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    groups: tuple[Operand, ...]
+    values: tuple[Wanted, ...]
+
+    def functions(self, operand: Operand) -> set[str]:
+        return {wanted.function for wanted in self.values if wanted.of == operand}
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(dict.fromkeys(w.of for w in self.values if w.of is not None))
+
+
+def parse_aggregate(told: Any) -> Aggregate:
+    """Parses what the Java side wrote. Raises InvalidInputError."""
+    match told:
+        case {"groups": list(groups), "values": list(values)}:
+            return Aggregate(
+                tuple(_parse_operand(each) for each in groups),
+                tuple(_parse_wanted(each) for each in values),
+            )
+    raise InvalidInputError("a planned aggregate has groups and values")
+
+
+def _parse_wanted(told: Any) -> Wanted:
+    match told:
+        case {"function": "rows"}:
+            return Wanted("rows", None)
+        case {"function": "count" | "sum" | "min" | "max" as function, "of": of}:
+            return Wanted(function, _parse_operand(of))
+    raise InvalidInputError("a planned aggregate has a function that is not known")
+
+
+def _parse_operand(told: Any) -> Operand:
+    match told:
+        case {"column": str(name)}:
+            return Column(name, str(told.get("cast", "")))
+        case {"dimension": str(on), "type": str(code), "null": str(null), "codes": str(codes)}:
+            values = told.get("values")
+            packed = values if isinstance(values, str) else json.dumps(values)
+            return Derived(on, code, packed, null, codes)
+    raise InvalidInputError("a planned aggregate is of neither a column nor an expression")
+
+
+@lru_cache(maxsize=8)
+def _unpack(derived: Derived) -> tuple[Values, npt.NDArray[np.int32]]:
+    codes = np.frombuffer(_inflate(derived.codes), "<i4")
+    null = np.frombuffer(_inflate(derived.null), np.bool_)
+    values: npt.NDArray[Any]
+    if derived.code == "text":
+        values = np.array(json.loads(derived.values), dtype=object)
+    else:
+        stored = "<f8" if derived.code.startswith("f") else "<i8"
+        values = np.frombuffer(_inflate(derived.values), stored).astype(derived.code)
+    return Values(values, null if null.any() else None), codes
+
+
+def _inflate(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text))
+
+
+def _take(values: Values, at: npt.NDArray[Any]) -> Values:
+    null = None if values.null is None else values.null[at]
+    return Values(values.values[at], null)
+
+
+# Planning: which boxes each task reads.
+
+
+class AggregateReader(DataSourceReader):
+    """Planned on the driver; `read` runs on executors. The scans are disjoint."""
+
+    def __init__(
+        self,
+        pinned: Pinned,
+        scans: tuple[Scan, ...],
+        aggregate: Aggregate,
+        schema: StructType,
+        *,
+        counters: bool = False,
+    ) -> None:
+        self.pinned = pinned
+        self.scans = scans
+        self.aggregate = aggregate
+        self.schema = schema
+        self.counters = counters
+
+    def __getstate__(self) -> dict[str, object]:
+        """State for executors, which receive their boxes one by one."""
+        return {**self.__dict__, "scans": tuple(replace(s, boxes=()) for s in self.scans)}
+
+    @override
+    def partitions(self) -> list[InputPartition]:
+        parts = [
+            (number, boxes)
+            for number, scan in enumerate(self.scans)
+            for boxes in plan_tasks(scan, self.aggregate)
+        ]
+        # Spark adds counts up: without any row, and without groups, the sum would be NULL
+        none = [] if parts or self.aggregate.groups else [(-1, ())]
+        return [InputPartition(part) for part in [*parts, *none]]
+
+    @override
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        part: tuple[int, tuple[Box, ...]] | None = value_of(partition)
+        if part is None:
+            return
+        limit_gc()
+        schema = arrow_schema(self.schema)
+        if not self.counters:
+            yield from self._rows(part, schema)
+        else:
+            rows = self._rows(part, schema.remove(len(schema) - 1))
+            yield from with_counters(rows, schema)
+
+    def _rows(
+        self, part: tuple[int, tuple[Box, ...]], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        number, boxes = part
+        if number < 0:
+            yield _row_of_nothing(self.aggregate, schema)
+            return
+        scan = self.scans[number]
+        task = _Task(reuse_pinned(self.pinned), scan, boxes, self.aggregate)
+        yield from task.run(schema)
+
+
+def plan_aggregate(
+    table: Table, products: Sequence[tuple[Axis, ...]], aggregate: Aggregate, options: ReadOptions
+) -> tuple[Scan, ...]:
+    """Boxes of each product. No chunk is read for what depends on coordinates alone."""
+    names = {each.name for each in aggregate.operands if isinstance(each, Column)}
+    read = tuple(c for c in table.all_columns if c.name in names and not c.is_dimension)
+    narrow = Table(table.grid, table.all_columns, read)
+    scans = [plan_scan(narrow, axes, options) for axes in products]
+    if not read:
+        scans = [replace(scan, boxes=tuple(_unread_boxes(scan, aggregate))) for scan in scans]
+    return tuple(scans)
+
+
+def _unread_boxes(scan: Scan, aggregate: Aggregate) -> list[Box]:
+    """Boxes where no chunk is read: they are cut only if there are many groups."""
+    if any(len(axis) == 0 for axis in scan.axes):
+        return []
+    layout = _layout(scan, aggregate)
+    steps = cut_cells([min(len(a), n) for a, n in zip(scan.axes, layout, strict=True)])
+    spans = [
+        _spans((0, len(axis)), step if groups >= len(axis) else len(axis))
+        for axis, groups, step in zip(scan.axes, layout, steps, strict=True)
+    ]
+    return list(product(*spans))
+
+
+def plan_tasks(scan: Scan, aggregate: Aggregate) -> list[tuple[Box, ...]]:
+    """Boxes of each task. A task reads several boxes if they share their groups, and one alone
+    would return nearly as many groups as it has cells.
+    """
+    if not scan.boxes:
+        return []
+    layout = _layout(scan, aggregate)
+    together: dict[tuple[tuple[int, int], ...], list[Box]] = {}
+    for box in scan.boxes:
+        own = tuple(s for s, n in zip(box, layout, strict=True) if n == _EACH)
+        together.setdefault(own, []).append(box)
+    largest = max(scan.boxes, key=box_rows)
+    groups = prod(min(n, hi - lo) for n, (lo, hi) in zip(layout, largest, strict=True))
+    merged = -(-_WORTHWHILE * groups // box_rows(largest))
+    merged = min(merged, max(1, len(scan.boxes) // _LEAST_TASKS), max(1, _MOST_GROUPS // groups))
+    return [
+        tuple(boxes[i : i + merged])
+        for boxes in together.values()
+        for i in range(0, len(boxes), merged)
+    ]
+
+
+_EACH = 1 << 62  # as a number of groups: each position is one
+
+
+def _layout(scan: Scan, aggregate: Aggregate) -> list[int]:
+    """Number of groups along each axis."""
+    return [_groups_along(axis.name, aggregate) for axis in scan.axes]
+
+
+def _groups_along(name: str, aggregate: Aggregate) -> int:
+    count = 1
+    for group in aggregate.groups:
+        if isinstance(group, Derived) and group.dimension == name:
+            count *= max(1, len(group.unpacked[0]))
+        elif isinstance(group, Column) and group.name == name:
+            return _EACH
+    return min(count, _CODED_LIMIT)
+
+
+# A task.
+
+
+class _Task:
+    def __init__(
+        self, opened: Opened, scan: Scan, boxes: Sequence[Box], aggregate: Aggregate
+    ) -> None:
+        self.opened = opened
+        self.scan = scan
+        self.boxes = boxes
+        self.aggregate = aggregate
+        self.names = [axis.name for axis in scan.axes]
+        self.columns = {column.name: column for column in scan.table.all_columns}
+        self.along = [self._plan_axis(k) for k in range(len(scan.axes))]
+        self.shape = [len(each.positions) for each in self.along]
+        self.rows = np.zeros(self.shape, np.int64)
+        cells = sum(map(box_rows, boxes))
+        self.tallies = {
+            operand: Tally(aggregate.functions(operand), self._dtype(operand), self.shape, cells)
+            for operand in aggregate.operands
+        }
+
+    def run(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        variables = {
+            each.name: [o for o in self.tallies if isinstance(o, Column) and o.name == each.name]
+            for each in self.scan.table.variables
+        }
+        for box in self.boxes:
+            self._count(box)
+            for name, operands in variables.items():
+                self._add_variable(name, operands, box)
+        table = self._table(schema)
+        for start in range(0, table.num_rows, self.scan.batch_rows):
+            yield table.slice(start, self.scan.batch_rows)
+
+    def _count(self, box: Box) -> None:
+        """Adds what depends on coordinates alone."""
+        groups, index = self._grouped(box)
+        self.rows[index] += outer_sizes(groups)
+        for operand, tally in self.tallies.items():
+            if isinstance(operand, Column) and operand.name not in self.names:
+                continue
+            k = self._axis_of(operand)
+            values = self._values(operand, self._positions(k, box[k]))
+            ones = [g if j == k else one_group(1) for j, g in enumerate(groups)]
+            others = [one_group(1) if j == k else g for j, g in enumerate(groups)]
+            null = None if values.null is None else along_axis(values.null, k, len(box))
+            flat = along_axis(values.values, k, len(box))
+            tally.add(index, ones, flat, null, outer_sizes(others))
+
+    def _add_variable(self, name: str, operands: Sequence[Column], box: Box) -> None:
+        column = self.columns[name]
+        if column.array is None:
+            return
+        block = self.opened.block(column.array, self.scan.axes, box)
+        steps = cut_cells(block.shape)
+        for piece in product(*map(_spans, box, steps)):
+            place = tuple(slice(p[0] - b[0], p[1] - b[0]) for p, b in zip(piece, box, strict=True))
+            stored = block[place]
+            found = decode(column.decoding, stored.reshape(-1), nan_is_null=column.nan_is_null)
+            null = None if found.null is None else found.null.reshape(stored.shape)
+            values = found.values.reshape(stored.shape)
+            groups, index = self._grouped(piece)
+            for operand in operands:
+                cast = values.astype(operand.cast) if operand.cast else values
+                self.tallies[operand].add(index, groups, cast, null)
+
+    def _dtype(self, operand: Operand) -> np.dtype[Any]:
+        if isinstance(operand, Derived):
+            return operand.unpacked[0].values.dtype
+        return np.dtype(operand.cast) if operand.cast else self.columns[operand.name].dtype
+
+    def _axis_of(self, operand: Operand) -> int:
+        name = operand.dimension if isinstance(operand, Derived) else operand.name
+        return self.names.index(name)
+
+    def _positions(self, k: int, span: tuple[int, int]) -> npt.NDArray[np.int64]:
+        return np.asarray(self.scan.axes[k].positions[span[0] : span[1]], dtype=np.int64)
+
+    def _values(self, operand: Operand, positions: npt.NDArray[np.int64]) -> Values:
+        """Values along a dimension."""
+        if isinstance(operand, Derived):
+            values, codes = operand.unpacked
+            return _take(values, codes[positions])
+        size = self.scan.table.grid.dimensions[self.names.index(operand.name)].size
+        first, last = int(positions.min()), int(positions.max())
+        column = self.columns[operand.name]
+        found = self.opened.coordinate(column, slice(first, last + 1), size=size)
+        return _take(found, positions - first)
+
+    def _plan_axis(self, k: int) -> "_Along":
+        spans = sorted({box[k] for box in self.boxes})
+        groups = [g for g in self.aggregate.groups if self._axis_of(g) == k]
+        count = _groups_along(self.names[k], self.aggregate)
+        first, last = spans[0][0], spans[-1][1]
+        if not groups:
+            return _Along(0, self._positions(k, (first, first + 1)), None, None)
+        positions = np.concatenate([self._positions(k, span) for span in spans])
+        coded = [g for g in groups if isinstance(g, Derived)]
+        if count >= _CODED_LIMIT or len(coded) < len(groups):
+            return _Along(first, self._positions(k, (first, last)), None, None)
+        codes = np.zeros(len(coded[0].unpacked[1]), np.int64)
+        for group in coded:
+            values, own = group.unpacked
+            codes = codes * len(values) + own
+        known, places = np.unique(codes[positions], return_index=True)
+        return _Along(0, positions[places], codes, known)
+
+    def _grouped(self, box: Box) -> tuple[list[Grouped], Index]:
+        groups = []
+        for k, (span, along) in enumerate(zip(box, self.along, strict=True)):
+            if along.codes is not None and along.known is not None:
+                groups.append(coded_groups(along.codes[self._positions(k, span)], along.known))
+            elif _groups_along(self.names[k], self.aggregate) == 1:
+                groups.append(one_group(span[1] - span[0]))
+            else:
+                groups.append(own_groups(span[0] - along.first, span[1] - span[0]))
+        return groups, index_of(groups)
+
+    # The rows of the groups that have cells.
+
+    def _table(self, schema: pa.Schema) -> pa.RecordBatch:
+        there = np.flatnonzero(self.rows)
+        left = [  # what no BIGINT can hold: more rows of the same group
+            (number, group, part)
+            for number, wanted in enumerate(self.aggregate.values)
+            if wanted.function == "sum" and wanted.of is not None
+            for group, part in self.tallies[wanted.of].sums()[1]
+        ]
+        chosen = np.concatenate([there, np.array([group for _, group, _ in left], np.int64)])
+        places = np.unravel_index(chosen, self.shape) if self.shape else ()
+        arrays = []
+        for group, field in zip(self.aggregate.groups, schema, strict=False):
+            k = self._axis_of(group)
+            values = self._values(group, self.along[k].positions)
+            arrays.append(_to_type(values, field.type).take(pa.array(places[k])))
+        fields = list(schema)[len(arrays) :]
+        for number, (wanted, field) in enumerate(zip(self.aggregate.values, fields, strict=True)):
+            own = [(part if n == number else None) for n, _, part in left]
+            found = self._column(wanted, there, own)
+            arrays.append(_to_type(found, field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(
+        self, wanted: Wanted, there: npt.NDArray[np.int64], left: list[int | None]
+    ) -> Values:
+        if wanted.of is None:
+            return _append(Values(self.rows.reshape(-1)[there], None), [0 for _ in left])
+        tally = self.tallies[wanted.of]
+        counts = tally.count.reshape(-1)[there]
+        if wanted.function == "count":
+            return _append(Values(counts, None), [0 for _ in left])
+        found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)
+        return _append(Values(found[there], counts == 0), left)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Along:
+    """Groups of a task along an axis: a position of each, and how positions find theirs.
+
+    By `codes` of all positions of the dimension, those in `known`; else by the offset from `first`.
+    """
+
+    first: int
+    positions: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int64] | None
+    known: npt.NDArray[np.int64] | None
+
+
+def _spans(span: tuple[int, int], step: int) -> list[tuple[int, int]]:
+    return [(lo, min(lo + step, span[1])) for lo in range(span[0], span[1], step)]
+
+
+def _append(values: Values, more: Sequence[int | None]) -> Values:
+    if not more:
+        return values
+    zero = np.zeros(len(more), values.values.dtype)
+    numbers = zero if zero.dtype.kind not in "iu" else np.array([m or 0 for m in more], zero.dtype)
+    null = np.zeros(len(values), np.bool_) if values.null is None else values.null
+    missing = np.array([m is None for m in more])
+    return Values(np.concatenate([values.values, numbers]), np.concatenate([null, missing]))
+
+
+def _to_type(values: Values, wanted: pa.DataType) -> pa.Array:
+    plain = values.values.dtype.kind in "iu" and pa.types.is_temporal(wanted)
+    if not plain:
+        return to_arrow(values).cast(wanted)
+    width = np.int32 if wanted.bit_width == 32 else np.int64
+    return pa.array(values.values.astype(width, copy=False), mask=values.null).view(wanted)
+
+
+def _row_of_nothing(aggregate: Aggregate, schema: pa.Schema) -> pa.RecordBatch:
+    """Aggregates of no cells at all."""
+    counts = [0 if wanted.function in ("rows", "count") else None for wanted in aggregate.values]
+    arrays = [pa.array([n], type=field.type) for n, field in zip(counts, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
