@@ -3,12 +3,15 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+import zarr
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
+from frazil.api import Repository, local_filesystem_storage
 from tests.spark.query_oracle import run
-from tests.spark.repositories import LATITUDES, SHAPE, make_weather
+from tests.spark.repositories import LATITUDES, SHAPE, make_weather, put
 
 pytestmark = [
     pytest.mark.spark,
@@ -46,3 +49,16 @@ def test_a_condition_that_only_python_can_evaluate_is_left_to_spark(
     each = SHAPE[0] * SHAPE[2]
     assert frame.where(north("lat")).count() == each * (LATITUDES > 50).sum()
     assert frame.where(north("lat") & frame.lon.eqNullSafe(0)).count() == 4 * SHAPE[0]
+
+
+def test_a_coordinate_is_brought_to_the_driver_in_parts(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Two million numbers without a pattern are more text than one answer holds."""
+    values = np.random.default_rng(18).normal(size=2_000_000)
+    repository = Repository.create(local_filesystem_storage(tmp_path / "r"))
+    with repository.transaction("main", message="x") as store:
+        put(zarr.group(store), "x", values, "x", len(values))
+        put(zarr.group(store), "v", np.ones(len(values), dtype="i1"), "x", len(values))
+    frame = spark.read.format("icechunk").load(str(tmp_path / "r"))
+    assert sorted(row.x for row in frame.where("x > 4").collect()) == sorted(values[values > 4])
