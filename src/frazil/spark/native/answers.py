@@ -50,6 +50,10 @@ WHICH = "?"  # the value of `frazilJava` that asks for the version instead of te
 _ANSWER = "frazil"
 _MOST_EDGES = 2**17  # of ranges that are sent to the JVM
 _INLINE_VALUES = 2**14  # coordinates up to this size come with the description of their table
+_INLINE_CHARACTERS = 2**20  # and if they are no longer than that, packed
+# what reads answers in the JVM, Jackson, takes no text of more than 20 million characters
+_ANSWER_VALUES = 2**20
+_ANSWER_CHARACTERS = 2**24
 
 _TYPES: dict[type[DataType], str] = {
     LongType: "i8",
@@ -178,10 +182,10 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             return with_answer(
                 spark_schema(table.columns), describe_cells(opened, pinned, table, options)
             )
-        case {"coordinate": str(name), "snapshot": str(snapshot)}:
+        case {"coordinate": str(name), "start": int(start), "snapshot": str(snapshot)}:
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
-            table = plan_table(opened, options)
-            return with_answer(StructType(), {"values": _coordinate_named(opened, table, name)})
+            values = _coordinate_named(opened, plan_table(opened, options), name, start)
+            return with_answer(StructType(), {"values": values})
         case {"select": dict(selected), "snapshot": str(snapshot)}:
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             return with_answer(StructType(), {"positions": _select(opened, options, selected)})
@@ -244,7 +248,9 @@ def _describe_dimension(
     if len(axis) != size:
         told["selected"] = _edges(axis.positions)
     if code is not None and size <= _INLINE_VALUES:
-        told["values"] = _pack(opened, column, size, code)
+        values = _pack(opened, column, size, code)
+        if len(values["data"]) <= _INLINE_CHARACTERS:
+            told["values"] = values
     return told
 
 
@@ -263,17 +269,25 @@ def _select(
     return edges if len(edges) <= _MOST_EDGES else None
 
 
-def _coordinate_named(opened: Opened, table: Table, name: str) -> dict[str, Any]:
+def _coordinate_named(opened: Opened, table: Table, name: str, start: int) -> dict[str, Any]:
+    """As many values from `start` on as an answer holds."""
     for dimension, column in zip(table.grid.dimensions, table.dimensions, strict=True):
         code = _TYPES.get(type(spark_type(column)))
         if column.name == name and code is not None:
-            return _pack(opened, column, dimension.size, code)
+            count = min(dimension.size - start, _ANSWER_VALUES)
+            packed = _pack(opened, column, dimension.size, code, slice(start, start + count))
+            while len(packed["data"]) > _ANSWER_CHARACTERS and count > 1:
+                count //= 2
+                packed = _pack(opened, column, dimension.size, code, slice(start, start + count))
+            return packed
     raise InvalidInputError(f"no dimension {name!r} with values that can be compared")
 
 
-def _pack(opened: Opened, column: ColumnPlan, size: int, code: str) -> dict[str, Any]:
+def _pack(
+    opened: Opened, column: ColumnPlan, size: int, code: str, part: slice | None = None
+) -> dict[str, Any]:
     """Values of a coordinate as the rows have them, packed for the JVM."""
-    values = to_arrow(opened.coordinate(column, slice(0, size), size=size))
+    values = to_arrow(opened.coordinate(column, part or slice(0, size), size=size))
     told: dict[str, Any] = {"count": len(values)}
     if values.null_count:
         told["null"] = _deflate(values.is_null().to_numpy(zero_copy_only=False).astype("u1"))

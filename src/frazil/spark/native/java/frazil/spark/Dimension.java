@@ -85,15 +85,24 @@ final class Dimension {
   /** The value at each position, null for NULL; as in Spark's internal rows. */
   Object[] values() {
     if (values == null) {
+      Object[] found = new Object[(int) size];
       Map packed = (Map) told.get("values");
-      if (packed == null) {
-        Map question = new HashMap();
-        question.put("coordinate", name);
-        packed = (Map) table.ask(question).get("values");
+      for (int known = 0; known < found.length; packed = null) {
+        Object[] part = unpack((String) told.get("type"), packed == null ? ask(known) : packed);
+        System.arraycopy(part, 0, found, known, part.length);
+        known += part.length;
       }
-      values = unpack((String) told.get("type"), packed);
+      values = found;
     }
     return values;
+  }
+
+  /** Asks for values from a position on: as many as an answer holds. */
+  private Map ask(int start) {
+    Map question = new HashMap();
+    question.put("coordinate", name);
+    question.put("start", Integer.valueOf(start));
+    return (Map) table.ask(question).get("values");
   }
 
   /**
