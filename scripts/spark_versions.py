@@ -20,6 +20,7 @@ Filter pushdown is measured with each version, and gives wrong results with all 
 AREAS = {
     "rows, chunks, types": ("test_read", "test_chunk_rows", "test_dtypes"),
     "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects"),
+    "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
     "filter pushdown is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),

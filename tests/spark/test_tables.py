@@ -219,6 +219,10 @@ def test_a_diff_is_the_diff(
     assert chunks == expected.updated_chunks
     start = next(iter(repository.ancestry(tag="v1"))).id
     assert rows(table(spark, place, "diff", **{"from": start})) == found  # to main, by id
+    before = list(repository.ancestry(branch="main"))[1].id
+    last = rows(table(spark, place, "diff", **{"from": before}))
+    assert last
+    assert rows(table(spark, place, "diff")) == last  # by default, of the last commit
 
 
 @pytest.mark.parametrize("version", [{"branch": "main"}, {"tag": "v1"}])
@@ -258,7 +262,6 @@ def test_version_1_has_its_tables_too(spark: SparkSession, tmp_path: Path) -> No
         ({"table": "histroy"}, "no table 'histroy' .did you mean 'history'"),
         ({"table": "refs", "tag": "v1"}, "option 'tag' means nothing to table 'refs'"),
         ({"table": "history", "mode": "rows"}, "table and mode exclude each other"),
-        ({"table": "diff"}, "table 'diff' needs the option 'from'"),
         ({"table": "diff", "from": "nothing"}, "no tag, branch or snapshot 'nothing'"),
         ({"table": "nodes", "group": "nowhere"}, "NodeNotFoundError.*nowhere"),
         ({"table": "chunk_refs", "variables": "far,nix"}, "no array at /nix"),

@@ -82,16 +82,18 @@ def session(
     bundled_java: bool = False,
     log_path: str | os.PathLike[str] | None = None,
     config: Mapping[str, str] | None = None,
+    warehouse: str | os.PathLike[str] | None = None,
 ) -> SparkSession:
     """The running session if there is one, else a new embedded one, with what `register` adds.
 
     What Spark and its workers write to standard error goes to `log_path`, by default a file in
     the temporary folder, for as long as the session lives. `short_lived` trades peak speed
     for a faster start. `bundled_java` passes over the machine's Java. `config` wins over SETTINGS.
+    `warehouse` is where the catalog `frazil` looks for repositories, by default the current folder.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
-        register(running)
+        register(running, warehouse=warehouse)
         return running
     folder = Path(tempfile.mkdtemp(prefix="frazil-spark-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -111,7 +113,7 @@ def session(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
         )
         started = builder.getOrCreate()
-        register(started)
+        register(started, warehouse=warehouse)
         return started
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from frazil.engine.files.caches import ChunkPart, WeighedCache
 from frazil.engine.files.object_keys import CHUNKS, chunk_key
 from frazil.engine.files.pool import Pool
+from frazil.engine.files.read_meter import read_meter
 from frazil.errors import StorageError
 from frazil.format.limits import Limits
 from frazil.ids import ChunkId, format_ids
@@ -101,9 +102,14 @@ class ChunkFiles:
     cache: WeighedCache[ChunkPart, bytes]
 
     def fetch(self, chunk: ChunkId, wanted: Range) -> Data:
-        if self.cache.capacity:
-            return self.cache.fetch((chunk, wanted), lambda _: bytes(self._fetch(chunk, wanted)))
-        return self._fetch(chunk, wanted)
+        if not self.cache.capacity:
+            return self._fetch(chunk, wanted)
+        if (known := self.cache.find((chunk, wanted))) is not None:
+            read_meter.add(cached=1)
+            return known
+        data = bytes(self._fetch(chunk, wanted))
+        self.cache.remember((chunk, wanted), data)
+        return data
 
     def fetch_many(
         self,
@@ -129,7 +135,10 @@ class ChunkFiles:
 
     def _read_parts(self, found: list[Data], parts: Parts, rows: list[int]) -> None:
         divided = [parts.some(*share) for share in thread_shares(parts, self.pool.width)]
-        every = [part for some in self.pool.map(self.store.read_parts, divided) for part in some]
+        with read_meter.waiting():
+            read = self.pool.map(self.store.read_parts, divided)
+        every = [part for some in read for part in some]
+        read_meter.add(fetched=sum(parts.length))
         # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):
             if part is not target and len(part) != parts.length[at]:
@@ -151,17 +160,22 @@ class ChunkFiles:
             for part, data in zip(missing, fetched, strict=True):
                 known[part] = data
                 self.cache.remember((read.chunk, part), data)
+        read_meter.add(cached=len(read.ranges) - len(missing))
         return [found for part in read.ranges if (found := known[part]) is not None]
 
     def _fetch(self, chunk: ChunkId, wanted: Range) -> Data:
         key = chunk_key(chunk)
-        data = self.store.get(key, wanted).data
+        with read_meter.waiting():
+            data = self.store.get(key, wanted).data
+        read_meter.add(fetched=len(data))
         _require_length(key, wanted, data)
         return data
 
     def _fetch_parts(self, chunk: ChunkId, ranges: Sequence[Range]) -> Sequence[Data]:
         key = chunk_key(chunk)
-        parts = self.store.get_ranges(key, ranges)
+        with read_meter.waiting():
+            parts = self.store.get_ranges(key, ranges)
+        read_meter.add(fetched=sum(map(len, parts)))
         for wanted, part in zip(ranges, parts, strict=True):
             _require_length(key, wanted, part)
         return parts

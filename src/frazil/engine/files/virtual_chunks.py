@@ -18,6 +18,7 @@ import numpy.typing as npt
 from frazil.engine.files.chunk_objects import require_readable_length
 from frazil.engine.files.object_stores import open_source
 from frazil.engine.files.pool import Pool
+from frazil.engine.files.read_meter import read_meter
 from frazil.engine.files.virtual_access import (
     ANY,
     Grant,
@@ -339,11 +340,14 @@ class VirtualChunks:
     def _fetch_span(self, read: SourceRead) -> memoryview:
         key, client = read.source.place.key, self._client(read.source)
         try:
-            return memoryview(client.read(key, [read.span], expected=read.expected)[0])
+            with read_meter.waiting():
+                data = memoryview(client.read(key, [read.span], expected=read.expected)[0])
         except InvalidInputError:
             raise
         except IcechunkError as error:
             raise _add_location(read.source.location, error) from error
+        read_meter.add(fetched=data.nbytes)
+        return data
 
 
 def distinct_codes(column: StringColumn) -> Rows:

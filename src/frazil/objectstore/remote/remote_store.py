@@ -145,6 +145,17 @@ class RemoteStore(ObjectStore):
             elif features.lists_in_order:
                 return
 
+    def list_folders(self) -> tuple[str, ...]:
+        """Names of the first segments of keys that have more than one, without walking them."""
+        from obstore import list_with_delimiter  # noqa: PLC0415 - `import frazil` stays light
+
+        features, start = self._place.features, start_of_paths(self._place)
+        client = self._client("read")
+        with translate_errors("list", self.location, ""), self._requests.one():
+            found = list_with_delimiter(client, start.rstrip("/") or None)
+        keys = (key_after(start, features, path.rstrip("/")) for path in found["common_prefixes"])
+        return tuple(sorted(key for key in keys if key))
+
     def _walk(self, directory: str, after: str | None = None) -> "Iterator[ObjectMeta]":
         """All objects below it, from a key on. obstore knows only whole segments as a prefix."""
         from obstore import list as list_objects  # noqa: PLC0415 - `import frazil` stays light

@@ -46,12 +46,13 @@ from frazil.spark.native.answers import (
     title_of,
     without_native_options,
 )
-from frazil.spark.native.install import install_native
+from frazil.spark.native.counters import with_counters
+from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
-from frazil.spark.table.scan_plan import Axis, Sample, cut, take_sample
+from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 # Writers that the data source returns to Spark.
@@ -102,7 +103,13 @@ class IcechunkSource(DataSource):
         return with_change_columns(found) if wants_changes(self.options) else found
 
     def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
-        """Answers a question of the Java side of the native table."""
+        """Answers a question of the Java side of the native table, or of the catalog."""
+        if "catalog" in question:
+            from frazil.spark.native.catalog import (  # noqa: PLC0415 -- tasks import this module
+                answer_catalog,
+            )
+
+            return answer_catalog(question, given, self._answer)
         options = parse_options(without_stream_options(given))
         plain = options.table is not None or options.mode is Mode.CHUNKS or wants_changes(given)
         if not plain:
@@ -130,15 +137,18 @@ class IcechunkSource(DataSource):
         opened = open_pinned(pinned)
         if options.mode is Mode.CHUNKS:
             return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+        counters = planned is not None and planned.counters
+        columns = StructType(schema.fields[:-1]) if counters else schema
         if planned is not None and planned.aggregate is not None:
             whole = plan_table(opened, options)
             parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
-            return AggregateReader(pinned, parts, planned.aggregate, schema)
-        table = _with_schema(plan_table(opened, options), schema)
+            return AggregateReader(pinned, parts, planned.aggregate, schema, counters=counters)
+        table = _with_schema(plan_table(opened, options), columns)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
         cuts = planned.cuts if planned else None
         scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
-        return IcechunkReader(pinned, scans, schema, planned.sample if planned else None)
+        sample = planned.sample if planned else None
+        return IcechunkReader(pinned, scans, schema, sample, counters=counters)
 
     @override
     def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
@@ -180,11 +190,14 @@ class IcechunkReader(DataSourceReader):
         scans: tuple[Scan, ...],
         schema: StructType,
         sample: Sample | None = None,
+        *,
+        counters: bool = False,
     ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.schema = schema
         self.sample = sample
+        self.counters = counters
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their positions one by one."""
@@ -203,9 +216,15 @@ class IcechunkReader(DataSourceReader):
         limit_gc()
         scan = replace(self.scans[0], axes=axes)
         box = tuple((0, len(axis)) for axis in axes)
-        rows = read_box(self.open(), scan, box, arrow_schema(self.schema))
+        schema = arrow_schema(self.schema)
+        columns = schema.remove(len(schema) - 1) if self.counters else schema
+        rows = self._rows(scan, box, columns)
+        yield from with_counters(rows, schema) if self.counters else rows
+
+    def _rows(self, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        rows = read_box(self.open(), scan, box, schema)
         sizes = [dimension.size for dimension in scan.table.grid.dimensions]
-        yield from take_sample(rows, axes, sizes, self.sample) if self.sample else rows
+        yield from take_sample(rows, scan.axes, sizes, self.sample) if self.sample else rows
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)
@@ -282,8 +301,12 @@ def _with_schema(table: Table, schema: StructType) -> Table:
 # Making frazil's data source and table functions known to a session.
 
 
-def register(spark: SparkSession) -> None:
-    """Makes `format("icechunk")` and the functions `icechunk_history(...)` and so on known.
+def register(spark: SparkSession, *, warehouse: Warehouse | None = None) -> None:
+    """Makes `format("icechunk")`, the catalogs `frazil` and `icechunk`, and the functions
+    `icechunk_history(...)` and so on known.
+
+    `warehouse` is the folder, or the prefix of a bucket, in which the catalog `frazil` looks for
+    repositories: by default the current folder, unless the session says otherwise.
 
     Spark finds the former by itself where frazil is installed; this helps where another package's
     data source is broken, which hides all of them.
@@ -294,7 +317,7 @@ def register(spark: SparkSession) -> None:
     """
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
-    install_native(spark)
+    install_native(spark, warehouse)
     for name, function in table_functions().items():
         spark.udtf.register(name, function)
 

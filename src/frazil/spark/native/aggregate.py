@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.spark.native.counters import with_counters
 from frazil.spark.native.tally import (
     Grouped,
     Index,
@@ -159,12 +160,19 @@ class AggregateReader(DataSourceReader):
     """Planned on the driver; `read` runs on executors. The scans are disjoint."""
 
     def __init__(
-        self, pinned: Pinned, scans: tuple[Scan, ...], aggregate: Aggregate, schema: StructType
+        self,
+        pinned: Pinned,
+        scans: tuple[Scan, ...],
+        aggregate: Aggregate,
+        schema: StructType,
+        *,
+        counters: bool = False,
     ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.aggregate = aggregate
         self.schema = schema
+        self.counters = counters
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their boxes one by one."""
@@ -187,8 +195,17 @@ class AggregateReader(DataSourceReader):
         if part is None:
             return
         limit_gc()
-        number, boxes = part
         schema = arrow_schema(self.schema)
+        if not self.counters:
+            yield from self._rows(part, schema)
+        else:
+            rows = self._rows(part, schema.remove(len(schema) - 1))
+            yield from with_counters(rows, schema)
+
+    def _rows(
+        self, part: tuple[int, tuple[Box, ...]], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        number, boxes = part
         if number < 0:
             yield _row_of_nothing(self.aggregate, schema)
             return

@@ -80,6 +80,7 @@ class PlannedScan:
     sample: Sample | None = None
     cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
     aggregate: Aggregate | None = None
+    counters: bool = False  # whether the last column of the schema is for counters
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -123,7 +124,12 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
         case {"snapshot": str(snapshot), **rest}:
             try:
                 return PlannedScan(
-                    snapshot, _cells(rest), _sample(rest), _cuts(rest), _aggregate(rest)
+                    snapshot,
+                    _cells(rest),
+                    _sample(rest),
+                    _cuts(rest),
+                    _aggregate(rest),
+                    rest.get("counters") is True,
                 )
             except (KeyError, TypeError, ValueError):
                 pass
@@ -194,6 +200,12 @@ def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -
 def with_answer(schema: StructType, answer: Mapping[str, Any]) -> StructType:
     told = StructField(_ANSWER, StringType(), metadata={_ANSWER: json.dumps(answer)})
     return StructType([*schema.fields, told])
+
+
+def answer_in(schema: StructType) -> dict[str, Any]:
+    """Inverse of `with_answer`: what the schema carries beside its columns."""
+    found: dict[str, Any] = json.loads(schema.fields[-1].metadata[_ANSWER])
+    return found
 
 
 def title_of(options: ReadOptions) -> str:

@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -20,13 +21,21 @@ from frazil.spark.native.jar import (
 NATIVE = "spark.frazil.native"  # a setting: false for the plain Python source
 INSTALLED = "spark.frazil.jar"  # set here: the jar that was added to a session, or _NONE
 _NONE = "none"
+_CATALOG = "frazil.spark.Catalog"
+NAMED, LOCATED = "frazil", "icechunk"  # the catalog of a warehouse, and that of any location
+
+type Warehouse = str | os.PathLike[str]
 
 
-def install_native(spark: SparkSession) -> bool:
-    """Adds frazil's jar to a session. False, after one warning, where that is impossible: then
-    `format("icechunk")` is the plain Python source, which reads whole arrays and then filters.
+def install_native(spark: SparkSession, warehouse: Warehouse | None = None) -> bool:
+    """Adds frazil's jar to a session, and its catalogs. False, after one warning, where that is
+    impossible: then `format("icechunk")` is the plain Python source, which reads whole arrays and
+    then filters.
     """
-    return _add_jar(spark)
+    if not _add_jar(spark):
+        return False
+    _set_catalogs(spark, warehouse)
+    return True
 
 
 def _add_jar(spark: SparkSession) -> bool:
@@ -41,6 +50,7 @@ def _add_jar(spark: SparkSession) -> bool:
             jar = found or _add_to_server(spark)
         else:
             jar = found or str(find_jar(os.environ))
+            _load_on_driver(spark, jar)
             spark.sql(f"ADD JAR '{_quote(jar)}'")
     except (IcechunkError, PySparkException, OSError) as error:
         spark.conf.set(INSTALLED, _NONE)
@@ -52,6 +62,46 @@ def _add_jar(spark: SparkSession) -> bool:
         return False
     spark.conf.set(INSTALLED, jar)
     return True
+
+
+def _load_on_driver(spark: SparkSession, jar: str) -> None:
+    """Makes the jar known to all threads of the driver, as if Spark had been started with it.
+
+    `ADD JAR` does so for queries only. The thread behind Spark's UI makes the metrics of a table
+    by the names of their classes, and shows "N/A" where it finds none.
+    """
+    jvm = spark.sparkContext._gateway.jvm  # type: ignore[union-attr]  # there is one # noqa: SLF001
+    loader, shared = jvm.java.lang.Thread.currentThread().getContextClassLoader(), None
+    while loader is not None:
+        if loader.getClass().getName() == "org.apache.spark.util.MutableURLClassLoader":
+            shared = loader
+        loader = loader.getParent()
+    if shared is not None:
+        shared.addURL(jvm.java.io.File(jar).toURI().toURL())
+
+
+def _set_catalogs(spark: SparkSession, warehouse: Warehouse | None) -> None:
+    """Keeps what the user has set, but for a warehouse that is given here."""
+    for name in (NAMED, LOCATED):
+        if not spark.conf.get(_catalog_setting(name), ""):
+            spark.conf.set(_catalog_setting(name), _CATALOG)
+    place = _catalog_setting(NAMED, "warehouse")
+    if warehouse is not None:
+        spark.conf.unset(_catalog_setting(NAMED, "repository"))
+        spark.conf.set(place, _absolute(warehouse))
+    elif not is_connect(spark) and not any(
+        spark.conf.get(_catalog_setting(NAMED, each), "") for each in ("warehouse", "repository")
+    ):
+        spark.conf.set(place, str(Path.cwd()))  # of a server, it would be the folder of the client
+
+
+def _catalog_setting(catalog: str, name: str = "") -> str:
+    return f"spark.sql.catalog.{catalog}" + (f".{name}" if name else "")
+
+
+def _absolute(warehouse: Warehouse) -> str:
+    text = os.fspath(warehouse)
+    return text if "://" in text else str(Path(text).absolute())
 
 
 def with_jar(config: Mapping[str, str]) -> dict[str, str]:

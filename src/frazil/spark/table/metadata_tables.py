@@ -242,12 +242,13 @@ def read_manifests(context: TableContext) -> Iterator[pa.RecordBatch]:
 
 
 def read_diff(context: TableContext) -> Iterator[pa.RecordBatch]:
-    """Reads the changes from the version `from` to the version `to`, by default the version of the
-    table.
+    """Reads the changes from the version `from`, by default the one before `to`, to the version
+    `to`, by default that of the table.
     """
     request, repository = context.request, context.repository
-    start = find_version(repository, request.start or "")
     end = context.snapshot if request.end is None else find_version(repository, request.end)
+    parent = repository.lookup_snapshot(end).parent_id or end
+    start = parent if request.start is None else find_version(repository, request.start)
     found = repository.diff(start, end)
     for change, paths in {
         "new_group": found.new_groups,

@@ -89,7 +89,7 @@ def pin(options: ReadOptions) -> Pinned:
     """Resolves the version to its current snapshot. Raises the tree's error for what is missing."""
     place = PlaceText(options.path, options.secret_storage)
     repository = open_repository(place, options.access)
-    session = repository.readonly_session(_engine_version(options.version))
+    session = repository.readonly_session(engine_version(options.version))
     return Pinned(place, str(session.snapshot_id), options.access, settings_digest(repository))
 
 
@@ -99,7 +99,7 @@ def settings_digest(repository: Repository) -> str:
     return hashlib.sha256(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _engine_version(version: Version) -> versions.Version:
+def engine_version(version: Version) -> versions.Version:
     if version.snapshot is not None:
         return versions.Exactly(SnapshotId.parse(version.snapshot))
     if version.tag is not None:

@@ -110,7 +110,7 @@ OPTIONS = {
     "decode": "of mode chunks: false gives bytes as they are stored",
     "values": "of mode chunks: true gives lists instead of bytes",
     "includeMissing": "of mode chunks: true also gives chunks that were never written",
-    "from": "of table diff: a tag, a branch or a snapshot",
+    "from": "of table diff: a tag, a branch or a snapshot; by default the one before `to`",
     "to": "of table diff, likewise; by default the version",
     "authorize": "where virtual chunks may be read: JSON object of url prefixes to words",
     "secretStorage": "how the bucket of `path` is reached; only frazil.spark.read writes it",
@@ -207,8 +207,6 @@ def _require_fitting(names: set[str], given: Mapping[str, str]) -> None:
             f"option {', '.join(map(repr, astray))} means nothing to {reads};"
             f" the options of its own are {own}"
         )
-    if table == "diff" and "from" not in names:
-        raise InvalidInputError("table 'diff' needs the option 'from'")
 
 
 def format_options(options: ReadOptions) -> dict[str, str]:

@@ -18,6 +18,7 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.engine.files.pool import Pool
+from frazil.engine.files.read_meter import read_meter
 from frazil.engine.session.session import Session
 from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.format.envelope import measure_frames
@@ -360,6 +361,8 @@ def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
     if is_known and coding.is_plain:
         return _read_plain(batch, coding, np.asarray(out.as_ndarray_like()))
     data = batch.engine.fetch_chunks(batch.path, batch.index)
+    there = sum(each is not None for each in data)
+    read_meter.add(chunks=there, decoded=there * chunk_bytes(batch))
     every = list(zip(batch.items, data, strict=True))
     decode = _unpack if is_known else _decode
     return coders.map(partial(decode, coding, batch.drop_axes, out), every)
@@ -411,6 +414,12 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
     pieces = plan_pieces(batch.items, coding, values)
     data = batch.engine.fetch_chunks(batch.path, batch.index, pieces.parts(), pieces.targets)
+    sizes = [
+        each.size_bytes
+        for each, found in zip(pieces.layouts, data, strict=True)
+        if found is not None
+    ]
+    read_meter.add(chunks=len(sizes), decoded=sum(sizes))
     todo = [
         row
         for row, (found, target) in enumerate(zip(data, pieces.targets, strict=True))

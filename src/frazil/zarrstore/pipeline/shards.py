@@ -17,6 +17,7 @@ from zarr.core.buffer import NDBuffer, default_buffer_prototype
 from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
+from frazil.engine.files.read_meter import read_meter
 from frazil.errors import InvalidInputError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import Coding, GetResult, fill_value_or_default
@@ -86,6 +87,9 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
         for chunk, found in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
     coders.map(partial(_decode, coding), tasks)
+    decoded = sum(found is not None for _, _, found in tasks)
+    there = sum(head is not None for head in heads)
+    read_meter.add(chunks=there, decoded=decoded * inner_bytes)
     return list(map(_result, shards, heads))
 
 

@@ -14,27 +14,36 @@ import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortDirection;
 import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
-import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportOrdering;
+import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
 import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+import org.apache.spark.sql.connector.read.partitioning.KeyGroupedPartitioning;
+import org.apache.spark.sql.connector.read.partitioning.Partitioning;
+import org.apache.spark.sql.connector.read.partitioning.UnknownPartitioning;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /** A decided read of some cells and columns of a table. */
 final class ArrayScan
-    implements Scan, SupportsReportStatistics, SupportsReportOrdering, SupportsRuntimeV2Filtering {
+    implements SupportsReportStatistics,
+        SupportsReportPartitioning,
+        SupportsReportOrdering,
+        SupportsRuntimeV2Filtering {
   private final Description table;
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
   private final Aggregates aggregates; // null for rows
+  private final TaskGrid grid; // null for tasks without numbers
   private Cells cells;
+  private boolean streaming;
 
   ArrayScan(
       Description table,
@@ -42,8 +51,10 @@ final class ArrayScan
       Cells cells,
       List pushed,
       ArrayScanBuilder.Sample sample,
-      Aggregates aggregates) {
+      Aggregates aggregates,
+      TaskGrid grid) {
     this.table = table;
+    this.grid = grid;
     this.aggregates = aggregates;
     StructType wanted = columns.length() > 0 ? columns : cheapest(table);
     this.columns = aggregates == null ? wanted : aggregates.schema();
@@ -66,17 +77,8 @@ final class ArrayScan
     if (!table.hasCells()) {
       return text.toString();
     }
-    long read = 0;
-    long total = 0;
-    for (Object each : table.variables()) {
-      Description.Variable variable = (Description.Variable) each;
-      if (reads(variable.name)) {
-        read += variable.chunks(cells);
-        total += variable.chunks();
-      }
-    }
     text.append(" at ").append(table.snapshot());
-    text.append(", chunks: ").append(read).append(" of ").append(total);
+    text.append(", chunks: ").append(chunks(cells)).append(" of ").append(chunks(null));
     text.append(", rows: ").append(cells.size());
     text.append(" of ").append(table.everything().size());
     text.append(", pushed: ").append(pushed);
@@ -84,6 +86,39 @@ final class ArrayScan
       text.append(", aggregates: [").append(aggregates).append("]");
     }
     return text.toString();
+  }
+
+  /** Chunks of the columns that are read: those that hold one of the cells; null is all. */
+  private long chunks(Cells some) {
+    long count = 0;
+    for (Object each : table.variables()) {
+      Description.Variable variable = (Description.Variable) each;
+      if (reads(variable.name)) {
+        count += some == null ? variable.chunks() : variable.chunks(some);
+      }
+    }
+    return count;
+  }
+
+  public Scan.ColumnarSupportMode columnarSupportMode() {
+    return !streaming && PythonColumns.areThere()
+        ? Scan.ColumnarSupportMode.SUPPORTED
+        : Scan.ColumnarSupportMode.UNSUPPORTED;
+  }
+
+  /** If the Python side tells what it counted. */
+  private boolean counted() {
+    return table.hasCells() && PythonColumns.areThere();
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return counted() && !streaming ? Counters.metrics() : new CustomMetric[0];
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return counted() && !streaming
+        ? Counters.planned(chunks(cells), chunks(null), cells.size())
+        : new CustomTaskMetric[0];
   }
 
   private boolean reads(String variable) {
@@ -94,6 +129,13 @@ final class ArrayScan
 
   public Statistics estimateStatistics() {
     return new ScanStatistics(table, columns, cells, sample, aggregates);
+  }
+
+  /** Tasks by their numbers, where a join can use them. */
+  public Partitioning outputPartitioning() {
+    return grid == null
+        ? new UnknownPartitioning(0)
+        : new KeyGroupedPartitioning(grid.keys(), grid.numbers(cells).size());
   }
 
   /** Rows of a task ascend along the dimensions, the last one varies fastest. */
@@ -152,10 +194,11 @@ final class ArrayScan
   }
 
   public Batch toBatch() {
-    return new ArrayBatch(options(), columns);
+    return new ArrayBatch(options(), columns, counted(), grid, cells);
   }
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    streaming = true;
     return Python.stream(table.options(), columns, checkpoint);
   }
 
@@ -166,9 +209,13 @@ final class ArrayScan
       scan.put("snapshot", table.snapshot());
       if (table.hasCells()) {
         scan.put("cells", written(cells));
+        scan.put("counters", Boolean.valueOf(counted()));
       }
       if (aggregates != null) {
         scan.put("aggregate", aggregates.told());
+      }
+      if (grid != null) {
+        scan.put("cuts", grid.written());
       }
       if (sample != null) {
         Map told = new HashMap();
@@ -193,42 +240,5 @@ final class ArrayScan
       products.add(product);
     }
     return products;
-  }
-
-  /** Equal to another that reads the same, so that Spark may read once for both. */
-  private static final class ArrayBatch implements Batch {
-    private final Map options;
-    private final StructType columns;
-    private Batch planned;
-
-    ArrayBatch(Map options, StructType columns) {
-      this.options = options;
-      this.columns = columns;
-    }
-
-    private Batch planned() {
-      if (planned == null) {
-        planned = Python.batch(options, columns);
-      }
-      return planned;
-    }
-
-    public InputPartition[] planInputPartitions() {
-      return planned().planInputPartitions();
-    }
-
-    public PartitionReaderFactory createReaderFactory() {
-      return planned().createReaderFactory();
-    }
-
-    public boolean equals(Object other) {
-      return other instanceof ArrayBatch
-          && options.equals(((ArrayBatch) other).options)
-          && columns.equals(((ArrayBatch) other).columns);
-    }
-
-    public int hashCode() {
-      return options.hashCode() * 31 + columns.hashCode();
-    }
   }
 }

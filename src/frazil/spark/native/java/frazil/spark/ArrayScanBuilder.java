@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownTableSample;
 import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
@@ -29,6 +30,7 @@ final class ArrayScanBuilder
         SupportsPushDownOffset,
         SupportsPushDownTopN {
   private final Description table;
+  private final boolean named;
   private final List pushed = new ArrayList();
   private StructType columns;
   private Cells cells;
@@ -37,8 +39,9 @@ final class ArrayScanBuilder
   private Aggregates aggregates;
   private boolean unsafeAverage;
 
-  ArrayScanBuilder(Description table, StructType columns) {
+  ArrayScanBuilder(Description table, StructType columns, boolean named) {
     this.table = table;
+    this.named = named;
     this.columns = columns;
     this.cells = table.everything();
   }
@@ -69,8 +72,14 @@ final class ArrayScanBuilder
     return new Predicate[0];
   }
 
+  /** Whole columns: of a structure, Spark may ask for some fields, which are read together. */
   public void pruneColumns(StructType required) {
-    columns = required;
+    StructType whole = new StructType();
+    for (StructField field : required.fields()) {
+      boolean known = columns.getFieldIndex(field.name()).isDefined();
+      whole = whole.add(known ? columns.apply(field.name()) : field);
+    }
+    columns = whole;
   }
 
   /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
@@ -147,7 +156,9 @@ final class ArrayScanBuilder
   }
 
   public Scan build() {
-    return new ArrayScan(table, columns, cells, pushed, sample, aggregates);
+    boolean cut = named && sample == null && aggregates == null && cells.count() == 1;
+    TaskGrid grid = cut && PythonColumns.areThere() ? TaskGrid.of(table, columns) : null;
+    return new ArrayScan(table, columns, cells, pushed, sample, aggregates, grid);
   }
 
   /** A sample of rows, without replacement: those whose number is at least lower, below upper. */

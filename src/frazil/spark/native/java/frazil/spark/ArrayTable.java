@@ -38,6 +38,11 @@ public class ArrayTable implements Table, SupportsRead, SupportsWrite {
     return described == null ? new HashMap() : described.properties();
   }
 
+  /** Whether a catalog has it, which then has its functions, too. */
+  boolean isNamed() {
+    return false;
+  }
+
   public Set capabilities() {
     return EnumSet.of(
         TableCapability.BATCH_READ,
@@ -60,7 +65,7 @@ public class ArrayTable implements Table, SupportsRead, SupportsWrite {
     if (all.size() == options.size()) {
       described = used;
     }
-    return new ArrayScanBuilder(used, schema);
+    return new ArrayScanBuilder(used, schema, isNamed());
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

@@ -43,7 +43,11 @@ final class Description {
   }
 
   static Description of(Map options) {
-    StructType answer = Python.ask(with(options, Python.QUESTION, "{\"describe\": true}"));
+    return in(Python.ask(with(options, Python.QUESTION, "{\"describe\": true}")), options);
+  }
+
+  /** The description in an answer, of the table that the options read. */
+  static Description in(StructType answer, Map options) {
     StructField[] fields = answer.fields();
     StructType schema = new StructType((StructField[]) Arrays.copyOf(fields, fields.length - 1));
     Map told = answerIn(answer);
@@ -60,10 +64,15 @@ final class Description {
 
   /** Asks a question that is not about a table. */
   static Map ask(Map options, Map question) {
-    return answerIn(Python.ask(with(options, Python.QUESTION, write(question))));
+    return answerIn(answer(options, question));
   }
 
-  private static Map answerIn(StructType answer) {
+  /** The answer with its columns. */
+  static StructType answer(Map options, Map question) {
+    return Python.ask(with(options, Python.QUESTION, write(question)));
+  }
+
+  static Map answerIn(StructType answer) {
     StructField last = answer.fields()[answer.length() - 1];
     try {
       return (Map) JSON.readValue(last.metadata().getString(ANSWER), Map.class);

@@ -2,13 +2,14 @@ package frazil.spark;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.read.InputPartition;
-import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Tasks cut at the same values of coordinates in every table that is chunked alike, each known by
@@ -18,7 +19,8 @@ import org.apache.spark.sql.types.StructType;
  * is no float: those Spark normalises in joins, and then does not see the tasks in them.
  */
 final class TaskGrid {
-  private static final long CELLS = 1L << 22; // of a task: 32 MiB of eight bytes each
+  private static final long BYTES = 32L << 20; // of a task, unless the option says another size
+  private static final long BYTES_PER_CELL = 8; // whatever the type: see cut()
   private static final long MOST_TASKS = 10000;
 
   private final long[][] edges; // per dimension: positions where a task begins, and the end
@@ -69,6 +71,8 @@ final class TaskGrid {
   /** Cuts between chunks of all variables, so that it does not matter which are read. */
   private static long[][] cut(Description table) {
     Dimension[] dimensions = table.dimensions();
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(table.options());
+    long most = options.getLong("partitionBytes", BYTES) / BYTES_PER_CELL;
     long[] steps = new long[dimensions.length];
     long cells = 1;
     for (int d = 0; d < steps.length; d++) {
@@ -80,7 +84,7 @@ final class TaskGrid {
     }
     for (int d = steps.length - 1; d >= 0; d--) {
       long chunks = (dimensions[d].size() + steps[d] - 1) / steps[d];
-      long merged = Math.max(1, Math.min(chunks, CELLS / cells));
+      long merged = Math.max(1, Math.min(chunks, most / cells));
       steps[d] *= merged;
       cells *= merged;
     }

@@ -1,0 +1,257 @@
+"""Answers to the questions of the catalog: what is in a namespace, and what a name stands for.
+
+| question | answer |
+|---|---|
+| `{"catalog": "namespaces", "in": [...]}` | `names` |
+| `{"catalog": "tables", "in": [...]}` | `names` |
+| `{"catalog": "namespace", "in": [...]}` | `properties` |
+| `{"catalog": "table", "in": [...], "name": ...}`, and `version` or `timestamp` | a table's
+description, and the `options` that read it |
+| `{"catalog": "exists", "in": [...], "name": ...}` | nothing |
+| `{"catalog": "procedures"}` | `procedures` |
+| `{"catalog": "call", "name": ..., "arguments": {...}}` | `rows` |
+
+Each has `as`, the name of the catalog; the options of the data source are its settings. An `error`
+in the answer is a text for the user; with `missing`, there is nothing of that name.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql.types import StructField, StructType
+
+from frazil.errors import IcechunkError, InvalidInputError
+from frazil.format.nodes import Node
+from frazil.paths import NodePath
+from frazil.spark.native.answers import answer_in, with_answer
+from frazil.spark.native.names import (
+    ROOT_TABLE,
+    Asked,
+    Found,
+    NoSuchNameError,
+    Place,
+    Settings,
+    find_in,
+    find_named,
+    find_place,
+    folder_exists,
+    list_folders,
+    parse_settings,
+    repositories_in,
+)
+from frazil.spark.native.procedures import call_procedure, describe_procedures
+from frazil.spark.table.metadata_tables import TABLES
+
+type Describe = Callable[[dict[str, Any], dict[str, str]], StructType]
+"""The answer of the data source to a question about options."""
+
+
+def answer_catalog(
+    question: Mapping[str, Any], given: Mapping[str, str], describe: Describe
+) -> StructType:
+    try:
+        settings = parse_settings(str(question.get("as", "")), given)
+        return _answer(question, settings, describe)
+    except NoSuchNameError as error:
+        return with_answer(StructType(), {"error": error.message, "missing": True})
+    except IcechunkError as error:
+        return with_answer(StructType(), {"error": error.message})
+
+
+def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe) -> StructType:
+    match question:
+        case {"catalog": "table", "in": list(parts), "name": str(name)}:
+            asked = Asked(question.get("version"), question.get("timestamp"))
+            return _table(settings, (*parts, name), asked, describe)
+        case {"catalog": "exists", "in": list(parts), "name": str(name)}:
+            find_named(settings, (*parts, name))
+            told: dict[str, Any] = {}
+        case {"catalog": "call", "name": str(name), "arguments": dict(given)}:
+            told = {"rows": call_procedure(settings, name, given)}
+        case {"catalog": "procedures"}:
+            told = {"procedures": describe_procedures()}
+        case {"catalog": "namespaces", "in": list(parts)}:
+            told = {"names": list_namespaces(settings, tuple(parts))}
+        case {"catalog": "tables", "in": list(parts)}:
+            told = {"names": list_tables(settings, tuple(parts))}
+        case {"catalog": "namespace", "in": list(parts)}:
+            told = {"properties": namespace_properties(settings, tuple(parts))}
+        case _:
+            raise InvalidInputError("the catalog asks nothing that is known")
+    return with_answer(StructType(), told)
+
+
+# Namespaces: folders, repositories, groups
+
+
+def list_namespaces(settings: Settings, parts: tuple[str, ...]) -> list[str]:
+    """Folders and repositories in a folder, groups in a repository or group."""
+    if _takes_locations(settings, parts):
+        return []
+    place = find_place(settings, parts)
+    if not place.is_repository:
+        return list(_folders(settings, place))
+    return [name for name, node in _children(_group(settings, place)) if node.array is None]
+
+
+def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
+    """Repositories in a folder; in a repository or group, its arrays and groups with arrays."""
+    if _takes_locations(settings, parts):
+        return []
+    place = find_place(settings, parts)
+    if not place.is_repository:
+        _folders(settings, place)  # raises if there is none
+        return repositories_in(settings, place.location)
+    group = _group(settings, place)
+    children = _children(group)
+    names = [name for name, node in children if node.array is not None or _has_arrays(group, node)]
+    is_root = settings.repository is not None and not parts
+    has_own = is_root and any(node.array is not None for _, node in children)
+    return [ROOT_TABLE, *names] if has_own else names
+
+
+def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str, str]:
+    if _takes_locations(settings, parts):
+        return {"comment": "locations, written in backticks"}
+    place = find_place(settings, parts)
+    if not place.is_repository:
+        _folders(settings, place)
+        return {"location": place.location, "kind": "folder"}
+    found = _group(settings, place)
+    session, path = found.session, found.named.path
+    attributes = _document(session.node(NodePath(path))).get("attributes", {})
+    return {
+        "location": place.location,
+        "kind": "repository" if path == "/" else "group",
+        "group": path,
+        "snapshot": str(session.snapshot_id),
+        "attributes": json.dumps(attributes),
+    }
+
+
+def _takes_locations(settings: Settings, parts: tuple[str, ...]) -> bool:
+    """The root of a catalog without a warehouse: it has no list of what could be named."""
+    return not parts and settings.warehouse is None and settings.repository is None
+
+
+def _folders(settings: Settings, place: Place) -> tuple[str, ...]:
+    names = list_folders(settings, place.location)
+    if not names and not folder_exists(settings, place.location):
+        raise NoSuchNameError(f"no folder {place.location}")
+    return names
+
+
+def _group(settings: Settings, place: Place) -> Found:
+    found = find_in(settings, place)
+    if found.named.table is not None or found.named.is_array:
+        raise NoSuchNameError(f"no group {'.'.join(place.rest)!r}")
+    return found
+
+
+def _children(group: Found) -> list[tuple[str, Node]]:
+    path, session = NodePath(group.named.path), group.session
+    nodes = [(name, session.find_node(path.child(name))) for name in session.child_names(path)]
+    return sorted((name, node) for name, node in nodes if node is not None)
+
+
+def _has_arrays(group: Found, node: Node) -> bool:
+    session = group.session
+    children = (session.find_node(node.path.child(n)) for n in session.child_names(node.path))
+    return any(child is not None and child.array is not None for child in children)
+
+
+# Tables
+
+
+def _table(
+    settings: Settings, parts: tuple[str, ...], asked: Asked, describe: Describe
+) -> StructType:
+    found = find_named(settings, parts, asked)
+    options = found.named.options
+    answer = describe({"describe": True}, {**settings.reach, **options})
+    told = answer_in(answer)
+    columns, documents = StructType(answer.fields[:-1]), _documents(found, told)
+    told |= {
+        "options": options,
+        "properties": {**_properties(found, told), **_array_properties(documents)},
+    }
+    return with_answer(_with_comments(columns, documents), told)
+
+
+def _documents(found: Found, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The metadata of the arrays that are columns, by name."""
+    if told["kind"] != "cells":
+        return {}
+    names = [each["name"] for each in [*told["dimensions"], *told["variables"]]]
+    path = NodePath(found.named.path)
+    group = path.parent if found.named.is_array else path
+    nodes = {n: group and found.session.find_node(group.child(n)) for n in names}
+    return {name: _document(node) for name, node in nodes.items() if node and node.array}
+
+
+def _document(node: Node) -> Mapping[str, Any]:
+    found = json.loads(node.user_data)
+    return found if isinstance(found, dict) else {}
+
+
+def _properties(found: Found, told: Mapping[str, Any]) -> dict[str, str]:
+    named, version = found.named, found.named.version
+    attributes = _document(found.session.node(NodePath(named.path))).get("attributes", {})
+    about = [attributes.get(key) for key in ("title", "long_name", "description", "summary")]
+    dimensions = [f"{each['name']}: {each['size']}" for each in told["dimensions"]]
+    of_snapshot = named.table is None or TABLES[named.table].of_snapshot
+    properties = {
+        "provider": "icechunk",
+        "location": named.location,
+        "external": "true",
+        "comment": TABLES[named.table].about if named.table else next(filter(None, about), None),
+        "group" if not named.is_array else "array": named.path,
+        "table": named.table,
+        "branch": None if version.tag or version.snapshot else version.branch or "main",
+        "tag": version.tag,
+        "snapshot": str(found.session.snapshot_id) if of_snapshot else None,
+        "dimensions": ", ".join(dimensions) or None,
+        "attributes": json.dumps(attributes) if attributes else None,
+    }
+    return {name: str(text) for name, text in properties.items() if text is not None}
+
+
+def _array_properties(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Properties from the metadata of arrays, each under its own name: `chunks.t2m` and so on."""
+    found: dict[str, str] = {}
+    for name, document in documents.items():
+        chunks = document.get("chunk_grid", {}).get("configuration", {}).get("chunk_shape")
+        codecs = [each.get("name", each) if isinstance(each, dict) else each
+                  for each in document.get("codecs", [])]  # fmt: skip
+        told = {
+            "dtype": document.get("data_type"),
+            "shape": document.get("shape"),
+            "chunks": chunks,
+            "codecs": ", ".join(map(str, codecs)),
+            "fill_value": document.get("fill_value"),
+            "attributes": document.get("attributes") or None,
+        }
+        found |= {f"{key}.{name}": _text(each) for key, each in told.items() if each is not None}
+    return found
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _with_comments(schema: StructType, documents: Mapping[str, Mapping[str, Any]]) -> StructType:
+    """Columns with what CF says about them as comments: `2 metre temperature (K)`."""
+    return StructType([_with_comment(each, documents.get(each.name, {})) for each in schema.fields])
+
+
+def _with_comment(column: StructField, document: Mapping[str, Any]) -> StructField:
+    attributes = document.get("attributes", {})
+    name, units = attributes.get("long_name"), attributes.get("units")
+    parts = [str(name)] if name else []
+    if units:
+        parts.append(f"({units})" if name else str(units))
+    if not parts:
+        return column
+    metadata = {**(column.metadata or {}), "comment": " ".join(parts)}
+    return StructField(column.name, column.dataType, column.nullable, metadata)

@@ -1,0 +1,282 @@
+package frazil.spark;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.FunctionCatalog;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * A catalog of repositories: <code>spark.sql.catalog.frazil=frazil.spark.Catalog</code>.
+ *
+ * <p>Namespaces are folders, repositories and groups; tables are repositories, groups, arrays and
+ * metadata tables. The Python side decides what a name stands for; this class asks it.
+ */
+public class Catalog
+    implements TableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
+  private static final String[] SYSTEM = {"system"};
+  private String name;
+
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+  }
+
+  public String name() {
+    return name;
+  }
+
+  /** Those of the session as they are now: a warehouse may be set after the first use. */
+  private Map settings() {
+    String prefix = "spark.sql.catalog." + name + ".";
+    Map found = new HashMap();
+    for (Object each : CollectionConverters.asJava(SQLConf.get().getAllConfs()).entrySet()) {
+      Map.Entry setting = (Map.Entry) each;
+      String key = (String) setting.getKey();
+      if (key.startsWith(prefix)) {
+        found.put(key.substring(prefix.length()), setting.getValue());
+      }
+    }
+    return found;
+  }
+
+  private Map question(String kind) {
+    Map question = new HashMap();
+    question.put("catalog", kind);
+    question.put("as", name);
+    return question;
+  }
+
+  /** The answer; null if there is nothing of the name. */
+  Map ask(String kind, Map more) {
+    Map question = question(kind);
+    question.putAll(more);
+    Map answer = Description.ask(settings(), question);
+    return isMissing(answer) ? null : answer;
+  }
+
+  private static boolean isMissing(Map answer) {
+    String error = (String) answer.get("error");
+    if (error != null && !Boolean.TRUE.equals(answer.get("missing"))) {
+      throw new IllegalArgumentException(error);
+    }
+    return error != null;
+  }
+
+  private Map askIn(String kind, String[] namespace) throws NoSuchNamespaceException {
+    Map more = new HashMap();
+    more.put("in", namespace);
+    Map answer = ask(kind, more);
+    if (answer == null) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return answer;
+  }
+
+  // Namespaces
+
+  public String[][] listNamespaces() throws NoSuchNamespaceException {
+    return listNamespaces(new String[0]);
+  }
+
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    List names = (List) askIn("namespaces", namespace).get("names");
+    String[][] found = new String[names.size()][];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = (String[]) Arrays.copyOf(namespace, namespace.length + 1);
+      found[i][namespace.length] = (String) names.get(i);
+    }
+    return found;
+  }
+
+  public Map loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
+    return (Map) askIn("namespace", namespace).get("properties");
+  }
+
+  // Tables
+
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    List names = (List) askIn("tables", namespace).get("names");
+    Identifier[] found = new Identifier[names.size()];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = new Name(namespace, (String) names.get(i));
+    }
+    return found;
+  }
+
+  public Table loadTable(Identifier table) throws NoSuchTableException {
+    return load(table, question("table"));
+  }
+
+  public Table loadTable(Identifier table, String version) throws NoSuchTableException {
+    Map question = question("table");
+    question.put("version", version);
+    return load(table, question);
+  }
+
+  /** The branch as it was, in microseconds since 1970. */
+  public Table loadTable(Identifier table, long timestamp) throws NoSuchTableException {
+    Map question = question("table");
+    question.put("timestamp", Long.valueOf(timestamp));
+    return load(table, question);
+  }
+
+  /** Spark calls this for statements that write. */
+  public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
+    throw writing("writing to " + table);
+  }
+
+  private Table load(Identifier table, Map question) throws NoSuchTableException {
+    question.put("in", table.namespace());
+    question.put("name", table.name());
+    Map settings = settings();
+    StructType answer = Description.answer(settings, question);
+    Map told = Description.answerIn(answer);
+    if (isMissing(told)) {
+      throw new NoSuchTableException(table);
+    }
+    Map options = new HashMap(settings);
+    options.keySet().removeAll(Arrays.asList(new Object[] {"warehouse", "repository"}));
+    options.putAll((Map) told.get("options"));
+    return new CatalogTable(name + "." + table, Description.in(answer, options));
+  }
+
+  public boolean tableExists(Identifier table) {
+    Map more = new HashMap();
+    more.put("in", table.namespace());
+    more.put("name", table.name());
+    return ask("exists", more) != null;
+  }
+
+  // Procedures
+
+  public UnboundProcedure loadProcedure(Identifier wanted) {
+    if (Arrays.equals(wanted.namespace(), SYSTEM)) {
+      for (Object each : procedures()) {
+        if (((Map) each).get("name").equals(wanted.name())) {
+          return new CatalogProcedure(this, (Map) each);
+        }
+      }
+    }
+    throw new IllegalArgumentException(
+        "no procedure " + wanted + "; those of " + name + " are " + procedureNames());
+  }
+
+  public Identifier[] listProcedures(String[] namespace) {
+    if (namespace.length > 0 && !Arrays.equals(namespace, SYSTEM)) {
+      return new Identifier[0];
+    }
+    List procedures = procedures();
+    Identifier[] found = new Identifier[procedures.size()];
+    for (int i = 0; i < found.length; i++) {
+      found[i] = new Name(SYSTEM, (String) ((Map) procedures.get(i)).get("name"));
+    }
+    return found;
+  }
+
+  private List procedures() {
+    return (List) ask("procedures", new HashMap()).get("procedures");
+  }
+
+  private String procedureNames() {
+    StringBuilder names = new StringBuilder();
+    for (Identifier each : listProcedures(SYSTEM)) {
+      names.append(names.length() == 0 ? "" : ", ").append(each);
+    }
+    return names.toString();
+  }
+
+  // Functions: those that number the tasks of tables, which only plans name
+
+  public Identifier[] listFunctions(String[] namespace) {
+    return new Identifier[0];
+  }
+
+  public UnboundFunction loadFunction(Identifier wanted) throws NoSuchFunctionException {
+    ChunkNumber found = wanted.namespace().length == 0 ? ChunkNumber.named(wanted.name()) : null;
+    if (found == null) {
+      throw new NoSuchFunctionException(wanted);
+    }
+    return found;
+  }
+
+  // What writes
+
+  private UnsupportedOperationException writing(String what) {
+    return new UnsupportedOperationException(
+        "the catalog "
+            + name
+            + " is read-only, so "
+            + what
+            + " is not possible; df.write.format(\"icechunk\").save(path), frazil.spark.write and"
+            + " frazil.Repository write to repositories");
+  }
+
+  public Table createTable(Identifier table, TableInfo info) {
+    throw writing("creating " + table);
+  }
+
+  public Table alterTable(Identifier table, TableChange[] changes) {
+    throw writing("changing " + table);
+  }
+
+  public boolean dropTable(Identifier table) {
+    throw writing("dropping " + table);
+  }
+
+  public void renameTable(Identifier table, Identifier to) {
+    throw writing("renaming " + table);
+  }
+
+  public void createNamespace(String[] namespace, Map properties) {
+    throw writing("creating a namespace");
+  }
+
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
+    throw writing("changing a namespace");
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade) {
+    throw writing("dropping a namespace");
+  }
+
+  /** The name of a table or procedure; janino cannot call the static method of the interface. */
+  private static final class Name implements Identifier {
+    private final String[] namespace;
+    private final String name;
+
+    Name(String[] namespace, String name) {
+      this.namespace = namespace;
+      this.name = name;
+    }
+
+    public String[] namespace() {
+      return namespace;
+    }
+
+    public String name() {
+      return name;
+    }
+
+    public String toString() {
+      return namespace.length == 0 ? name : String.join(".", namespace) + "." + name;
+    }
+  }
+}
