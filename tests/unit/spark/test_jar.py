@@ -7,15 +7,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from frazil.errors import JavaNotFoundError, SessionStateError
 from frazil.spark.native.jar import compile_sources, find_jar, find_spark_jars, sources_digest
 from frazil.spark.runtime.java import find_java
 from tests.cli.running import frazil
+from tests.spark.ways import JARS, other_spark
 
-JARS = Path(pyspark.__file__).parent / "jars"
 SCRIPT = "import os; from frazil.spark.native.jar import find_jar; print(find_jar(os.environ))"
 
 
@@ -29,17 +28,6 @@ def require_sound(jar: Path) -> None:
         assert archive.testzip() is None
         assert "frazil/spark/Source.class" in archive.namelist()
         assert sources_digest() in archive.read("META-INF/MANIFEST.MF").decode()
-
-
-def other_spark(home: Path, version: str) -> Path:
-    """The same Spark, which calls itself differently."""
-    (home / "jars").mkdir(parents=True)
-    for jar in JARS.glob("*.jar"):
-        given = jar.name
-        if jar.name.startswith("spark-core_"):
-            given = f"{jar.name.partition('-')[0]}-core_2.13-{version}.jar"
-        (home / "jars" / given).symlink_to(jar)
-    return home
 
 
 def test_two_processes_at_once_make_one_jar(tmp_path: Path) -> None:
