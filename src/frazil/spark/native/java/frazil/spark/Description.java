@@ -41,7 +41,14 @@ final class Description {
   }
 
   static Description of(Map options) {
-    StructType answer = Python.ask(with(options, Python.QUESTION, "{\"describe\": true}"));
+    return of(options, new HashMap());
+  }
+
+  /** With more fields of the question than its own. */
+  static Description of(Map options, Map more) {
+    Map question = new HashMap(more);
+    question.put("describe", Boolean.TRUE);
+    StructType answer = Python.ask(with(options, Python.QUESTION, write(question)));
     StructField[] fields = answer.fields();
     StructType schema = new StructType((StructField[]) Arrays.copyOf(fields, fields.length - 1));
     Map told = answerIn(answer);
@@ -63,10 +70,14 @@ final class Description {
 
   private static Map answerIn(StructType answer) {
     StructField last = answer.fields()[answer.length() - 1];
+    return parse(last.metadata().getString(ANSWER));
+  }
+
+  static Map parse(String json) {
     try {
-      return (Map) JSON.readValue(last.metadata().getString(ANSWER), Map.class);
+      return (Map) JSON.readValue(json, Map.class);
     } catch (IOException error) {
-      throw new IllegalStateException("the Python side gave an answer that is not JSON", error);
+      throw new IllegalStateException("the Python side gave something that is not JSON", error);
     }
   }
 
