@@ -143,7 +143,7 @@ class Demo:
         question = QUESTION.format(start=np.datetime_as_string(day_of(self.size.days - 2)))
         self.stage.console.print(Padding(Syntax(question, "sql", theme="ansi_dark"), (0, 0, 1, 2)))
         table = {"path": str(self.repository), "group": GROUP}
-        plan = frazil.spark.plan_sql(question, {"weather": table})
+        plan = frazil.spark.plan_sql(spark, question, {"weather": table})
         rows = plan.run(spark).collect()
         answer = Table(box=None, padding=(0, 2, 0, 0))
         for name in rows[0].asDict():

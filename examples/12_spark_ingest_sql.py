@@ -34,7 +34,7 @@ def main(spark: SparkSession, folder: str) -> None:
     print("one commit:", done.files, "files,", done.chunks, "chunks")
 
     query = "SELECT avg(t2m) AS t FROM weather WHERE time >= '2024-03-03' AND lat > 45"
-    plan = frazil.spark.plan_sql(query, {"weather": repo})
+    plan = frazil.spark.plan_sql(spark, query, {"weather": repo})
     print(plan.summary)
     mean = plan.run(spark).collect()[0]["t"]
     print("mean:", round(float(mean), 2))

@@ -40,22 +40,15 @@ def test_statements_end_with_a_semicolon_or_with_the_text() -> None:
     assert list(read_statements(lines)) == ["SELECT 1\nFROM a", "SELECT ';' AS b\nFROM c"]
 
 
-def test_groups_are_tables_of_their_own(example: Example) -> None:
-    """Said without Spark, by the plan."""
-    assert "t2m 2 of 2" in succeeds("sql", example.path, "SELECT * FROM model", "--explain").out
-    error = fails("sql", example.path, "SELECT 1")[0]
-    assert "its tables are called repo, model" in error.replace(f", {example.path.name}", "")
-
-
 def test_without_a_query_there_is_nothing_to_do(example: Example) -> None:
     assert "no query" in fails("sql", example.path, code=2)[0]
     assert "--explain needs" in fails("sql", example.path, "--explain", code=2)[0]
 
 
-def test_a_prompt_lists_tables_and_goes_on_after_mistakes(
+def test_a_prompt_lists_tables_without_spark(
     example: Example, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed = iter(["\\d", "", "SELECT", "FROM WHERE (;", "SELECT 1;", "\\q", "never read"])
+    typed = iter(["\\d", "", "\\?", "\\q", "never read"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     none = dict.fromkeys(("branch", "tag", "snapshot", "as_of"))
     run_prompt(
@@ -65,7 +58,5 @@ def test_a_prompt_lists_tables_and_goes_on_after_mistakes(
     )
     said = capsys.readouterr()
     assert "model                   /model" in said.out
-    errors = [line for line in said.err.splitlines() if line.startswith("error: ")]
-    assert len(errors) == 2
-    assert "cannot parse" in errors[0]
+    assert "leaves" in said.out
     assert next(typed) == "never read"

@@ -37,7 +37,7 @@ def look(spark: SparkSession, path: str) -> dict[str, Any]:
     register(spark)
     tables = {"w": {"path": path, "variables": ["t2m"]}}
     query = "SELECT count(t2m) AS n FROM w WHERE lat >= 50 AND time < '2024-01-01 12:00:00'"
-    found["planned"] = plan_sql(query, tables).chunks_read
+    found["planned"] = plan_sql(spark, query, tables).chunks_read
     found["sql"] = sql(spark, query, tables).collect()[0].n
     picked = read(spark, path, variables="t2m", isel={"time": 0}, where="lat < 0")
     found["read"] = picked.count()

@@ -227,7 +227,7 @@ def _session(facts: Facts) -> SparkSession:
 def _configuration(facts: Facts) -> SparkSession:
     """Only settings, as `spark-submit --jars ... --conf ...` would give them."""
     _prepare()
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", str(find_jar()))
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", str(find_jar(os.environ)))
     return _with(builder, facts).getOrCreate()
 
 
@@ -270,7 +270,7 @@ def _run_spark_sql(facts: Facts) -> dict[str, str]:
         settings |= {"spark.sql.session.timeZone": "UTC", "spark.sql.warehouse.dir": folder}
         settings |= {"spark.hadoop.hive.cli.errors.ignore": "true", **facts.settings}
         command = [str(home / "bin" / "spark-sql"), "--master", "local[2]", "--jars"]
-        command += [str(find_jar()), "-f", str(file)]
+        command += [str(find_jar(os.environ)), "-f", str(file)]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         done = subprocess.run(

@@ -39,6 +39,16 @@ def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> Non
     assert before["shape"] == [24, 4]
 
 
+def test_explain_counts_chunks_without_running_anything(weather: Path) -> None:
+    for table in ("repo", weather.name):
+        query = f"SELECT max(t2m) FROM `{table}` WHERE time >= '2024-01-01 12:00:00' AND lat > 25"  # noqa: S608 -- a query is what is tested
+        (told,) = succeeds("sql", weather, query, "--explain").lines
+        assert told.endswith(": read 1 of 4 chunks, 24 of 96 rows")
+    assert succeeds("sql", weather, "SELECT 1", "--explain").lines == ["reads no chunks"]
+    assert "/nope" in fails("sql", weather, "SELECT * FROM repo.nope")[0]
+    assert "PARSE_SYNTAX_ERROR" in fails("sql", weather, "SELECT FROM WHERE (", "--explain")[0]
+
+
 def test_what_spark_refuses_is_one_line(weather: Path) -> None:
     error, hint = fails("sql", weather, "SELECT nope FROM repo")
     assert "nope" in error

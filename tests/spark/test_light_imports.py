@@ -17,7 +17,6 @@ assert pyspark_icechunk.DefaultSource.name() == "icechunk"
 print(json.dumps(sorted(sys.modules)))
 """
 HEAVY = {
-    "sqlglot",
     "xarray",
     "h5py",
     "h5netcdf",

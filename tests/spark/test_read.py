@@ -222,7 +222,7 @@ def test_the_helpers_raise_the_errors_themselves(weather: Repository, tmp_path: 
         plan_read(tmp_path / "nothing")
     with pytest.raises(InvalidInputError, match="other processes"):
         plan_read(Engine.create(Counting(LocalStore(tmp_path / "r"))))
-    assert plan_read(weather, where="lat > 40").summary == "read 24 of 96 chunks"
+    assert plan_read(weather, sel={"lat": slice(50, 90)}).summary == "read 24 of 96 chunks"
     assert plan_read(path_of(weather), columns=["lat"]).summary == "read 0 of 0 chunks"
 
 

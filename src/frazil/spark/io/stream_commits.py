@@ -22,7 +22,7 @@ from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.spark.runtime.storage_options import is_storage_option
 from frazil.spark.table.options import OPTIONS, Mode, ReadOptions, Version, parse_positive
-from frazil.spark.table.timetext import find_instants
+from frazil.spark.table.timetext import find_instant
 
 # Offset of a stream: all commits up to a snapshot, it included, are read.
 
@@ -177,12 +177,12 @@ def _word[E: StrEnum](kind: type[E], name: str, given: Mapping[str, str], defaul
 def _time(text: str | None) -> int | None:
     if text is None:
         return None
-    instants = find_instants(text, "UTC")
-    if instants is None:
+    instant = find_instant(text)
+    if instant is None:
         raise InvalidInputError(
             f"startingTimestamp is {text!r}, expected an ISO time like 2024-03-01T06:00:00Z"
         )
-    return instants.earliest
+    return instant
 
 
 def _count(text: str | None) -> int | None:

@@ -33,11 +33,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from frazil.errors import InvalidInputError, SessionStateError
+from frazil.errors import InvalidInputError, RefNotFoundError, SessionStateError
+from frazil.paths import NodePath
 from frazil.spark.native.aggregate import Aggregate, parse_aggregate
 from frazil.spark.native.jar import sources_digest
 from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
-from frazil.spark.table.options import ReadOptions, Version
+from frazil.spark.table.options import ReadOptions, Version, format_options
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
 from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
@@ -182,6 +183,9 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             return with_answer(
                 spark_schema(table.columns), describe_cells(opened, pinned, table, options)
             )
+        case {"node": list(below)}:
+            found = find_node(options, below, question.get("version"), question.get("asOf"))
+            return with_answer(StructType(), {"options": format_options(found)})
         case {"coordinate": str(name), "start": int(start), "snapshot": str(snapshot)}:
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             values = _coordinate_named(opened, plan_table(opened, options), name, start)
@@ -190,6 +194,43 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             return with_answer(StructType(), {"positions": _select(opened, options, selected)})
     raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
+
+
+def find_node(
+    options: ReadOptions, below: Sequence[str], version: str | None, as_of_us: int | None
+) -> ReadOptions:
+    """Options of a table that SQL names: the parts of its name below the group, and its version.
+
+    An array is its group and a variable. `version` is a tag, else a branch, else a snapshot.
+    """
+    if version is not None:
+        pinned = _pin_named(options, version)
+    elif as_of_us is not None:
+        branch = options.version.branch
+        pinned = pin(replace(options, version=Version(branch=branch, as_of_us=as_of_us)))
+    else:
+        pinned = pin(options)
+    options = replace(options, version=Version(snapshot=pinned.snapshot))
+    path = node_path(options.group, below)
+    node = open_pinned(pinned).session.find_node(path)
+    if node is not None and node.array is not None:
+        return replace(options, group=str(path.parent), variables=(path.name,))
+    return replace(options, group=str(path))
+
+
+def node_path(group: str, below: Sequence[str]) -> NodePath:
+    """Path of a node that is named in parts, which may be paths themselves."""
+    segments = [s for part in (group, *below) for s in part.split("/") if s]
+    return NodePath("/" + "/".join(segments))
+
+
+def _pin_named(options: ReadOptions, name: str) -> Pinned:
+    for candidate in (Version(tag=name), Version(branch=name)):
+        try:
+            return pin(replace(options, version=candidate))
+        except RefNotFoundError:
+            continue
+    return pin(replace(options, version=Version(snapshot=name)))
 
 
 def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -> StructType:

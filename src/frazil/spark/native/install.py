@@ -1,6 +1,7 @@
 """Makes the native table known to a running session of Spark."""
 
 import os
+import threading
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ from frazil.spark.native.jar import (
 NATIVE = "spark.frazil.native"  # a setting: false for the plain Python source
 INSTALLED = "spark.frazil.jar"  # set here: the jar that was added to a session, or _NONE
 _NONE = "none"
+_added = threading.local()  # in which thread: Spark finds classes of a jar there
 _CATALOG = "frazil.spark.Catalog"
 NAMED, LOCATED = "frazil", "icechunk"  # the catalog of a warehouse, and that of any location
 
@@ -50,8 +52,7 @@ def _add_jar(spark: SparkSession) -> bool:
             jar = found or _add_to_server(spark)
         else:
             jar = found or str(find_jar(os.environ))
-            _load_on_driver(spark, jar)
-            spark.sql(f"ADD JAR '{_quote(jar)}'")
+            _add_to_thread(spark, jar)
     except (IcechunkError, PySparkException, OSError) as error:
         spark.conf.set(INSTALLED, _NONE)
         warnings.warn(
@@ -62,6 +63,15 @@ def _add_jar(spark: SparkSession) -> bool:
         return False
     spark.conf.set(INSTALLED, jar)
     return True
+
+
+def _add_to_thread(spark: SparkSession, jar: str) -> None:
+    """Adds the jar in this thread: Spark gives its class loader to the thread that adds it."""
+    application = str(spark.sparkContext.applicationId)
+    if getattr(_added, "to", None) != (application, jar):
+        _load_on_driver(spark, jar)
+        spark.sql(f"ADD JAR '{_quote(jar)}'")
+        _added.to = (application, jar)
 
 
 def _load_on_driver(spark: SparkSession, jar: str) -> None:

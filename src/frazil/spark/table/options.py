@@ -25,7 +25,7 @@ from frazil.spark.table.selection import (
     parse_index_selection,
     parse_selection,
 )
-from frazil.spark.table.timetext import find_instants, format_micros
+from frazil.spark.table.timetext import find_instant, format_micros
 
 DEFAULT_PARTITION_BYTES = 32 * 2**20
 DEFAULT_BATCH_ROWS = 65_536
@@ -248,10 +248,10 @@ def format_options(options: ReadOptions) -> dict[str, str]:
 
 def parse_as_of(text: str) -> int:
     """Microseconds of an ISO time, in UTC unless it has an offset."""
-    instants = find_instants(text, "UTC")
-    if instants is None:
+    instant = find_instant(text)
+    if instant is None:
         raise InvalidInputError(f"asOf is {text!r}, expected an ISO time like 2024-03-01T06:00:00Z")
-    return instants.latest
+    return instant
 
 
 def _version(given: Mapping[str, str]) -> Version:

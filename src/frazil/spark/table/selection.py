@@ -7,8 +7,8 @@ hold. Per dimension one of
     [40.5, 41.0]                       those values, likewise
     {"start": 40, "stop": 50}          from start to stop, both included; either may be left out
     {"ge": 40, "gt": .., "le": .., "lt": .., "in": [..]}
-                                       what a SQL predicate leaves over: may keep more than the
-                                       predicate does, never less; values need not exist
+                                       bounds, which may keep more than they say, never less
+                                       (NaN, for one); values need not exist
 
 Times are ISO text, in UTC unless it names another offset. As with xarray, text in `sel` stands for
 the whole period it names: "2024-03" is that month, and a stop of "2024-03-02" includes that day.
@@ -51,7 +51,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of every row that a predicate keeps. None means unbounded."""
+    """Bounds of coordinates, as in SQL. None means unbounded."""
 
     ge: Label | None = None
     gt: Label | None = None
@@ -203,7 +203,7 @@ def _python_label(dimension: str, value: object) -> Label:
 
 # Positions along a dimension, from constraints on its coordinate.
 #
-# `Labels` and `Between` are exact. `Bounds` come from SQL predicates that Spark applies again, so
+# `Labels` and `Between` are exact. `Bounds` are for those who apply a predicate of SQL again, so
 # they may keep too much but never too little: comparisons are widened where Spark might compare in
 # another precision (FLOAT against DOUBLE, BIGINT against DOUBLE), and NaN, which Spark holds to be
 # greater than all numbers, is always kept.

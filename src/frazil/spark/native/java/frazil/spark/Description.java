@@ -43,7 +43,14 @@ final class Description {
   }
 
   static Description of(Map options) {
-    return in(Python.ask(with(options, Python.QUESTION, "{\"describe\": true}")), options);
+    return of(options, new HashMap());
+  }
+
+  /** With more fields of the question than its own. */
+  static Description of(Map options, Map more) {
+    Map question = new HashMap(more);
+    question.put("describe", Boolean.TRUE);
+    return in(answer(options, question), options);
   }
 
   /** The description in an answer, of the table that the options read. */
@@ -74,10 +81,14 @@ final class Description {
 
   static Map answerIn(StructType answer) {
     StructField last = answer.fields()[answer.length() - 1];
+    return parse(last.metadata().getString(ANSWER));
+  }
+
+  static Map parse(String json) {
     try {
-      return (Map) JSON.readValue(last.metadata().getString(ANSWER), Map.class);
+      return (Map) JSON.readValue(json, Map.class);
     } catch (IOException error) {
-      throw new IllegalStateException("the Python side gave an answer that is not JSON", error);
+      throw new IllegalStateException("the Python side gave something that is not JSON", error);
     }
   }
 

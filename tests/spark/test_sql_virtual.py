@@ -9,6 +9,8 @@ import zarr
 import frazil
 from tests.cli.running import fails, succeeds
 
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
 QUERY = "SELECT v FROM repo WHERE x > 1"
 
 
