@@ -37,7 +37,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def table(spark: SparkSession, path: str) -> DataFrame:
     frame = spark.read.format("icechunk").load(path)
-    frame.createOrReplaceTempView("weather")
+    frame.createOrReplaceTempView("native_weather")
     return frame
 
 
@@ -128,7 +128,7 @@ def test_offsets_skip_rows(table: DataFrame, offset: int) -> None:
 def test_the_first_rows_by_a_dimension(table: DataFrame, order: str, chunks: int) -> None:
     spark = table.sparkSession
     query = f"SELECT time, lat, lon, t2m FROM {{}} ORDER BY {order}, t2m LIMIT 5"  # noqa: S608  # fixed texts
-    first = spark.sql(query.format("weather"))
+    first = spark.sql(query.format("native_weather"))
     assert planned(first)[0] == chunks
     copied(table).createOrReplaceTempView("copied")
     assert first.collect() == spark.sql(query.format("copied")).collect()
@@ -159,7 +159,7 @@ def test_a_join_prunes_while_it_runs(table: DataFrame) -> None:
     spark = table.sparkSession
     hours = "timestamp'2024-03-01 05:00:00' + make_interval(0, 0, 0, 0, id) AS time"
     spark.range(4).selectExpr(hours, "id AS number").createOrReplaceTempView("wanted")
-    joined = spark.sql("SELECT t2m FROM weather JOIN wanted USING (time) WHERE number < 2")
+    joined = spark.sql("SELECT t2m FROM native_weather JOIN wanted USING (time) WHERE number < 2")
     values = {row.t2m for row in joined.collect()}
     assert values == {row.t2m for row in table.where("hour(time) IN (5, 6)").collect()} - {
         row.t2m for row in table.where("day(time) = 2").collect()
