@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.spark.iceberg_statements import STATEMENTS, WAYS, WORKING, Statement
+from tests.spark.iceberg_statements import STATEMENTS, TAUGHT, WAYS, WORKING, Statement
 
 PAGE = Path(__file__).parents[1] / "docs" / "spark-statements.md"
 INTRODUCTION = """\
 # Statements that Iceberg teaches
 
-What Iceberg's documentation of Spark teaches, run against a repository `db.table` with a branch `audit-branch` and a tag `historical-snapshot`, in catalogs with the names that its pages use. Most run letter by letter;
-what is written differently here is the name of a metadata table or a column, and ids, which are texts in Icechunk. Written by `scripts/spark_statements.py`; do not edit. `tests/spark/iceberg_statements.py` has the list, and the rows that each must give.
+Statements of Iceberg's documentation of Spark (queries, getting started, configuration, DDL, procedures), run against a repository `db.table` with a branch `audit-branch` and a tag `historical-snapshot`, in catalogs with the names that its pages use.
+{taught} run with nothing but names changed, {same} of them letter by letter: the others name a metadata table or a table differently, or have an id, which is a text in Icechunk, or a time after the first commit. {close} more have something close. {own} are Spark's own.
+Written by `scripts/spark_statements.py`; do not edit. `tests/spark/iceberg_statements.py` has the list, and the rows that each must give; of `spark-sql` it is only known that the statement ran. "not run" means just that.
 
 | way of connecting | |
 |---|---|
@@ -40,18 +41,29 @@ class Run:
 
 def format_page(runs: Sequence[Run]) -> str:
     versions = sorted({run.version for run in runs})
+    close = [each for each in WORKING if each.close]
+    own = [each for each in WORKING if each.page == "spark"]
     return (
-        INTRODUCTION
+        INTRODUCTION.format(
+            taught=len(TAUGHT),
+            same=sum(not each.here for each in TAUGHT),
+            close=len(close),
+            own=len(own),
+        )
         + _summary(runs, versions)
-        + "\n## Statements\n\n"
-        + _statements(runs)
+        + "\n## With nothing but names changed\n\n"
+        + _statements(runs, TAUGHT)
+        + "\n## Where more than names had to change\n\nThese are not the same statement.\n\n"
+        + _statements(runs, close)
+        + "\n## Spark's own, which Iceberg's pages take for granted\n\n"
+        + _statements(runs, own)
         + "\n## What cannot work\n\n"
         + _refused()
     )
 
 
 def _summary(runs: Sequence[Run], versions: Sequence[str]) -> str:
-    lines = [f"| of {len(WORKING)} statements | {' | '.join(versions)} |"]
+    lines = [f"| of these {len(WORKING)} | {' | '.join(versions)} |"]
     lines.append("|---|" + "---|" * len(versions))
     for way in WAYS:
         cells = [_count(_find(runs, way, version)) for version in versions]
@@ -64,20 +76,21 @@ def _find(runs: Sequence[Run], way: str, version: str) -> Run | None:
 
 
 def _count(run: Run | None) -> str:
-    return "not run" if run is None else str(sum(not run.results[s.text] for s in WORKING))
+    return "not run" if run is None else str(sum(not run.results[s.sql] for s in WORKING))
 
 
-def _statements(runs: Sequence[Run]) -> str:
-    lines = ["| Iceberg | here, if it differs | works |", "|---|---|---|"]
-    for each in WORKING:
+def _statements(runs: Sequence[Run], statements: Sequence[Statement]) -> str:
+    lines = ["| statement | here, if it differs | works |", "|---|---|---|"]
+    for each in statements:
         here = _code(each.here) if each.here else ""
+        here += f" ({each.close})" if each.close else ""
         lines.append(f"| {_code(each.text)} | {here} | {_works(runs, each)} |")
     return "\n".join(lines) + "\n"
 
 
 def _works(runs: Sequence[Run], statement: Statement) -> str:
-    failed = [f"{run.way} {run.version}" for run in runs if run.results[statement.text]]
-    return "everywhere above" if not failed else f"not with {', '.join(failed)}"
+    failed = [f"{run.way} {run.version}" for run in runs if run.results[statement.sql]]
+    return "in every run above" if not failed else f"not with {', '.join(failed)}"
 
 
 def _refused() -> str:
