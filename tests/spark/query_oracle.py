@@ -26,6 +26,7 @@ from tests.spark.query_oracle_tables import make_repository
 
 ZONES = ("UTC", "UTC", "UTC", "America/New_York", "Asia/Kathmandu")
 _ZONE = "spark.sql.session.timeZone"
+_SHUFFLES = "spark.sql.shuffle.partitions"
 
 type Row = tuple[Any, ...]
 
@@ -77,7 +78,7 @@ class World:
     def check(self, number: int) -> None:
         """Asks one query. AssertionError tells what differs."""
         query = self.query(number)
-        with self._zone():
+        with self._settings():
             try:
                 expected = _plain(self.duck.sql(query.duck).to_arrow_table())
                 found = _plain(self._ask(query))
@@ -92,14 +93,18 @@ class World:
             self._fail(query, number, found, expected)
 
     @contextmanager
-    def _zone(self) -> Iterator[None]:
-        before = self.spark.conf.get(_ZONE) or "UTC"
-        self.spark.conf.set(_ZONE, self.zone)
+    def _settings(self) -> Iterator[None]:
+        """The time zone of this world in both systems, and few tasks for few rows."""
+        wanted = {_ZONE: self.zone, _SHUFFLES: "2"}
+        before = {name: self.spark.conf.get(name) or "" for name in wanted}
         self.duck.execute(f"SET TimeZone = '{self.zone}'")
         try:
+            for name, value in wanted.items():
+                self.spark.conf.set(name, value)
             yield
         finally:
-            self.spark.conf.set(_ZONE, before)
+            for name, value in before.items():
+                self.spark.conf.set(name, value)
 
     def _ask(self, query: Query) -> pa.Table:
         if isinstance(query.spark, str):
@@ -123,7 +128,7 @@ class World:
             }
             for name, frame in self.frames.items():
                 frame.createOrReplaceTempView(name)
-            with self._zone():
+            with self._settings():
                 plain = _plain(self._ask(query))
         except Exception as error:  # noqa: BLE001 -- the report is about another error
             return str(error)[:500]
@@ -157,7 +162,7 @@ def run(
     *,
     seed: int,
     queries: int,
-    each: int = 15,
+    each: int = 20,
     failed: Callable[[AssertionError], None] | None = None,
 ) -> int:
     """Asks so many queries, some of each world. Returns their number."""

@@ -311,7 +311,7 @@ def _select(
 
 
 def _coordinate_named(opened: Opened, table: Table, name: str, start: int) -> dict[str, Any]:
-    """As many values from `start` on as an answer holds."""
+    """Returns as many values from `start` on as an answer holds."""
     for dimension, column in zip(table.grid.dimensions, table.dimensions, strict=True):
         code = _TYPES.get(type(spark_type(column)))
         if column.name == name and code is not None:
