@@ -34,7 +34,7 @@ from tests.spark.ways import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1200)]
 
-SCRIPT = Path(__file__).with_name("ways_script.py")
+SCRIPT = str(Path(__file__).with_name("ways_script.py"))
 NORTH = temperature()[:12, :3]  # what QUERY selects
 NORTH[0, 0, :3] = np.nan
 
@@ -69,7 +69,7 @@ def answer(told: str) -> dict[str, Any]:
 def test_a_script_of_spark_submit_adds_the_jar_to_the_session_it_finds(
     weather: str, tmp_path: Path
 ) -> None:
-    command = [PROGRAMS / "spark-submit", *confs(SETTINGS), SCRIPT, "submitted", weather]
+    command = [f"{PROGRAMS}spark-submit", *confs(SETTINGS), SCRIPT, "submitted", weather]
     found = answer(run(command, tmp_path))
     native = ["registered", "new session", "turned on", "registered in thread", "started again"]
     assert found == {
@@ -105,7 +105,7 @@ def test_secrets_are_in_no_plan_log_page_or_event(s3_server: S3Server, tmp_path:
         "spark.eventLog.compress": "false",
         "spark.log.level": "INFO",
     }
-    command = [PROGRAMS / "spark-submit", *confs({**SETTINGS, **told_to}), SCRIPT, "secrets"]
+    command = [f"{PROGRAMS}spark-submit", *confs({**SETTINGS, **told_to}), SCRIPT, "secrets"]
     place = f"s3://{s3_server.bucket}/{prefix}"
     found = answer(run([*command, place, str(tmp_path)], tmp_path / "driver"))
     assert found == {"read": NATIVE, "view": NATIVE, "texts": found["texts"], "warnings": []}
@@ -124,8 +124,8 @@ def test_spark_sql_has_table_and_catalog_without_a_python_driver(
     weather: str, tmp_path: Path
 ) -> None:
     (tmp_path / "statements.sql").write_text(statements(weather))
-    command = [PROGRAMS / "spark-sql", *confs({**SETTINGS, **settings_for(weather)})]
-    told = run([*command, "-f", tmp_path / "statements.sql"], tmp_path)
+    command = [f"{PROGRAMS}spark-sql", *confs({**SETTINGS, **settings_for(weather)})]
+    told = run([*command, "-f", str(tmp_path / "statements.sql")], tmp_path)
     row = "{}\t{}".format(*right())
     assert told.splitlines().count(row) == 2
     assert told.count(PRUNED) == 2
@@ -149,8 +149,8 @@ def settings_for(path: str) -> dict[str, str]:
 def test_the_thrift_server_has_table_and_catalog(weather: str, tmp_path: Path) -> None:
     with thrift_server({**SETTINGS, **settings_for(weather)}, tmp_path / "server") as url:
         (tmp_path / "statements.sql").write_text(statements(weather))
-        beeline = [PROGRAMS / "beeline", "--outputformat=tsv2", "-u", url]
-        told = run([*beeline, "-f", tmp_path / "statements.sql"], tmp_path / "client")
+        beeline = [f"{PROGRAMS}beeline", "--outputformat=tsv2", "-u", url]
+        told = run([*beeline, "-f", str(tmp_path / "statements.sql")], tmp_path / "client")
     assert told.splitlines().count("{}\t{}".format(*right())) == 2
     assert told.count(PRUNED) == 2
 

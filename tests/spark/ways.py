@@ -17,7 +17,7 @@ from tests.servers.process import HOST, free_ports, start
 from tests.spark.connect_server import PYTHONPATH
 
 JARS = Path(pyspark.__file__).parent / "jars"
-PROGRAMS = Path(pyspark.__file__).parent / "bin"
+PROGRAMS = str(Path(pyspark.__file__).parent / "bin") + os.sep
 WHERE = "lat > 60 AND time < '2024-01-01 12:00'"
 QUERY = "SELECT count(*), round(avg(t2m), 6) FROM {} WHERE lat > 60 AND time < '2024-01-01 12:00'"
 SETTINGS = {
@@ -51,7 +51,7 @@ def confs(settings: Mapping[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
 
 
-def run(command: Sequence[str | Path], folder: Path, **more: str) -> str:
+def run(command: Sequence[str], folder: Path, **more: str) -> str:
     """What a program printed, once it has ended well."""
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
@@ -87,7 +87,7 @@ def thrift_server(settings: Mapping[str, str], folder: Path) -> Iterator[str]:
     listens = {"hive.server2.thrift.port": str(port), "hive.server2.thrift.bind.host": HOST}
     server = start(
         [
-            *(str(PROGRAMS / "spark-submit"), *confs(settings)),
+            *(f"{PROGRAMS}spark-submit", *confs(settings)),
             *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
             "spark-internal",
             *(part for key, value in listens.items() for part in ("--hiveconf", f"{key}={value}")),

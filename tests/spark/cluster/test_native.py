@@ -13,26 +13,20 @@ from tests.spark.ways import look
 pytestmark = pytest.mark.spark
 
 
-def look_around(spark: SparkSession, path: str) -> dict[str, object]:
-    """In the session as it was started, with the jar, and in one to which it is added again."""
+def look_around(spark: SparkSession, path: str) -> tuple[str, list[tuple[int, float, bool]]]:
+    """In the session as it was started, with the jar; with one to which it is added; without."""
     other = spark.newSession()
     register(other)
+    found = [look(spark, path), look(other, path)]
     spark.conf.set("spark.frazil.native", "false")
-    plain = look(spark, path)
+    found.append(look(spark, path))
     spark.conf.unset("spark.frazil.native")
-    jars = spark.conf.get("spark.jars", "")
-    found = {"started": look(spark, path), "added": look(other, path), "plain": plain}
-    return {**found, "has jar": "frazil-spark-" in (jars or "")}
+    return spark.conf.get("spark.jars", "") or "", found
 
 
 def test_executors_read_what_the_native_table_planned(driver: Driver, tmp_path: Path) -> None:
     make_weather(tmp_path / "weather")
-    found = driver.run(look_around, str(tmp_path / "weather"))
-    count, mean, native = found["plain"]  # type: ignore[misc]  # what `look` returns
-    assert (count, native) == (12 * 3 * 36, False)
-    assert found == {
-        "started": (count, mean, True),
-        "added": (count, mean, True),
-        "plain": (count, mean, False),
-        "has jar": True,
-    }
+    jars, found = driver.run(look_around, str(tmp_path / "weather"))
+    assert "frazil-spark-" in jars
+    assert [native for _, _, native in found] == [True, True, False]
+    assert {(count, mean) for count, mean, _ in found} == {(12 * 3 * 36, found[-1][1])}
