@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil.spark import register
 from frazil.spark.native.jar import find_jar
-from tests.cli.running import frazil as frazil_command
 from tests.servers.s3 import S3Server
 from tests.spark.connect_server import connect_server
 from tests.spark.repositories import fill_weather, make_weather, temperature
@@ -140,8 +139,11 @@ def statements(path: str) -> str:
 
 def settings_for(path: str) -> dict[str, str]:
     """What `frazil spark conf` prints, and where the repositories are."""
-    printed = frazil_command("spark", "conf", "--json").out
-    return {**json.loads(printed), "spark.sql.catalog.frazil.warehouse": str(Path(path).parent)}
+    return {
+        "spark.jars": str(find_jar(os.environ)),
+        "spark.sql.catalog.frazil": "frazil.spark.Catalog",
+        "spark.sql.catalog.frazil.warehouse": str(Path(path).parent),
+    }
 
 
 @pytest.mark.long
