@@ -1,10 +1,11 @@
 """Ways to run Spark: commands, their environment, and what a session finds in a repository."""
 
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
@@ -12,13 +13,13 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.spark.runtime.java import find_java
-from tests.servers.process import HOST
+from tests.servers.process import HOST, free_ports, start
 from tests.spark.connect_server import PYTHONPATH
 
 JARS = Path(pyspark.__file__).parent / "jars"
-PROGRAMS = Path(pyspark.__file__).parent / "bin"
+PROGRAMS = str(Path(pyspark.__file__).parent / "bin") + os.sep
 WHERE = "lat > 60 AND time < '2024-01-01 12:00'"
-QUERY = "SELECT count(*), round(avg(t2m), 6) FROM {} WHERE " + WHERE
+QUERY = "SELECT count(*), round(avg(t2m), 6) FROM {} WHERE lat > 60 AND time < '2024-01-01 12:00'"
 SETTINGS = {
     "spark.master": "local[2]",
     "spark.driver.host": HOST,
@@ -50,7 +51,7 @@ def confs(settings: Mapping[str, str]) -> list[str]:
     return [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
 
 
-def run(command: Sequence[str | Path], folder: Path, **more: str) -> str:
+def run(command: Sequence[str], folder: Path, **more: str) -> str:
     """What a program printed, once it has ended well."""
     folder.mkdir(parents=True, exist_ok=True)
     done = subprocess.run(
@@ -77,6 +78,28 @@ def other_spark(home: Path, version: str) -> Path:
             given = f"{jar.name.partition('-')[0]}-core_2.13-{version}.jar"
         (home / "jars" / given).symlink_to(jar)
     return home
+
+
+@contextmanager
+def thrift_server(settings: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """Its address, for JDBC. It keeps what it has to keep in `folder`."""
+    (port,) = free_ports(1)
+    listens = {"hive.server2.thrift.port": str(port), "hive.server2.thrift.bind.host": HOST}
+    server = start(
+        [
+            *(f"{PROGRAMS}spark-submit", *confs(settings)),
+            *("--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"),
+            "spark-internal",
+            *(part for key, value in listens.items() for part in ("--hiveconf", f"{key}={value}")),
+        ],
+        environment=environment(),
+        folder=folder,
+        ready=lambda: socket.create_connection((HOST, port), 1).close(),
+    )
+    try:
+        yield f"jdbc:hive2://{HOST}:{port}"
+    finally:
+        server.stop()
 
 
 def plan_of(frame: DataFrame, *, extended: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""`frazil spark`: what a Spark that somebody else starts needs to have frazil's tables."""
+"""`frazil spark`: the jar and the settings for a Spark that frazil does not start."""
 
 from typing import Annotated
 

@@ -127,12 +127,12 @@ def with_jar(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_wanted(setting: str) -> bool:
-    """What the setting `spark.frazil.native` says; the Java side has the same rule."""
+    """Value of the setting `spark.frazil.native`; the Java side has the same rule."""
     return setting.strip().lower() != "false"
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session is a client of a Spark Connect server, which may be on another machine."""
+    """True for a client of a Spark Connect server, which may be on another machine."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 

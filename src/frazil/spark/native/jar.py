@@ -90,7 +90,7 @@ def list_sources() -> list[Path]:
 
 @cache
 def sources_digest() -> str:
-    """What distinguishes these Java sources from those of another version of frazil."""
+    """Hash of the Java sources, which differs from that of another version of frazil."""
     digest = hashlib.sha256(usedforsecurity=False)
     for path in list_sources():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -105,7 +105,7 @@ def _digest(jars: Path) -> str:
 
 
 def _make_scratch(folder: Path) -> Path | None:
-    """A new folder inside of one that nobody else can write to, None if there cannot be one."""
+    """A new folder inside of one that no other user can write to, None if that is impossible."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(dir=folder, prefix="jar-")) if _is_safe(folder) else None
@@ -114,7 +114,7 @@ def _make_scratch(folder: Path) -> Path | None:
 
 
 def _is_safe(folder: Path) -> bool:
-    """Whether what is in a folder is ours: Spark runs what is in the jar."""
+    """True if no other user can put a jar into a folder: Spark runs what is in it."""
     found = folder.stat()
     return found.st_uid in (os.getuid(), 0) and not found.st_mode & 0o002
 
@@ -153,7 +153,7 @@ def _arguments(sources: list[Path], jars: Path, classes: Path) -> Iterator[str]:
 
 
 def _quote(argument: str) -> str:
-    """As Java reads files of arguments."""
+    """An argument in a file of arguments of Java."""
     return '"' + argument.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
