@@ -39,6 +39,8 @@ def look(spark: SparkSession, path: str) -> dict[str, Any]:
     query = "SELECT count(t2m) AS n FROM w WHERE lat >= 50 AND time < '2024-01-01 12:00:00'"
     found["planned"] = plan_sql(spark, query, tables).chunks_read
     found["sql"] = sql(spark, query, tables).collect()[0].n
+    joined = "SELECT count(*) AS n FROM w.t2m VERSION AS OF 'v1' a JOIN w b USING (time, lat, lon)"
+    found["version"] = sql(spark, f"{joined} WHERE lat = 90 AND lon = 0", tables).collect()[0].n
     picked = read(spark, path, variables="t2m", isel={"time": 0}, where="lat < 0")
     found["read"] = picked.count()
     found["chunks"] = read_chunks(spark, path, variables="t2m", sel={"lat": 90.0}).count()

@@ -65,6 +65,7 @@ def test_a_client_of_connect_reads_all_that_others_read(found: dict[str, Any]) -
         "rows": 48 * band,
         "planned": 3,
         "sql": 12 * band - 3,  # which are NULL
+        "version": 48,
         "read": 9 * 36,
         "chunks": 12,
         "history": ["weather", "Repository initialized"],

@@ -253,9 +253,8 @@ def test_settings_of_the_session_stay_as_they_were(spark: SparkSession, tmp_path
     assert frame.collect()[0].m == 90
     assert {(row.key, row.value) for row in spark.sql("SET").collect()} == before
     assert spark.catalog.currentCatalog() == "spark_catalog"
-    (told,) = sql(
-        spark, "EXPLAIN EXTENDED SELECT lat FROM r", {"r": {"path": path, **access}}
-    ).first()
+    tables = {"r": {"path": path, **access}}
+    ((told,),) = sql(spark, "EXPLAIN EXTENDED SELECT lat FROM r", tables).collect()
     assert "somewhere" not in told
 
 

@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.errors import InvalidInputError, SessionStateError
@@ -211,7 +212,7 @@ def _pinned_tables(
 def _choose_variables(
     opened: Opened, options: ReadOptions, query: str, below: Sequence[str]
 ) -> ReadOptions:
-    """In a group whose arrays differ in their dimensions: the variables that the query mentions."""
+    """Chooses the variables that the query mentions, in a group of arrays of several grids."""
     path = node_path(options.group, below)
     node = opened.session.find_node(path)
     if options.variables is not None or options.dims is not None or node is None or node.array:
@@ -296,7 +297,7 @@ def _find_name(error: AnalysisException) -> list[str]:
 
 
 def _find_place(error: AnalysisException, text: str, name: str) -> tuple[int, int] | None:
-    """Where the name is in the text, None if Spark does not say."""
+    """Returns where the name is in the text, None if Spark does not say."""
     contexts = error.getQueryContext() or []
     if not contexts:
         return None
@@ -315,7 +316,7 @@ def _unlogged() -> Iterator[None]:
     def is_other(record: logging.LogRecord) -> bool:
         return record.thread != thread
 
-    logger = logging.getLogger("SQLQueryContextLogger")
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
     logger.addFilter(is_other)
     try:
         yield
@@ -324,7 +325,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _sql_of_views(spark: SparkSession, query: str, options: Mapping[str, ReadOptions]) -> DataFrame:
-    """Where the native table is impossible: names are temporary views of all rows."""
+    """Runs a query without the native table: names are temporary views of all rows."""
     for name, one in options.items():
         loaded = spark.read.format(FORMAT).options(**format_options(one)).load()
         loaded.createOrReplaceTempView(quote_name(name))
