@@ -237,7 +237,9 @@ def _session(facts: Facts) -> SparkSession:
 def _configuration(facts: Facts) -> SparkSession:
     """Only settings, as `spark-submit --jars ... --conf ...` would give them."""
     _prepare()
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", str(find_jar(os.environ)))
+    builder = SparkSession.builder.master("local[2]").config(
+        "spark.jars", str(find_jar(os.environ))
+    )
     return _with(builder, facts).getOrCreate()
 
 
