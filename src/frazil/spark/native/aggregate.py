@@ -433,7 +433,9 @@ class _Task:
         if wanted.function == "count":
             return _append(Values(counts, None), [0 for _ in left])
         found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)
-        return _append(Values(found[there], counts == 0), left)
+        kept = found[there]
+        kept[counts == 0] = np.zeros(1, kept.dtype)[0]  # the largest second is no microsecond
+        return _append(Values(kept, counts == 0), left)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
