@@ -62,3 +62,14 @@ def test_a_coordinate_is_brought_to_the_driver_in_parts(
         put(zarr.group(store), "v", np.ones(len(values), dtype="i1"), "x", len(values))
     frame = spark.read.format("icechunk").load(str(tmp_path / "r"))
     assert sorted(row.x for row in frame.where("x > 4").collect()) == sorted(values[values > 4])
+
+
+@pytest.mark.spark_matrix
+def test_the_first_time_of_a_group_without_any_is_null(spark: SparkSession, tmp_path: Path) -> None:
+    times = np.array([["NaT", "NaT"], ["2024-01-02", "NaT"]], dtype="M8[s]")
+    repository = Repository.create(local_filesystem_storage(tmp_path / "r"))
+    with repository.transaction("main", message="x") as store:
+        put(zarr.group(store), "v", times, "x y", (1, 2))
+    frame = spark.read.format("icechunk").load(str(tmp_path / "r"))
+    rows = frame.groupBy("x").agg({"v": "min"}).orderBy("x").collect()
+    assert [row[1] and row[1].day for row in rows] == [None, 2]

@@ -449,7 +449,9 @@ class _Task:
         if wanted.function == "count":
             return Values(counts, None)
         found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)
-        return Values(found, counts == 0)
+        none = counts == 0
+        zero = np.zeros(1, found.dtype)  # the largest second is no microsecond
+        return Values(np.where(none, zero, found), none)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

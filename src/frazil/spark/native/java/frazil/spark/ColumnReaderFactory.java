@@ -1,13 +1,21 @@
 package frazil.spark;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.ValueVector;
+import org.apache.arrow.vector.util.TransferPair;
+import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.util.ArrowUtils$;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.util.TaskCompletionListener;
 import scala.collection.Iterator;
 
 /** Makes readers that hand Arrow vectors on as they come from Python, without rows. */
@@ -37,38 +45,50 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
     return new ColumnReader(PythonColumns.read(rows, task), width, counted);
   }
 
-  /** Batches of one partition. Spark's runner owns the vectors, and frees them with the task. */
-  private static final class ColumnReader implements PartitionReader {
+  /**
+   * Batches of one partition. Each has vectors of its own, which take the memory over from those
+   * that Spark's runner fills again and again: an operator may keep a batch while it asks for more,
+   * as functions in Python do.
+   */
+  private static final class ColumnReader implements PartitionReader, TaskCompletionListener {
     private final Iterator batches;
-    private final ColumnVector[] columns;
+    private final int width;
     private final Counters counters;
-    private Object received;
+    private final BufferAllocator memory;
+    private final List given = new ArrayList(); // of ColumnarBatch: some may be closed already
     private ColumnarBatch current;
 
     ColumnReader(Iterator batches, int width, boolean counted) {
       this.batches = batches;
-      this.columns = new ColumnVector[width];
+      this.width = width;
       this.counters = counted ? new Counters() : null;
+      this.memory =
+          ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("frazil", 0, Long.MAX_VALUE);
+      TaskContext.get().addTaskCompletionListener(this);
     }
 
     public boolean next() throws IOException {
       while (batches.hasNext()) {
         ColumnarBatch batch = (ColumnarBatch) batches.next();
         ArrowColumnVector all = (ArrowColumnVector) batch.column(0);
-        if (counters != null && counters.take(all.getChild(columns.length), batch.numRows())) {
+        if (counters != null && counters.take(all.getChild(width), batch.numRows())) {
           continue;
         }
-        if (received != batch) { // Spark's runner fills the same vectors again and again
-          received = batch;
-          for (int i = 0; i < columns.length; i++) {
-            columns[i] = new Lent(all.getChild(i));
-          }
-          current = new ColumnarBatch(columns);
+        ColumnVector[] columns = new ColumnVector[width];
+        for (int i = 0; i < width; i++) {
+          columns[i] = taken((ArrowColumnVector) all.getChild(i));
         }
-        current.setNumRows(batch.numRows());
+        current = new ColumnarBatch(columns, batch.numRows());
+        given.add(current);
         return true;
       }
       return false;
+    }
+
+    private ColumnVector taken(ArrowColumnVector from) {
+      TransferPair pair = from.getValueVector().getTransferPair(memory);
+      pair.transfer();
+      return new ArrowColumnVector((ValueVector) pair.getTo());
     }
 
     public Object get() {
@@ -86,16 +106,14 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
       }
     }
 
-    /** Nothing: Spark's runner has asked the task to tell it when it ends, however it ends. */
+    /** Nothing: the last batch may still be in use. */
     public void close() {}
-  }
 
-  /** A vector that its user cannot free, as Spark does with each batch: it will be filled again. */
-  private static final class Lent extends ArrowColumnVector {
-    Lent(ColumnVector vector) {
-      super(((ArrowColumnVector) vector).getValueVector());
+    public void onTaskCompletion(TaskContext task) {
+      for (Object each : given) {
+        ((ColumnarBatch) each).close();
+      }
+      memory.close();
     }
-
-    public void close() {}
   }
 }
