@@ -75,7 +75,7 @@ COMMANDS: dict[str, Command] = {
     "flags": Command("settings", "flags_app", "Show and switch what may be done to a repository."),
     "serve": Command("serve", "serve", "Look at a repository in the browser."),
     "dump": Command("contents", "dump", "Show any metadata file as JSON."),
-    "spark": Command("spark_jar", "spark_app", "Print the jar and settings for a Spark of yours."),
+    "spark": Command("doctor", "spark_app", "Print the jar and settings for a Spark of yours."),
     "doctor": Command("doctor", "doctor", "Check Java, Spark, packages and storage."),
     "completion": Command("settings", "completion", "Print what makes a shell complete commands."),
 }
