@@ -86,6 +86,21 @@ def test_conditions_prune_chunks(table: DataFrame, where: str, chunks: int, rows
     )
 
 
+def test_many_points_are_bounded(table: DataFrame) -> None:
+    points = {
+        (hour, 45 - 10 * ((hour + k) % 5), 18 * ((3 * hour + 7 * k) % 10))
+        for hour in range(12)
+        for k in range(8)
+    }
+    where = " OR ".join(
+        f"(time = '2024-03-01 {hour:02}:00' AND lat = {lat} AND lon = {lon})"
+        for hour, lat, lon in points
+    )
+    filtered = table.select("time", "lat", "lon", "t2m").where(where)
+    assert planned(filtered) == (1, 16, 12 * 5 * 10)
+    assert len(filtered.collect()) == len(points) > 64
+
+
 def test_exact_conditions_are_not_applied_again(table: DataFrame) -> None:
     plan = table.where("lat > 0 OR lon < 50")._jdf.queryExecution().executedPlan().toString()
     assert "Filter (" not in plan

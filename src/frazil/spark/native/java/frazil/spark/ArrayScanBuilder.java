@@ -54,16 +54,13 @@ final class ArrayScanBuilder
       Expression filter = (Expression) each;
       Condition condition = table.hasCells() ? Condition.of(filter, table) : null;
       Cells kept = condition == null ? cells : cells.and(condition.holds);
-      boolean usable = condition != null && !kept.isTooMany();
-      if (usable && kept.size() < cells.size()) {
+      if (kept.size() < cells.size()) {
         pushed.add(filter.sql());
       }
-      if (usable) {
-        cells = kept;
-      }
-      if (!usable || !condition.exact) {
+      if (condition == null || !condition.exact || kept.isTooMany()) {
         left.add(filter);
       }
+      cells = kept.bounds();
     }
     return CollectionConverters.asScala(left).toSeq();
   }

@@ -79,6 +79,18 @@ final class Cells {
     return new Cells(left);
   }
 
+  /** One product that has all the cells, and perhaps more; the same if they are few products. */
+  Cells bounds() {
+    if (!isTooMany()) {
+      return this;
+    }
+    Ranges[] all = copy(product(0));
+    for (int d = 0; d < all.length; d++) {
+      all[d] = along(d);
+    }
+    return of(all);
+  }
+
   /** Positions along one dimension of any cell. */
   Ranges along(int dimension) {
     Ranges found = Ranges.NONE;

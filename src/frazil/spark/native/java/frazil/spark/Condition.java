@@ -52,8 +52,11 @@ final class Condition {
       Condition a = of(((Not) expression).child(), table);
       found = new Condition(a.fails, a.holds, a.exact);
     }
-    boolean usable = found != null && !found.holds.isTooMany() && !found.fails.isTooMany();
-    return usable ? found : unknown;
+    if (found == null) {
+      return unknown;
+    }
+    boolean few = !found.holds.isTooMany() && !found.fails.isTooMany();
+    return few ? found : new Condition(found.holds.bounds(), found.fails.bounds(), false);
   }
 
   private static Condition leaf(Expression expression, Description table, int d, Cells all) {
