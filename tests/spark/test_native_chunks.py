@@ -125,7 +125,14 @@ def ways(spark: SparkSession, where: str, sel: dict[str, Any] | None) -> dict[st
         load(address).createOrReplaceTempView("served_weather")
         return spark.sql(f"SELECT * FROM served_weather WHERE {where}")  # noqa: S608 -- our own
 
-    found: dict[str, Any] = {"DataFrame": lambda a: load(a).where(where), "SQL": by_view}
+    def by_catalog(address: str) -> DataFrame:
+        return spark.sql(f"SELECT * FROM icechunk.`{address}`.t2m WHERE {where}")  # noqa: S608
+
+    found: dict[str, Any] = {
+        "DataFrame": lambda a: load(a).where(where),
+        "SQL of a view": by_view,
+        "SQL of the catalog": by_catalog,
+    }
     if sel is not None:
         found["sel"] = lambda a: read(spark, a, variables="t2m", sel=sel)
     return found

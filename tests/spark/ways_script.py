@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from frazil.spark import register
+from frazil.spark import register, sql
 from tests.spark.ways import QUERY, look, look_at, plan_of
 
 
@@ -61,10 +61,22 @@ def secrets(location: str, folder: str) -> dict[str, Any]:
     made = spark.sql(f"CREATE TEMPORARY VIEW w USING icechunk OPTIONS (path '{location}', {given})")
     view = spark.sql(QUERY.format("w"))
     found["view"] = look_at(view)
-    texts = [repr(rows), repr(view), *(plan_of(each, extended=True) for each in (rows, view, made))]
-    for plan in (rows._jdf.queryExecution(), view._jdf.queryExecution()):
+    table = spark.sql(QUERY.format("hidden.`/`"))
+    found["catalog"] = look_at(table)
+    named = sql(spark, QUERY.format("n"), {"n": {"path": location, "storage": storage(options)}})
+    found["sql"] = look_at(named)
+    frames = (rows, view, table, named)
+    texts = [repr(rows), repr(view), *(plan_of(each, extended=True) for each in (*frames, made))]
+    for plan in (each._jdf.queryExecution() for each in frames):
         texts += [plan.toString(), plan.optimizedPlan().prettyJson(), plan.logical().toJSON()]
     texts += [str(spark.sql(statement).collect()) for statement in DESCRIBED]
+    spark.conf.set("spark.sql.catalog.shown", "frazil.spark.Catalog")
+    spark.conf.set("spark.sql.catalog.shown.storage.secretAccessKey", "too late")
+    try:
+        spark.sql("SHOW TABLES IN shown")
+    except Exception as error:  # noqa: BLE001 -- what it tells is looked at
+        found["late"] = str(error)
+    spark.conf.unset("spark.sql.catalog.shown.storage.secretAccessKey")
     for wrong in ({"group": "nothing"}, {"tabel": "refs"}, {"sel": "{"}):
         try:
             spark.read.format("icechunk").options(**options, **wrong).load(location).collect()
@@ -77,7 +89,18 @@ def secrets(location: str, folder: str) -> dict[str, Any]:
     return found
 
 
-DESCRIBED = ("DESCRIBE EXTENDED w", "SHOW VIEWS", f"EXPLAIN FORMATTED {QUERY.format('w')}")
+def storage(options: dict[str, str]) -> dict[str, str]:
+    return {name.removeprefix("storage."): text for name, text in options.items()}
+
+
+DESCRIBED = (
+    "DESCRIBE EXTENDED w",
+    "SHOW VIEWS",
+    "DESCRIBE EXTENDED hidden.`/`",
+    "SHOW TBLPROPERTIES hidden.`/`",
+    "SHOW CREATE TABLE hidden.`/`",
+    *(f"EXPLAIN FORMATTED {QUERY.format(name)}" for name in ("w", "hidden.`/`")),
+)
 PAGES = ("jobs", "stages?details=true", "environment", "sql?details=true&planDescription=true")
 
 
@@ -87,7 +110,7 @@ def pages(spark: SparkSession) -> list[str]:
     assert context.uiWebUrl is not None
     place = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}"
     places = [f"{place}/{page}" for page in PAGES]
-    places += [f"{context.uiWebUrl}/SQL/execution/?id={i}" for i in range(3)]
+    places += [f"{context.uiWebUrl}/SQL/execution/?id={i}" for i in range(8)]
     places += [f"{context.uiWebUrl}/environment/"]
     told = []
     for each in places:

@@ -6,6 +6,9 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
@@ -34,6 +37,8 @@ import scala.jdk.javaapi.CollectionConverters;
 public class Catalog
     implements TableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] SYSTEM = {"system"};
+  private static final Pattern SECRET =
+      Pattern.compile("(?i)secret|password|token|access[.]?key"); // Spark's default
   private String name;
 
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -52,10 +57,23 @@ public class Catalog
       Map.Entry setting = (Map.Entry) each;
       String key = (String) setting.getKey();
       if (key.startsWith(prefix)) {
+        requireHidden(key);
         found.put(key.substring(prefix.length()), setting.getValue());
       }
     }
     return found;
+  }
+
+  /** Spark hides secrets in its event log only if they were among its settings at the start. */
+  private static void requireHidden(String key) {
+    SparkConf started = SparkEnv.get() == null ? null : SparkEnv.get().conf();
+    boolean logged = started != null && started.getBoolean("spark.eventLog.enabled", false);
+    if (logged && SECRET.matcher(key).find() && !started.contains(key)) {
+      throw new IllegalArgumentException(
+          key
+              + " was set after Spark had started, and Spark writes such settings to its event log"
+              + " as they are: set it when Spark starts, or leave credentials to the environment");
+    }
   }
 
   private Map question(String kind) {
