@@ -133,12 +133,13 @@ STORY: tuple[Part, ...] = (
     Part(
         "SQL",
         "The repository is a table: a row for each value, a column for each dimension and array."
-        " `--explain` says how many chunks a query would read, and starts nothing.",
+        " `--explain` says how many chunks a query would read, and reads none.",
         ('frazil sql weather "SELECT max(t2m) FROM repo WHERE day >= 1" --explain',),
+        spark=True,
     ),
     Part(
         "",
-        "Without `--explain` an embedded Spark runs it. Without a query there is a prompt, or"
+        "An embedded Spark plans and runs it. Without a query there is a prompt, or"
         " statements are read from standard input; groups are tables of their own.",
         ('frazil sql weather "SELECT place, max(t2m) AS t FROM repo GROUP BY place ORDER BY t"',),
         spark=True,

@@ -19,13 +19,15 @@ Filter pushdown is measured with each version, and gives wrong results with all 
 # What the tests of a file are about
 AREAS = {
     "rows, chunks, types": ("test_read", "test_chunk_rows", "test_dtypes"),
-    "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects"),
+    "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects", "test_sql_plan"),
     "native table: pushdown, random queries against DuckDB, chunks counted": (
         "test_native_oracle",
         "test_native_sets",
         "test_native_chunks",
         "test_native_table",
+        "test_native_joins",
     ),
+    "ways to run Spark": ("test_native_ways",),
     "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
     "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),

@@ -234,10 +234,10 @@ def test_groups_and_arrays_are_parts_of_a_name(spark: SparkSession, weather: Rep
         UNION ALL SELECT t2m FROM weather.surface.`hourly/t2m`
         UNION ALL SELECT orography FROM weather.orography WHERE lat > 40"""
     plan = planned(spark, weather, query)
-    assert [(one.chunks_read, one.table.split()[-1]) for one in plan.scans[:3]] == [
-        (12, "surface/hourly"),
-        (24, "surface/hourly"),
-        (48, "surface/hourly"),
+    assert [(one.chunks_read, one.table) for one in plan.scans[:3]] == [
+        (12, "weather.surface/hourly"),
+        (24, "weather.surface.hourly"),
+        (48, "weather.surface.hourly/t2m"),
     ]
     assert plan.scans[3].chunks_read == 1
     with pytest.raises(NodeNotFoundError, match="depths"):

@@ -147,7 +147,7 @@ def plan_sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -
 
 
 _SCAN = re.compile(
-    rf"BatchScan {FORMAT} .*?\] {FORMAT} (?P<table>.*?) at [0-9A-Z]{{20}},"
+    rf"BatchScan (?P<table>.*?)\[.*?\] {FORMAT} .*? at [0-9A-Z]{{20}},"
     r" chunks: (?P<chunks_read>\d+) of (?P<chunks_total>\d+),"
     r" rows: (?P<rows_read>\d+) of (?P<rows_total>\d+)"
 )

@@ -21,8 +21,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>The setting <code>secretTables</code> is JSON: for each name the <code>options</code> of its
  * table without those of a version, <code>pinned</code> (the snapshot that was found) and
- * <code>branch</code> (where a time is looked up), which are options, too. A name in several parts is a group, or an array, below the table's
- * own group. Nothing can be written.
+ * <code>branch</code> (where a time is looked up), which are options, too. A name in several parts
+ * is a group, or an array, below the table's own group. Nothing can be written.
  */
 public class QueryCatalog implements TableCatalog {
   /** The setting; Spark hides those with "secret" in their name. */
@@ -97,7 +97,7 @@ public class QueryCatalog implements TableCatalog {
       }
       options = (Map) Description.ask(options, question).get("options");
     }
-    return new ReadOnly(describe(options));
+    return new ReadOnly(String.join(".", parts), describe(options));
   }
 
   /** Errors of Python travel to the Python that made the query. */
@@ -168,8 +168,15 @@ public class QueryCatalog implements TableCatalog {
   }
 
   private static final class ReadOnly extends ArrayTable {
-    ReadOnly(Description described) {
+    private final String name;
+
+    ReadOnly(String name, Description described) {
       super(described.schema(), described.options(), described);
+      this.name = name;
+    }
+
+    public String name() {
+      return name;
     }
 
     public Set capabilities() {
