@@ -19,7 +19,11 @@ Filter pushdown is measured with each version, and gives wrong results with all 
 # What the tests of a file are about
 AREAS = {
     "rows, chunks, types": ("test_read", "test_chunk_rows", "test_dtypes"),
-    "SQL: pruned queries, views, table functions": ("test_sql", "test_sql_objects", "test_sql_plan"),
+    "SQL: pruned queries, views, table functions": (
+        "test_sql",
+        "test_sql_objects",
+        "test_sql_plan",
+    ),
     "native table: pushdown, random queries against DuckDB, chunks counted": (
         "test_native_oracle",
         "test_native_sets",
