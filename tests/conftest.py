@@ -76,7 +76,7 @@ FIRST = (
 # What takes minutes, and has a command of its own: `make test-long`.
 LONG = tuple(
     f"tests/spark/cluster/test_{name}.py"
-    for name in ("connect", "equal_to_local", "local_cluster", "secrets")
+    for name in ("connect", "equal_to_local", "local_cluster", "native", "secrets")
 )
 
 

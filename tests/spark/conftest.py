@@ -28,6 +28,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(each))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _views_go_with_their_module() -> Iterator[None]:
+    """The session is shared, and a view hides a table of its name."""
+    yield
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        for table in running.catalog.listTables():
+            if table.isTemporary:
+                running.catalog.dropTempView(table.name)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"

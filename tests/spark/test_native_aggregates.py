@@ -21,7 +21,7 @@ from frazil.api.repository import Repository
 from frazil.api.storage_functions import local_filesystem_storage
 from tests.spark.repositories import put
 
-TABLES = 6
+TABLES = 2
 QUERIES = 25  # of each table
 LONG_TABLES = 24
 PUSHED = "aggregates: ["

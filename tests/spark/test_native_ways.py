@@ -169,6 +169,7 @@ CONNECT = [sys.executable, "-m", "tests.spark.ways_script"]
 QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
+@pytest.mark.long
 @pytest.mark.spark_matrix
 def test_a_connect_server_gets_the_jar_from_each_session_that_registers(
     weather: str, tmp_path: Path

@@ -83,7 +83,7 @@ def test_predicates_on_coordinates_leave_chunks_unread(
     ("query", "expected"),
     [
         ("SELECT o.* FROM old o", [96]),
-        ("SELECT count(*), max(lat) FROM old", [0]),
+        ("SELECT count(*), max(lat) FROM old", []),  # known without a scan
         ("SELECT to_json(struct(*)) FROM old", [96]),
         ("SELECT s.t2m FROM (SELECT * FROM old) s", [48]),
         (
