@@ -10,7 +10,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 SAID = {
     "12_spark_ingest_sql.py": [
         "one commit: 3 files, 8 chunks",
-        "weather: read 1 of 6 chunks (t2m 1 of 6)",
+        "weather: read 1 of 6 chunks, 48 of 288 rows",
         "mean: 285.95",
         "warm rows: 2",
     ],

@@ -162,9 +162,14 @@ def metrics_of(spark: SparkSession, run: Callable[[], Any]) -> dict[str, str]:
     """The metrics that the UI shows of the scan in the query that `run` makes."""
     session: Any = spark._jsparkSession
     store = session.sharedState().statusStore()
-    before = store.executionsCount()
+
+    def last() -> int:  # not their number, which Spark limits
+        found = store.executionsList()
+        return -1 if found.isEmpty() else int(found.last().executionId())
+
+    before = last()
     run()
-    wait_for(lambda: store.executionsCount() > before)
+    wait_for(lambda: last() > before)
     execution = store.executionsList().last()
     wait_for(lambda: store.execution(execution.executionId()).get().completionTime().isDefined())
     found = store.executionsList().last()

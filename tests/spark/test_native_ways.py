@@ -126,6 +126,7 @@ def test_secrets_are_in_no_plan_log_page_or_event(s3_server: S3Server, tmp_path:
         assert not [name for name, text in texts.items() if secret in text]
 
 
+@pytest.mark.long
 @pytest.mark.spark_matrix
 def test_spark_sql_has_table_and_catalog_without_a_python_driver(
     weather: str, tmp_path: Path
@@ -214,13 +215,17 @@ def test_without_a_jar_there_is_one_warning_and_the_same_answer(
     """The classes are there already, so that the setting has to pass over them."""
     other = spark.newSession()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.warns(UserWarning, match="has no Spark, or only a client of it"):
-        register(other)
-    register(other)  # another warning would be an error
-    other.conf.set("spark.frazil.native", "false")
-    assert list(look(other, weather)) == PLAIN
-    other.conf.unset("spark.frazil.native")
-    assert list(look(other, weather)) == NATIVE
+    try:
+        with pytest.warns(UserWarning, match="has no Spark, or only a client of it"):
+            register(other)
+        register(other)  # another warning would be an error
+        other.conf.set("spark.frazil.native", "false")
+        assert list(look(other, weather)) == PLAIN
+        other.conf.unset("spark.frazil.native")
+        assert list(look(other, weather)) == NATIVE
+    finally:
+        monkeypatch.undo()
+        register(spark)  # the active session again
 
 
 def test_a_jar_of_another_frazil_is_told(spark: SparkSession, weather: str) -> None:

@@ -229,15 +229,16 @@ def test_predicates_pass_through_subqueries(
 
 def test_groups_and_arrays_are_parts_of_a_name(spark: SparkSession, weather: Repository) -> None:
     query = """
-        SELECT h.t2m FROM weather.`surface/hourly` h WHERE h.lat > 40
-        UNION ALL SELECT hourly.t2m FROM weather.surface.hourly WHERE weather.surface.hourly.lat > 9
-        UNION ALL SELECT t2m FROM weather.surface.`hourly/t2m`
-        UNION ALL SELECT orography FROM weather.orography WHERE lat > 40"""
-    plan = planned(spark, weather, query)
+        SELECT h.t2m FROM deep.`surface/hourly` h WHERE h.lat > 40
+        UNION ALL SELECT hourly.t2m FROM deep.surface.hourly WHERE deep.surface.hourly.lat > 9
+        UNION ALL SELECT t2m FROM deep.surface.`hourly/t2m`
+        UNION ALL SELECT orography FROM deep.orography WHERE lat > 40"""
+    # a name of three parts stays in the session, as a catalog
+    plan = plan_sql(spark, query, {"deep": weather})
     assert [(one.chunks_read, one.table) for one in plan.scans[:3]] == [
-        (12, "weather.surface/hourly"),
-        (24, "weather.surface.hourly"),
-        (48, "weather.surface.hourly/t2m"),
+        (12, "deep.surface/hourly"),
+        (24, "deep.surface.hourly"),
+        (48, "deep.surface.hourly/t2m"),
     ]
     assert plan.scans[3].chunks_read == 1
     with pytest.raises(NodeNotFoundError, match="depths"):

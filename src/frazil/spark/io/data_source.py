@@ -111,9 +111,10 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
-        options = parse_options(without_stream_options(given))
-        plain = options.table is not None or options.mode is Mode.CHUNKS or wants_changes(given)
-        if not plain:
+        of_batches = without_stream_options(given)
+        options = parse_options(of_batches)
+        streams = len(of_batches) < len(given)  # the reader of batches refuses such options
+        if options.table is None and options.mode is not Mode.CHUNKS and not streams:
             return answer_about(question, options)
         schema = self._schema(options)
         found = with_change_columns(schema) if wants_changes(given) else schema

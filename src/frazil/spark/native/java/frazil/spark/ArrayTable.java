@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -65,7 +66,31 @@ public class ArrayTable implements Table, SupportsRead, SupportsWrite {
     if (all.size() == options.size()) {
       described = used;
     }
+    requireFitting(used.schema());
     return new ArrayScanBuilder(used, schema, isNamed());
+  }
+
+  /** A schema that the user has given has some of the columns, with their types. */
+  private void requireFitting(StructType own) {
+    for (StructField given : schema.fields()) {
+      if (!own.getFieldIndex(given.name()).isDefined()) {
+        throw new IllegalArgumentException(
+            "the schema given has '"
+                + given.name()
+                + "'; the columns are "
+                + String.join(", ", own.fieldNames()));
+      }
+      String type = own.apply(given.name()).dataType().catalogString();
+      if (!type.equals(given.dataType().catalogString())) {
+        throw new IllegalArgumentException(
+            "column '"
+                + given.name()
+                + "' is "
+                + type
+                + ", the schema given says "
+                + given.dataType().catalogString());
+      }
+    }
   }
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
