@@ -246,7 +246,8 @@ def _configuration(facts: Facts) -> SparkSession:
 def _connect(facts: Facts) -> SparkSession:
     """A server of its own that gets the jar as an artifact of the client."""
     _prepare()
-    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    builder = SparkSession.builder.remote("local[2]")
+    spark = builder.config("spark.connect.grpc.binding.address", "127.0.0.1").getOrCreate()
     register(spark, warehouse=facts.warehouse)
     for key, value in facts.settings.items():
         spark.conf.set(key, value)

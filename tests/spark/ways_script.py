@@ -134,7 +134,10 @@ def connect(path: str, url: str) -> dict[str, Any]:
 
 
 def registered(path: str, url: str) -> dict[str, Any]:
-    spark = SparkSession.builder.remote(url).getOrCreate()
+    builder = SparkSession.builder.remote(url)
+    if not url.startswith("sc://"):  # a server of its own
+        builder = builder.config("spark.connect.grpc.binding.address", "127.0.0.1")
+    spark = builder.getOrCreate()
     register(spark)
     register(spark)
     found = {"registered": look(spark, path)}
