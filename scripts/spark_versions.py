@@ -12,7 +12,7 @@ INTRODUCTION = """\
 # PySpark versions
 
 Tests that passed with each PySpark that frazil supports, each version in an environment of its own. Written by `make spark-matrix`; do not edit.
-Filter pushdown is measured with each version, and gives wrong results with all of them: it stays off, and the tests make sure of that ([why](spark-read.md)).
+PySpark's own filter pushdown (`pushFilters` of Python data sources) is measured with each version, and gives wrong results with all of them: the plain source leaves it off. The native table pushes filters through Java instead ([how](spark-native.md)).
 
 """  # noqa: E501 -- lines of a page
 
@@ -35,7 +35,7 @@ AREAS = {
     "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
     "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),
-    "filter pushdown is as measured, and off": ("test_pushdown",),
+    "PySpark's pushFilters is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),
     "streams of rows into a repository": ("test_write_stream",),
     "streams of commits": ("test_streams",),

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from frazil.api.repository import Repository
 from frazil.api.storage_functions import local_filesystem_storage
-from frazil.errors import InvalidInputError, NodeNotFoundError, SnapshotNotFoundError
+from frazil.errors import InvalidInputError, NodeNotFoundError, RefNotFoundError
 from frazil.spark import SqlPlan, plan_sql, read, sql
 from tests.spark.repositories import fill_weather, make_weather, put
 
@@ -260,12 +260,25 @@ def test_old_versions_are_named_in_sql(spark: SparkSession, weather: Repository)
     assert [scan.chunks_read for scan in plan.scans] == [12, 12, 12, 12]
     tip = weather.lookup_branch("main")
     assert [plan.plan.count(f" at {snapshot},") for snapshot in (first, tip)] == [2, 2]
-    with pytest.raises(InvalidInputError, match="id"):
-        planned(spark, weather, "SELECT t2m FROM weather VERSION AS OF 'v2'")
-    with pytest.raises(SnapshotNotFoundError):
-        planned(spark, weather, "SELECT t2m FROM weather VERSION AS OF '00000000000000000000'")
+    for unknown in ("v2", "00000000000000000000"):
+        with pytest.raises(RefNotFoundError, match=f"no branch, tag or snapshot '{unknown}'"):
+            planned(spark, weather, f"SELECT t2m FROM weather VERSION AS OF '{unknown}'")  # noqa: S608  # our own text
     with pytest.raises(AnalysisException, match="TIME_TRAVEL"):
         planned(spark, weather, "SELECT t2m FROM x VERSION AS OF 'v1'")
+
+
+def test_a_version_that_is_a_branch_and_a_tag_is_refused(
+    spark: SparkSession, weather: Repository
+) -> None:
+    """Its prefix says which of the two is meant."""
+    tip, first = weather.lookup_branch("main"), weather.lookup_tag("v1")
+    weather.create_branch("both", tip)
+    weather.create_tag("both", first)
+    with pytest.raises(InvalidInputError, match=r"branch:both.*tag:both|tag:both.*branch:both"):
+        planned(spark, weather, "SELECT t2m FROM weather VERSION AS OF 'both'")
+    for name, snapshot in (("branch:both", tip), ("tag:both", first)):
+        plan = planned(spark, weather, f"SELECT t2m FROM weather VERSION AS OF '{name}'")  # noqa: S608  # our own text
+        assert f" at {snapshot}," in plan.plan
 
 
 def test_a_group_of_several_grids_is_one_table_per_grid(

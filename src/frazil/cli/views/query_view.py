@@ -132,9 +132,9 @@ class Queries:
         spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
         tables = {name: {**spec, "group": path} for name, path in self.groups.items()}
         spark = self._spark()
-        with errors_carried(), query_catalog(spark, parse_tables(tables), query) as catalog:
+        with errors_carried():
             before = spark.catalog.currentCatalog()
-            spark.catalog.setCurrentCatalog(catalog)
+            spark.catalog.setCurrentCatalog(query_catalog(spark, parse_tables(tables), query))
             try:
                 yield spark
             finally:

@@ -7,7 +7,7 @@ In a query
     weather                          is the root group, or the group its table was given
     weather.`surface/hourly`         is a group in it; weather.surface.hourly is the same
     weather.`surface/t2m`            is one array of a group
-    weather VERSION AS OF 'v1'       is a tag, else a branch, else a snapshot id
+    weather VERSION AS OF 'v1'       is a tag, a branch or a snapshot id
     weather TIMESTAMP AS OF '2024-03-01 06:00:00'
 
 Other names are Spark's own tables and views. Spark parses the query: a name that it does not find
@@ -160,24 +160,26 @@ def find_scans(plan: str) -> Iterator[ScanPlan]:
         yield ScanPlan(table, *map(int, counts))
 
 
-@contextmanager
 def query_catalog(
     spark: SparkSession, options: Mapping[str, ReadOptions], query: str, below: Sequence[str] = ()
-) -> Iterator[str]:
-    """Name of a catalog with these tables, pinned. Spark keeps it once a query has used it.
+) -> str:
+    """Makes a catalog with these tables, pinned, and returns its name; it stays with the session.
 
-    `below` are parts of a name after that of a table: see `_choose_variables`.
+    `below` are parts of a name after that of a table: see `_choose_variables`. Its settings, which
+    may have secrets, are gone before any query runs: Spark writes the settings of a session into
+    the events of each job as they are.
     """
     told = json.dumps(_pinned_tables(options, query, below), sort_keys=True)
     digest = hashlib.blake2b(told.encode(), key=_SALT, digest_size=8).hexdigest()
     name = f"frazil_{digest}"
     with _settings(spark, name, {"": _CATALOG, ".secretTables": told}):
-        yield name
+        spark.sql(f"SHOW TABLES IN {name}")  # loads it, and needs no job
+    return name
 
 
 @contextmanager
 def _settings(spark: SparkSession, catalog: str, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a catalog, for as long as Spark has not loaded it: each query logs them all."""
+    """Settings of a catalog, until Spark has loaded it."""
     keys = {f"spark.sql.catalog.{catalog}{key}": value for key, value in values.items()}
     try:
         for key, value in keys.items():
@@ -273,8 +275,7 @@ class _Names:
     def _catalog(self, query: str, parts: tuple[str, ...]) -> str:
         if parts not in self._catalogs:
             name, options = self._options[parts[0].casefold()]
-            made = query_catalog(self._spark, {name: options}, query, parts[1:])
-            self._catalogs[parts] = self._exits.enter_context(made)
+            self._catalogs[parts] = query_catalog(self._spark, {name: options}, query, parts[1:])
         return self._catalogs[parts]
 
     def _begin(self, name: str, error: AnalysisException) -> None:

@@ -33,11 +33,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from frazil.errors import InvalidInputError, RefNotFoundError, SessionStateError
+from frazil.errors import InvalidInputError, SessionStateError
 from frazil.paths import NodePath
 from frazil.spark.native.aggregate import Aggregate, parse_aggregate
 from frazil.spark.native.jar import sources_digest
-from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin
+from frazil.spark.native.names import find_version_named
+from frazil.spark.runtime.storage_options import PlaceText
+from frazil.spark.table.opened import Opened, Pinned, open_pinned, open_repository, pin
 from frazil.spark.table.options import ReadOptions, Version, format_options
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
@@ -201,15 +203,16 @@ def find_node(
 ) -> ReadOptions:
     """Options of a table that SQL names: the parts of its name below the group, and its version.
 
-    An array is its group and a variable. `version` is a tag, else a branch, else a snapshot.
+    An array is its group and a variable. `version` is a tag, a branch or a snapshot.
     """
     if version is not None:
-        pinned = _pin_named(options, version)
+        place = PlaceText(options.path, options.secret_storage)
+        named = find_version_named(open_repository(place, options.access), version)
+        options = replace(options, version=named)
     elif as_of_us is not None:
         branch = options.version.branch
-        pinned = pin(replace(options, version=Version(branch=branch, as_of_us=as_of_us)))
-    else:
-        pinned = pin(options)
+        options = replace(options, version=Version(branch=branch, as_of_us=as_of_us))
+    pinned = pin(options)
     options = replace(options, version=Version(snapshot=pinned.snapshot))
     path = node_path(options.group, below)
     node = open_pinned(pinned).session.find_node(path)
@@ -222,15 +225,6 @@ def node_path(group: str, below: Sequence[str]) -> NodePath:
     """Path of a node that is named in parts, which may be paths themselves."""
     segments = [s for part in (group, *below) for s in part.split("/") if s]
     return NodePath("/" + "/".join(segments))
-
-
-def _pin_named(options: ReadOptions, name: str) -> Pinned:
-    for candidate in (Version(tag=name), Version(branch=name)):
-        try:
-            return pin(replace(options, version=candidate))
-        except RefNotFoundError:
-            continue
-    return pin(replace(options, version=Version(snapshot=name)))
 
 
 def describe_plain(schema: StructType | str, title: str, snapshot: str | None) -> StructType:

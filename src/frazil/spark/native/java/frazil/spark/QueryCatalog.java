@@ -66,7 +66,7 @@ public class QueryCatalog implements TableCatalog {
     return load(asked, null, null);
   }
 
-  /** VERSION AS OF: a tag, else a branch, else a snapshot. */
+  /** VERSION AS OF: a tag, a branch or a snapshot. */
   public Table loadTable(Identifier asked, String version) throws NoSuchTableException {
     return load(asked, "version", version);
   }
