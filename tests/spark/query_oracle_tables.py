@@ -342,8 +342,8 @@ def _change(rng: np.random.Generator, arrays: list[Array]) -> str:
     if array.stored.size:
         box = tuple(slice(0, int(rng.integers(1, n + 1))) for n in array.stored.shape)
         array.stored = array.stored.copy()  # the rows made before share its memory
-        part = array.stored[(*box, ...)]  # without dimensions, a text alone is no array
-        array.stored[box] = _like(rng, array, part.size).reshape(part.shape)
+        shape = tuple(each.stop for each in box)
+        array.stored[box] = _like(rng, array, prod(shape)).reshape(shape)
     return f"{array.name} has other values"
 
 

@@ -157,7 +157,7 @@ def batch_here(store: ObjectStore, number: int) -> None:
             {"path": "/nowhere", "dims": "t", "chunks": '{"t": 2000}', "mode": "append"}
         )
         sink = RowsStreamWriter(options, SCHEMA)
-        staged = sink.write(iter(table_of(SCHEMA, rows).to_batches())).fragments
+        staged = sink.write(iter(table_of(SCHEMA, rows).to_batches())).pieces
         sink.commit([RowsMessage(staged, "query")], number)
 
 

@@ -28,8 +28,8 @@ from frazil.errors import ConflictError, IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
+from frazil.spark.io.write_assembly import assemble, find_spans, plan_boxes
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
-from frazil.spark.io.write_commit import find_coordinates, merge_fragments, stage
 from frazil.spark.io.write_layout import plan_layout
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_session import Assembly, prepare
@@ -42,6 +42,7 @@ from frazil.spark.io.write_shuffle import (
     decode_values,
 )
 from frazil.spark.io.write_sink import RowsMessage, RowsWriter
+from frazil.spark.io.write_stage import find_coordinates, join_pieces, stage
 from frazil.spark.runtime.progress import NoCounter
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.options import ReadOptions
@@ -118,7 +119,7 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
 @settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(max_size=3))
 def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
-    """The maps of frazil.spark.write against the merging of fragments."""
+    """The maps of frazil.spark.write against the chunks of staged rows."""
     with TemporaryDirectory() as folder:
         repository = make_repository(Path(folder))
         options = parse_write_options({"path": folder, **case.options})
@@ -127,8 +128,8 @@ def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
         columns = {d.name: d.column for d in prepared.target.dimensions}
         tables = [table_of(case.schema, part) for part in case.parts if part]
         writer = session.chunk_writer()
-        fragments = [f for t in tables for f in stage(writer, t.to_batches(), case.dims)]
-        found = find_coordinates(repository.store, fragments, columns)
+        pieces = join_pieces(stage(writer, t.to_batches(), case.dims) for t in tables)
+        found = find_coordinates(repository.store, pieces, columns)
         maps = [FindDistinct(columns)(t.to_batches()) for t in tables]
         seen: dict[str, set[Any]] = {name: set() for name in columns}
         for batch in (batch for one in maps for batch in one):
@@ -143,7 +144,12 @@ def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
         ).sort_by(BLOCK)
         stored = StoreBlocks(assembly, NoCounter())(located.to_batches(max_chunksize=3))
         shuffled = [decode_stored(r, len(case.dims)) for b in stored for r in b.to_pylist()]
-        merged = list(merge_fragments(repository.store, fragments, assembly, pass_bytes=64))
+        spans = find_spans(layout, pieces)
+        merged = [
+            one
+            for box in plan_boxes(spans, most_bytes=64)
+            for one in assemble(repository.store, pieces, spans, assembly, box)
+        ]
         for number in range(len(layout.arrays)):
             one, other = (
                 ChunkRefs.concat([s.refs for s in results if s.array == number])

@@ -34,7 +34,7 @@ from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
 from frazil.spark.io.stream_rows import with_change_columns
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
-from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
+from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter, TasksWriter, answer_write
 from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
 from frazil.spark.native.answers import (
     QUESTION,
@@ -46,6 +46,7 @@ from frazil.spark.native.answers import (
     parse_scan,
     pin_planned,
     title_of,
+    with_answer,
     without_native_options,
 )
 from frazil.spark.native.catalog import answer_catalog
@@ -63,9 +64,11 @@ from frazil.spark.table.schema import arrow_schema, spark_schema
 
 def make_writer(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> RowsWriter | ChunkRowsWriter:
+) -> RowsWriter | ChunkRowsWriter | TasksWriter:
     with carrying_errors():
         parsed = parse_write_options(options, overwrite=overwrite)
+    if parsed.native is not None and parsed.native.is_tasks:
+        return TasksWriter(parsed)
     if parsed.input is Input.CHUNKS:
         return ChunkRowsWriter(parsed, schema)
     return RowsWriter(parsed, schema)
@@ -111,6 +114,8 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
+        if "sorted" in question or "tasks" in question:
+            return with_answer(StructType(), answer_write(question, given))
         of_batches = without_stream_options(given)
         options = parse_options(of_batches)
         streams = len(of_batches) < len(given)  # the reader of batches refuses such options
@@ -153,7 +158,9 @@ class IcechunkSource(DataSource):
         return IcechunkReader(pinned, scans, schema, sample, counters=counters)
 
     @override
-    def writer(self, schema: StructType, overwrite: bool) -> RowsWriter | ChunkRowsWriter:
+    def writer(
+        self, schema: StructType, overwrite: bool
+    ) -> RowsWriter | ChunkRowsWriter | TasksWriter:
         return make_writer(self.options, schema, overwrite=overwrite)
 
     @override

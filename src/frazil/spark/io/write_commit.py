@@ -1,27 +1,33 @@
-"""Staged rows into one commit: the end of every write of rows through the data source."""
+"""Staged rows into one commit: the end of every write of rows through the data source.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+    few rows      session -> layout -> chunks, in this process -> commit
+    many rows     session -> layout -> boxes; executors make the chunks of each box -> commit
+
+Many rows wait as a state in the repository's storage, known by the job that the Java side named:
+the table of pieces, and little else. What can be computed of it is computed again by the tasks'
+plan. Nothing in it is code.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.merge.rebase import Rebasing
 from frazil.engine.merge.solver import Policy
 from frazil.engine.refs.version import Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
-from frazil.errors import InternalError, StorageError
+from frazil.errors import ConflictError, ObjectNotFoundError, SessionStateError, StorageError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import Inline, Native, Payload
-from frazil.objectstore.protocol import Data, ObjectStore
-from frazil.spark.io.write_blocks import Indices, group_rows, locate
-from frazil.spark.io.write_columns import Column, StoredColumn, encode_coordinate
+from frazil.ids import ChunkId
+from frazil.objectstore.protocol import ObjectStore
+from frazil.spark.io.write_assembly import Box, Spans, assemble, find_spans, plan_boxes
 from frazil.spark.io.write_layout import Layout, plan_layout
 from frazil.spark.io.write_options import WriteMode, WriteOptions
 from frazil.spark.io.write_session import (
@@ -30,189 +36,22 @@ from frazil.spark.io.write_session import (
     StoredChunks,
     Written,
     apply_layout,
-    encode_rows,
     merge_chunks,
-    place_rows,
     prepare,
+    truncate,
 )
-from frazil.spark.runtime.commits import CommitNote, Committed, commit_once
+from frazil.spark.io.write_stage import count_rows, dump_pieces, find_coordinates, load_pieces
+from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
 
-# Rows that wait in the repository's storage until all coordinates are known.
-#
-# Where Spark hands over rows in any order, no task knows the grid, nor whether it has the whole of
-# a chunk. So each task puts its rows aside, as Arrow, and the driver makes chunks of them at the
-# end. What is put aside has the name of a chunk that nothing refers to: if the job dies, garbage
-# collection takes it. No commit ever refers to it, so it may be deleted at any time after.
-
-INLINE_BYTES = 4096  # so little travels in the message itself
-PIECE_BYTES = 64 << 20  # of Arrow, before compression
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """Rows of one task. `coordinates` has the distinct values of its dimensions."""
-
-    rows: int
-    size_bytes: int
-    table: Payload
-    coordinates: Payload
-
-
-def stage(
-    writer: ChunkWriter, batches: Iterable[pa.RecordBatch], dims: Sequence[str]
-) -> Iterator[Fragment]:
-    """Call `writer.sync` after the last."""
-    kept: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        kept.append(batch)
-        size += batch.nbytes
-        if size >= PIECE_BYTES:
-            yield _stage(writer, kept, dims)
-            kept, size = [], 0
-    if any(batch.num_rows for batch in kept):
-        yield _stage(writer, kept, dims)
-
-
-def load(store: ObjectStore, payload: Payload) -> pa.Table:
-    return pa.ipc.open_stream(_fetch(store, payload)).read_all()
-
-
-def discard(store: ObjectStore, fragments: Iterable[Fragment]) -> None:
-    """Deletes staged rows, never what a commit may refer to; the rest is left to collection."""
-    payloads = [p for fragment in fragments for p in (fragment.table, fragment.coordinates)]
-    keys = [chunk_key(p.chunk_id) for p in payloads if isinstance(p, Native)]
-    if keys:
-        with suppress(StorageError):  # the write itself has succeeded, or failed, already
-            store.delete(keys)
-
-
-def _stage(writer: ChunkWriter, batches: Sequence[pa.RecordBatch], dims: Sequence[str]) -> Fragment:
-    table = pa.Table.from_batches(batches)
-    writer = replace(writer, inline_threshold_bytes=INLINE_BYTES)
-    distinct = pa.table(
-        {dim: pa.array([table.column(dim).unique()], pa.list_(table[dim].type)) for dim in dims}
-    )
-    return Fragment(
-        rows=table.num_rows,
-        size_bytes=table.nbytes,
-        table=writer.put_chunk(_dump(table)),
-        coordinates=writer.put_chunk(_dump(distinct)),
-    )
-
-
-def _dump(table: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
-        stream.write_table(table)
-    return sink.getvalue()
-
-
-def _fetch(store: ObjectStore, payload: Payload) -> Data:
-    match payload:
-        case Inline(data):
-            return data
-        case Native(chunk_id):
-            return store.get(chunk_key(chunk_id)).data
-        case _:
-            raise InternalError(f"rows were staged as {payload!r}")
-
-
-# Fragments of many tasks into whole chunks: on the driver, a part of the grid at a time.
-
-PASS_BYTES = 256 << 20  # of staged rows that are in memory at once, about
-
-
-def find_coordinates(
-    store: ObjectStore, fragments: Sequence[Fragment], columns: Mapping[str, StoredColumn]
-) -> dict[str, Column]:
-    """Stored coordinates of all rows, each once, by dimension."""
-    tables = [load(store, fragment.coordinates) for fragment in fragments]
-    return {
-        name: np.unique(
-            np.concatenate(
-                [
-                    np.zeros(0, dtype=column.work_dtype),
-                    *(encode_coordinate(column, t[name].chunk(0).values) for t in tables),
-                ]
-            )
-        )
-        for name, column in columns.items()
-    }
-
-
-def merge_fragments(
-    store: ObjectStore,
-    fragments: Sequence[Fragment],
-    assembly: Assembly,
-    *,
-    pass_bytes: int = PASS_BYTES,
-) -> Iterator[StoredChunks]:
-    """The chunks of all rows, each made once of all its fragments.
-
-    Rows are gathered for a range of the first dimension at a time, so that no more of them need be
-    in memory than about `pass_bytes`, if they do not all belong to one row of blocks.
-    """
-    spans = [_first_blocks(assembly.layout, store, fragment) for fragment in fragments]
-    total = sum(fragment.size_bytes for fragment in fragments)
-    for start, stop in _passes(assembly.layout.grid.counts[0], total, pass_bytes):
-        chosen = [
-            fragment
-            for fragment, (low, high) in zip(fragments, spans, strict=True)
-            if low < stop and start <= high
-        ]
-        yield from _merge_range(store, chosen, assembly, start, stop)
-
-
-def _merge_range(
-    store: ObjectStore, fragments: Sequence[Fragment], assembly: Assembly, start: int, stop: int
-) -> Iterator[StoredChunks]:
-    layout = assembly.layout
-    inner = int(np.prod(layout.grid.counts[1:], dtype=np.int64))
-    blocks: list[Indices] = []
-    cells: list[Indices] = []
-    columns: dict[str, list[Column]] = {array.name: [] for array in layout.arrays}
-    for fragment in fragments:
-        table = load(store, fragment.table)
-        block, cell = place_rows(layout, table)
-        inside = (block >= start * inner) & (block < stop * inner)
-        blocks.append(block[inside])
-        cells.append(cell[inside])
-        for name, values in encode_rows(layout, table).items():
-            columns[name].append(values[inside])
-    if not blocks:
-        return
-    all_cells = np.concatenate(cells)
-    merged = {name: np.concatenate(parts) for name, parts in columns.items()}
-    for block_id, rows in group_rows(np.concatenate(blocks)):
-        yield from assembly.store(
-            block_id, all_cells[rows], {name: values[rows] for name, values in merged.items()}
-        )
-
-
-def _first_blocks(layout: Layout, store: ObjectStore, fragment: Fragment) -> tuple[int, int]:
-    """First and last block, along the first dimension, that a fragment has rows for."""
-    first = layout.coordinates[0]
-    table = load(store, fragment.coordinates)
-    values = encode_coordinate(first.column, table[first.name].chunk(0).values)
-    found = locate(first, values) // layout.grid.block[0]
-    return int(found.min()), int(found.max())
-
-
-def _passes(count: int, total: int, pass_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of blocks along the first dimension."""
-    number = max(1, min(count, -(-total // pass_bytes)))
-    bounds = np.linspace(0, count, number + 1).round().astype(int).tolist()
-    yield from pairwise(bounds)
-
-
+_STATE = b"frazil.write"  # in the metadata of the pieces of a state
+_TRIES = 10  # of a write that is planned again if others commit at the same time
 _VERBS = {
     WriteMode.CREATE: "Create",
     WriteMode.APPEND: "Append to",
     WriteMode.OVERWRITE: "Overwrite",
     WriteMode.REGION: "Write into",
     WriteMode.UPSERT: "Update",
+    WriteMode.INSERT: "Insert into",
 }
 
 
@@ -226,7 +65,9 @@ class Commit:
     facts: Mapping[str, Json]
 
     def make(self, repository: Repository, session: Session, written: Written) -> Committed:
-        options = self.options
+        options, native = self.options, self.options.native
+        command = None if native is None else native.command
+        verb = _VERBS[options.mode] if command is None else command.capitalize()
         note = CommitNote(
             operation="write",
             application=self.application,
@@ -242,7 +83,7 @@ class Commit:
             repository,
             session,
             note,
-            options.message or f"{_VERBS[options.mode]} {options.group}",
+            options.message or f"{verb} {options.group}",
             branch=options.branch,
             metadata=options.metadata,
             rebasing=Rebasing(Policy()) if options.rebases else None,
@@ -251,30 +92,150 @@ class Commit:
         )
 
 
-def write_fragments(
-    repository: Repository,
-    session: Session,
-    schema: StructType,
-    options: WriteOptions,
-    fragments: Sequence[Fragment],
-) -> Written | None:
-    """Everything but the commit; None if there is nothing to commit."""
-    prepared = prepare(session, schema, options)
-    if not fragments and not prepared.target.creates:
-        return None
-    columns = {d.name: d.column for d in prepared.target.dimensions}
-    found = find_coordinates(repository.store, fragments, columns)
-    layout = plan_layout(prepared.target, prepared.documents, found, options.new)
-    assembly = make_assembly(repository, session, prepared, layout)
-    apply_layout(session, prepared.target, layout, options.group_attrs)
-    results = merge_fragments(repository.store, fragments, assembly)
-    return merge_chunks(session, layout.paths, results)
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsCommit:
+    """A commit of staged rows. Without a `base` it is planned on what the branch holds then."""
+
+    commit: Commit
+    schema: StructType
+    base: str | None = None
+
+    @property
+    def options(self) -> WriteOptions:
+        return self.commit.options
+
+    def make(self, repository: Repository, pieces: pa.Table | None) -> None:
+        """Makes chunks of all rows in this process, and commits them."""
+        for attempt in range(_TRIES if self.base is None else 1):
+            if find_commit(repository, self.options.branch, self.commit.key) is not None:
+                return
+            plan = self.plan(repository, pieces)
+            if plan is None:
+                return
+            try:
+                plan.commit(self.commit, repository, plan.assemble_all(repository.store))
+            except ConflictError:
+                if attempt == _TRIES - 1 or self.base is not None:
+                    raise
+            else:
+                return
+
+    def plan(self, repository: Repository, pieces: pa.Table | None) -> "RowsPlan | None":
+        """Everything but the chunks; None if there is nothing to commit."""
+        options = self.options
+        session = (
+            repository.writable_session(options.branch)
+            if self.base is None
+            else session_at(repository, options.branch, self.base)
+        )
+        native = options.native
+        replaces = options.mode is WriteMode.OVERWRITE and native is not None and native.in_place
+        if replaces:
+            truncate(session, options.group, self.schema.names)
+        prepared = prepare(session, self.schema, options)
+        if pieces is None and not prepared.target.creates and not replaces:
+            return None
+        columns = {d.name: d.column for d in prepared.target.dimensions}
+        found = find_coordinates(repository.store, pieces, columns)
+        layout = plan_layout(prepared.target, prepared.documents, found, options.new)
+        assembly = make_assembly(
+            repository,
+            session,
+            prepared,
+            layout,
+            has_base=not replaces,
+            keeps_values=options.mode is WriteMode.INSERT,
+        )
+        apply_layout(session, prepared.target, layout, options.group_attrs)
+        spans = None if pieces is None else find_spans(layout, pieces)
+        return RowsPlan(session, assembly, pieces, spans)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsPlan:
+    """Chunks to be made of staged rows, and the session that gets their references."""
+
+    session: Session
+    assembly: Assembly
+    pieces: pa.Table | None
+    spans: Spans | None
+
+    @property
+    def boxes(self) -> list[Box]:
+        return [] if self.spans is None else plan_boxes(self.spans)
+
+    def assemble(self, store: ObjectStore, box: Box) -> Iterator[StoredChunks]:
+        if self.pieces is not None and self.spans is not None:
+            yield from assemble(store, self.pieces, self.spans, self.assembly, box)
+
+    def assemble_all(self, store: ObjectStore) -> Iterator[StoredChunks]:
+        for box in self.boxes:
+            yield from self.assemble(store, box)
+
+    def commit(
+        self, commit: Commit, repository: Repository, chunks: Iterable[StoredChunks]
+    ) -> Committed:
+        written = merge_chunks(self.session, self.assembly.layout.paths, chunks)
+        told = Written(written.chunks, written.size_bytes, count_rows(self.pieces))
+        return commit.make(repository, self.session, told)
 
 
 def make_assembly(
-    repository: Repository, session: Session, prepared: Prepared, layout: Layout
+    repository: Repository,
+    session: Session,
+    prepared: Prepared,
+    layout: Layout,
+    *,
+    has_base: bool = True,
+    keeps_values: bool = False,
 ) -> Assembly:
     base = None
-    if not prepared.target.creates:
+    if has_base and not prepared.target.creates:
         base = repository.readonly_session(Exactly(session.snapshot_id))
-    return Assembly(layout, session.chunk_writer(), base)
+    return Assembly(layout, session.chunk_writer(), base, keeps_values)
+
+
+# The state of a write of many rows
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """Rows that wait for tasks: their pieces, their columns, and what the commit is to say."""
+
+    pieces: pa.Table
+    columns: StructType
+    key: str | None = None
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def save(self, repository: Repository, options: WriteOptions, epoch: int | None = None) -> None:
+        told = {"columns": self.columns.json(), "key": self.key, "facts": dict(self.facts)}
+        metadata = {**self.pieces.schema.metadata, _STATE: json.dumps(told).encode()}
+        data = dump_pieces(self.pieces.replace_schema_metadata(metadata))
+        repository.store.put(_state_key(options, epoch), data)
+        repository.store.sync()
+
+    @classmethod
+    def load(cls, store: ObjectStore, options: WriteOptions) -> "WriteState":
+        """Raises SessionStateError if nothing waits."""
+        try:
+            pieces = load_pieces(store.get(_state_key(options, _epoch(options))).data)
+        except ObjectNotFoundError as error:
+            raise SessionStateError("no rows wait for the tasks of this write") from error
+        told = json.loads(pieces.schema.metadata[_STATE])
+        columns = StructType.fromJson(json.loads(told["columns"]))
+        return cls(pieces, columns, told["key"], told["facts"])
+
+    @staticmethod
+    def delete(store: ObjectStore, options: WriteOptions) -> None:
+        with suppress(StorageError):  # garbage collection takes it
+            store.delete([_state_key(options, _epoch(options))])
+
+
+def _epoch(options: WriteOptions) -> int | None:
+    return None if options.native is None else options.native.epoch
+
+
+def _state_key(options: WriteOptions, epoch: int | None) -> str:
+    """As rows that are staged, it has the name of a chunk that nothing refers to."""
+    job = "" if options.native is None else options.native.job
+    return chunk_key(ChunkId(blake2b(f"{job} {epoch}".encode(), digest_size=12).digest()))

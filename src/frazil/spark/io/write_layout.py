@@ -4,7 +4,7 @@ Target + distinct coordinate values -> Layout: coordinates, documents, the grid 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -52,6 +52,8 @@ _GROWTH = {
     WriteMode.APPEND: Growth(grows=True, touches=False),
     WriteMode.UPSERT: Growth(grows=True, touches=True),
     WriteMode.REGION: Growth(grows=False, touches=True),
+    WriteMode.INSERT: Growth(grows=True, touches=True),
+    WriteMode.OVERWRITE: Growth(grows=True, touches=True),  # of arrays that are kept, without cells
 }
 
 
@@ -76,13 +78,15 @@ class Target:
     append_dim: str
     growth: Growth  # of the append dimension, if arrays are there
     replaced: tuple[str, ...]  # names of arrays that go
+    any_dim: bool = False  # whether other dimensions may grow as well
+    others: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # arrays without a column
 
     @property
     def dims(self) -> tuple[str, ...]:
         return tuple(dimension.name for dimension in self.dimensions)
 
     def growth_of(self, dimension: KnownDimension) -> Growth:
-        if dimension.name == self.append_dim:
+        if dimension.name == self.append_dim or self.any_dim:
             return self.growth
         # arrays that were made of no rows get all their coordinates from the first rows
         return Growth(grows=self.growth.grows and dimension.size == 0, touches=True)
@@ -110,7 +114,8 @@ def plan_target(
         raise InvalidInputError(
             f"a tolerance is for coordinates that are there, which mode {str(options.mode)!r} makes"
         )
-    if there is not None and exists and options.mode is not WriteMode.OVERWRITE:
+    keeps = options.native is not None and options.native.in_place
+    if there is not None and exists and (keeps or options.mode is not WriteMode.OVERWRITE):
         return _existing_target(there, coordinates, schema, options)
     replaced = tuple(sorted(there.arrays)) if there is not None else ()
     return _new_target(replaced, schema, options)
@@ -157,7 +162,14 @@ def _existing_target(
     growth = replace(_GROWTH[options.mode], unordered=options.unordered)
     names = [name for name in schema.names if name not in dims]
     _require_named(options.new, dims, names)
-    _require_same_variables(there, names, dims, append_dim, growth=growth)
+    others = {
+        name: array.dims
+        for name, array in there.arrays.items()
+        if name not in names and name not in dims
+    }
+    _require_known(there, names)
+    if growth.grows and not options.any_dim:
+        require_all(others, append_dim)
     dtypes = options.new.dtypes
     variables = tuple(
         _existing_variable(there, schema, name, dims, dtypes.get(name)) for name in names
@@ -177,6 +189,8 @@ def _existing_target(
         append_dim=append_dim,
         growth=growth,
         replaced=(),
+        any_dim=options.any_dim,
+        others=others,
     )
 
 
@@ -243,14 +257,7 @@ def _existing_dims(
     return options.dims or own
 
 
-def _require_same_variables(
-    there: GroupDescription,
-    names: Sequence[str],
-    dims: Sequence[str],
-    append_dim: str,
-    *,
-    growth: Growth,
-) -> None:
+def _require_known(there: GroupDescription, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in there.arrays]
     if unknown:
         raise InvalidInputError(
@@ -258,17 +265,15 @@ def _require_same_variables(
             f" array; it has {', '.join(sorted(there.arrays))}",
             kind="invalid-array-metadata",
         )
-    if not growth.grows:
-        return
-    lacking = [
-        name
-        for name, array in there.arrays.items()
-        if append_dim in array.dims and name not in names and name not in dims
-    ]
+
+
+def require_all(others: Mapping[str, tuple[str, ...]], growing: str) -> None:
+    """Refuses to let a dimension grow that arrays have of which the rows tell nothing."""
+    lacking = [name for name, dims in others.items() if growing in dims]
     if lacking:
         raise InvalidInputError(
             f"the rows lack {', '.join(map(repr, lacking))}, which would grow along"
-            f" {append_dim!r} with nothing in it: add the column, with NULL if there is nothing",
+            f" {growing!r} with nothing in it: add the column, with NULL if there is nothing",
             kind="invalid-array-metadata",
         )
 
@@ -398,7 +403,7 @@ def _require_chunks(array: ArrayDescription, wanted: Mapping[str, int]) -> None:
 
 
 def _append_dim(options: WriteOptions, dims: Sequence[str]) -> str:
-    if options.append_dim is None:
+    if options.append_dim is None or options.any_dim:
         return dims[0]
     if options.append_dim not in dims:
         raise InvalidInputError(
@@ -460,6 +465,9 @@ def plan_layout(
         for dimension in target.dimensions
     )
     shape = tuple(coordinate.size for coordinate in coordinates)
+    for dimension, size in zip(target.dimensions, shape, strict=True):
+        if target.any_dim and size > dimension.size:
+            require_all(target.others, dimension.name)
     arrays = tuple(_array(target, variable, shape, documents, new) for variable in target.variables)
     grid = plan_blocks(shape, [_by_dimension(array.axes, array.chunks) for array in arrays])
     if target.creates:

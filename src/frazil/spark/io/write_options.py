@@ -7,10 +7,13 @@ have no effect: a misspelt `fill` would otherwise be found out when it is too la
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
+
+from pyspark.sql.types import StructType
 
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
@@ -33,6 +36,7 @@ class WriteMode(StrEnum):
     OVERWRITE = "overwrite"  # the arrays of the group are replaced
     REGION = "region"  # cells that are there only
     UPSERT = "upsert"  # region and append in one
+    INSERT = "insert"  # new coordinate values, and cells that are empty
 
 
 class Input(StrEnum):
@@ -48,10 +52,10 @@ OPTIONS = {
     "branch": "that gets the commit, main by default",
     "input": "rows (one per cell), or chunks (as `mode` chunks reads them)",
     "encode": "of chunk rows: false if `data` is as it is stored, encoded already",
-    "mode": "create (or errorifexists), append, overwrite, region or upsert",
+    "mode": "create (or errorifexists), append, overwrite, region, upsert or insert",
     "dims": "columns that say where a row goes, by commas or as a JSON list",
     "chunks": "JSON object of dimension names: chunk length, -1 for all of it",
-    "appendDim": "the dimension that grows, by default the first",
+    "appendDim": "the dimension that grows, by default the first; * for any",
     "order": "JSON object of new dimensions: ascending or descending",
     "tolerance": "JSON object of dimensions: how far off a coordinate value a row may be",
     "unordered": "true: new coordinate values may break the order of a coordinate",
@@ -75,6 +79,9 @@ OPTIONS = {
     "queryName": "of a stream, for Spark",
 }
 _FOR_SPARK = ("checkpointLocation", "queryName")
+ANY_DIM = "*"
+WRITE = "frazilWrite"  # JSON of the Java side: see NativeWrite
+TASKS = "frazilTasks"  # the same, of a write of task numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +96,20 @@ class NewArrays:
     units: Mapping[str, str] = field(default_factory=dict)
     codecs: Any = None  # a list for all, or an object
     attrs: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeWrite:
+    """What the Java side says of a write, beside the options that people give."""
+
+    job: str  # names the state of a write of many rows
+    most_rows: int  # that the commit makes chunks of at once
+    in_place: bool = False  # of a table that is there: OVERWRITE keeps its arrays, without cells
+    command: str | None = None  # UPDATE, DELETE or MERGE
+    base: str | None = None  # the snapshot that the rows of a command were read from
+    table: StructType | None = None  # columns of the table that a command changes
+    is_tasks: bool = False  # whether rows are numbers of tasks, which make chunks of staged rows
+    epoch: int | None = None  # of these, if they are of a stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +132,12 @@ class WriteOptions:
     txn: tuple[str, str] | None = None
     rebases: bool = False
     access: AccessText = NO_ACCESS
+    native: NativeWrite | None = None
+
+    @property
+    def any_dim(self) -> bool:
+        """True if every dimension may grow."""
+        return self.append_dim == ANY_DIM
 
     @property
     def key(self) -> str | None:
@@ -121,6 +148,7 @@ class WriteOptions:
 def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) -> WriteOptions:
     """Parses the options that Spark passes; `overwrite` is its save mode."""
     given = {name.lower(): text for name, text in options.items()}
+    native = _native(given.pop(WRITE.lower(), None), given.pop(TASKS.lower(), None))
     _require_known(given)
     if not given.get("path"):
         raise InvalidInputError("option 'path' is missing: the repository to write to")
@@ -134,14 +162,53 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
         for name, attribute in _ATTRIBUTES.items()
         if name.lower() in given
     }
-    return WriteOptions(
+    parsed = WriteOptions(
         mode=_mode(given.get("mode"), overwrite=overwrite),
         new=NewArrays(**new),
         txn=_txn(given),
         place=place_of_options(options),
         access=AccessText(given.get("authorize", ""), given.get("secretaccess", "")),
+        native=native,
         **plain,
     )
+    return parsed if native is None else _of_table(parsed, native, has_mode="mode" in given)
+
+
+def _native(write: str | None, tasks: str | None) -> NativeWrite | None:
+    if write is None:
+        return None
+    told, of_tasks = _json(WRITE, write), {} if tasks is None else _json(TASKS, tasks)
+    try:
+        table = told.get("table")
+        return NativeWrite(
+            job=str(UUID(told["job"])),
+            most_rows=int(told["most"]),
+            in_place=told.get("inPlace") is True,
+            command=told.get("command"),
+            base=told.get("base"),
+            table=None if table is None else StructType.fromJson(json.loads(table)),
+            is_tasks=tasks is not None,
+            epoch=of_tasks.get("epoch"),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise InvalidInputError(
+            f"option {WRITE!r} is not of a write; only Spark's side writes it"
+        ) from None
+
+
+def _of_table(options: WriteOptions, native: NativeWrite, *, has_mode: bool) -> WriteOptions:
+    """Defaults of statements: any dimension may grow, and INSERT never overwrites."""
+    if native.command is not None:
+        grows = native.command == "MERGE"
+        mode = WriteMode.UPSERT if grows else WriteMode.REGION
+        return replace(options, mode=mode, append_dim=ANY_DIM if grows else None, rebases=True)
+    if not native.in_place:
+        return options
+    mode = WriteMode.INSERT if options.mode is WriteMode.APPEND and not has_mode else options.mode
+    if mode is WriteMode.CREATE:
+        raise InvalidInputError("the table is there: mode 'create' would refuse it")
+    growing = None if mode is WriteMode.APPEND else ANY_DIM
+    return replace(options, mode=mode, append_dim=options.append_dim or growing, rebases=True)
 
 
 def _require_known(given: Mapping[str, str]) -> None:

@@ -4,13 +4,14 @@ Everything is pending until the commit.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
@@ -39,9 +40,12 @@ from frazil.spark.io.write_columns import (
 from frazil.spark.io.write_layout import ArrayLayout, Layout, Target, plan_target
 from frazil.spark.io.write_options import WriteOptions
 from frazil.spark.runtime.jobs import store_region
+from frazil.spark.table.cf import decode
 from frazil.spark.table.description import ArrayDescription, GroupDescription
 from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import Opened
+from frazil.spark.table.schema import to_arrow
+from frazil.zarrstore.array_codecs import resized_document
 from frazil.zarrstore.arrays import read_region
 
 # Chunks made of cells: rows of one block become blocks of arrays, are encoded and stored.
@@ -67,6 +71,7 @@ class Assembly:
     layout: Layout
     writer: ChunkWriter
     base: Session | None  # read-only, what was there
+    keeps_values: bool = False  # whether only empty cells may be written
 
     def store(
         self, block: int, cells: Indices, columns: Mapping[str, Column]
@@ -74,26 +79,79 @@ class Assembly:
         """All arrays' chunks of a block. Raises InvalidInputError for two rows of one cell."""
         require_no_duplicate(self.layout, block, cells)
         region = self.layout.grid.region(block)
-        return [
-            self._store_array(number, array, region, cells, columns[array.name])
-            for number, array in enumerate(self.layout.arrays)
-        ]
+        stored = []
+        for number, array in enumerate(self.layout.arrays):
+            whole, part = self._new_block(array, region)
+            if self.keeps_values or len(cells) < part.size:
+                self._read_base(array, region, part)
+            if self.keeps_values:
+                self._require_empty(array, block, cells, whole)
+            whole.reshape(-1)[cells] = columns[array.name]
+            stored.append(self._store_block(number, region, part, len(cells)))
+        return stored
 
-    def _store_array(
-        self, number: int, array: ArrayLayout, region: Region, cells: Indices, values: Column
+    def change(
+        self, block: int, cells: Indices, rows: pa.Table, emptied: Indices
+    ) -> list[StoredChunks]:
+        """All arrays' chunks of a block in which some cells change and others are emptied.
+
+        A value that is what reading gives for the cell leaves the stored one as it is, to the last
+        bit; chunks in which nothing changes are not stored. A cell that is emptied and written is
+        written. Raises InvalidInputError for two rows of one cell.
+        """
+        require_no_duplicate(self.layout, block, cells)
+        region = self.layout.grid.region(block)
+        stored = []
+        for number, array in enumerate(self.layout.arrays):
+            whole, part = self._new_block(array, region)
+            self._read_base(array, region, part)
+            before, flat = part.copy(), whole.reshape(-1)
+            old = flat[cells]
+            flat[emptied] = array.fill
+            flat[cells] = old
+            if len(cells):
+                column = column_of(rows, array.name)
+                changed = ~is_said(array.column, old, column)
+                new = encode_column(array.column, column.filter(pa.array(changed)))
+                flat[cells[changed]] = new
+            if not _is_same(before, part):
+                stored.append(self._store_block(number, region, part, len(cells)))
+        return stored
+
+    def _new_block(
+        self, array: ArrayLayout, region: Region
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """A block without values, and the part of it that is in the array."""
+        whole = np.full(self.layout.grid.block, array.fill, dtype=array.column.work_dtype)
+        return whole, whole[tuple(slice(part.stop - part.start) for part in region)]
+
+    def _require_empty(
+        self, array: ArrayLayout, block: int, cells: Indices, whole: npt.NDArray[Any]
+    ) -> None:
+        stored = whole.reshape(-1)[cells]
+        empty = stored == array.fill
+        if stored.dtype.kind in "fcmM":
+            empty |= stored != stored  # noqa: PLR0124  # NaN and NaT are not themselves
+        missing = decode(array.column.decoding, stored).null
+        if missing is not None:
+            empty |= missing
+        if not empty.all():
+            cell = int(cells[np.flatnonzero(~empty)[0]])
+            raise InvalidInputError(
+                f"there is a value of {array.name!r} at {place_text(self.layout, block, cell)}:"
+                " inserting never overwrites (UPDATE, MERGE, and the modes 'region' and 'upsert')",
+                kind="duplicate-rows",
+            )
+
+    def _store_block(
+        self, number: int, region: Region, block: npt.NDArray[Any], rows: int
     ) -> StoredChunks:
-        shape = tuple(part.stop - part.start for part in region)
-        whole = np.empty(self.layout.grid.block, dtype=array.column.work_dtype)
-        block = whole[tuple(slice(size) for size in shape)]
-        if len(cells) < block.size:
-            whole[...] = array.fill
-            self._read_base(array, region, block)
-        whole.reshape(-1)[cells] = values
+        array = self.layout.arrays[number]
         where = tuple(region[axis] for axis in array.axes)
         refs = store_region(array.document, self.writer, where, block.transpose(array.axes))
         emptied = _exclude_stored(_chunks_of(where, array.chunks), refs)
         touched = array.base_shape is not None
-        return StoredChunks(number, refs, emptied if touched else emptied[:0], len(cells))
+        return StoredChunks(number, refs, emptied if touched else emptied[:0], rows)
 
     def _read_base(self, array: ArrayLayout, region: Region, block: npt.NDArray[Any]) -> None:
         """Puts what was there into the block."""
@@ -115,12 +173,32 @@ def require_no_duplicate(layout: Layout, block: int, cells: Indices) -> None:
     cell = find_duplicate(cells, layout.grid.cells)
     if cell is None:
         return
-    position = position_of(layout.grid, block, cell)
-    where = ", ".join(
-        f"{c.name} = {p if c.values is None else text_of(c.column, c.values[p])}"
-        for c, p in zip(layout.coordinates, position, strict=True)
-    )
+    where = place_text(layout, block, cell)
     raise InvalidInputError(f"two rows are for one cell: {where}", kind="duplicate-rows")
+
+
+def place_text(layout: Layout, block: int, cell: int) -> str:
+    """Coordinates of a cell, for a message."""
+    return ", ".join(
+        f"{c.name} = {p if c.values is None else text_of(c.column, c.values[p])}"
+        for c, p in zip(layout.coordinates, position_of(layout.grid, block, cell), strict=True)
+    )
+
+
+def is_said(spec: StoredColumn, stored: Column, column: pa.Array) -> npt.NDArray[np.bool_]:
+    """True where the column has what reading gives for the stored value."""
+    said = to_arrow(decode(spec.decoding, stored))
+    if pa.types.is_struct(said.type):
+        same = [old == new for old, new in zip(said.to_pylist(), column.to_pylist(), strict=True)]
+        return np.array(same, dtype=bool)
+    said = said.cast(column.type)
+    equal = pc.fill_null(pc.equal(said, column), fill_value=False)
+    equal = pc.or_(equal, pc.and_(pc.is_null(said), pc.is_null(column, nan_is_null=True)))
+    return np.asarray(equal.to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _is_same(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind in "fcmM")
 
 
 def _chunks_of(where: Region, chunks: Sequence[int]) -> npt.NDArray[np.uint32]:
@@ -183,6 +261,17 @@ def apply_layout(
     return sum(_write_coordinate(session, group, layout, k) for k in range(len(layout.coordinates)))
 
 
+def truncate(session: Session, group: str, names: Sequence[str]) -> None:
+    """Arrays of no length in place of those that are there, without their chunks."""
+    for name in names:
+        path = NodePath(group).child(name)
+        node = session.find_node(path)
+        if node is not None and node.array is not None:
+            document = resized_document(node.user_data, [0] * len(node.array.shape))
+            session.delete_node(path)
+            session.set_node(path, document)
+
+
 def make_group(session: Session, group: NodePath, attrs: Mapping[str, Json]) -> None:
     """Creates a group with its parents. Attributes are added to existing ones."""
     for path in [*reversed([*group.ancestors]), group]:
@@ -228,6 +317,29 @@ def merge_chunks(
         chunks += len(refs)
         size += int(refs.length.sum(dtype=np.uint64))
     return Written(chunks, size, rows)
+
+
+def join_chunks(parts: Iterable[StoredChunks]) -> Iterator[StoredChunks]:
+    """One for each array."""
+    by_array: dict[int, list[StoredChunks]] = {}
+    for part in parts:
+        by_array.setdefault(part.array, []).append(part)
+    for number, of_array in by_array.items():
+        yield StoredChunks(
+            number,
+            ChunkRefs.concat([part.refs for part in of_array]),
+            np.concatenate([part.emptied for part in of_array]),
+            sum(part.rows for part in of_array),
+        )
+
+
+def find_dims(session: Session, group: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """Dimensions of the arrays that the columns name; none if there is no such array."""
+    there = _describe(session, group)
+    arrays = {} if there is None else there.arrays
+    return next(
+        (arrays[n].dims for n in columns if n in arrays and not arrays[n].is_coordinate), ()
+    )
 
 
 def _require_one_chunk_shape(session: Session, path: NodePath, array: ArrayDescription) -> None:

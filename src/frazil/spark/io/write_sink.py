@@ -1,15 +1,17 @@
 """`df.write.format("icechunk")`: rows in any order and partitioning, one commit.
 
     driver      pin the branch's tip, check options and schema            nothing is written yet
-    executors   put rows aside                                            (staging)
-    driver      coordinates -> layout -> chunks -> commit, once           (rows_commit)
+    executors   stage rows                                                (write_stage)
+    driver      coordinates -> layout -> chunks -> commit, once           (write_commit)
 
-A task that is tried again, or twice at once, puts its rows aside twice; the driver hears of one.
+Where Spark has frazil's jar, the chunks of many rows are made by executors, too. A task that is
+tried again, or twice at once, stages its rows twice; the driver hears of one.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import override
+from typing import Any, override
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,11 +24,35 @@ from pyspark.sql.types import StructType
 
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
-from frazil.errors import ConflictError, InvalidInputError
-from frazil.spark.io.write_commit import Commit, Fragment, discard, stage, write_fragments
-from frazil.spark.io.write_options import Input, WriteMode, WriteOptions, open_repository
-from frazil.spark.io.write_session import prepare, require_coordinates
-from frazil.spark.runtime.commits import find_commit, session_at
+from frazil.errors import InvalidInputError, SessionStateError
+from frazil.flatbuf.flexbuffers import Json
+from frazil.spark.io.write_assembly import OPERATION, assemble, find_spans
+from frazil.spark.io.write_commit import Commit, RowsCommit, RowsPlan, WriteState
+from frazil.spark.io.write_options import (
+    TASKS,
+    Input,
+    NativeWrite,
+    WriteMode,
+    WriteOptions,
+    open_repository,
+    parse_write_options,
+)
+from frazil.spark.io.write_session import (
+    StoredChunks,
+    find_dims,
+    join_chunks,
+    prepare,
+    require_coordinates,
+)
+from frazil.spark.io.write_stage import (
+    count_rows,
+    discard,
+    dump_pieces,
+    join_pieces,
+    load_pieces,
+    stage,
+)
+from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 APPLICATION = "spark"
@@ -34,9 +60,9 @@ APPLICATION = "spark"
 
 @dataclass
 class RowsMessage(WriterCommitMessage):
-    """Message of a task: the rows that it staged, and their streaming query, if any."""
+    """Message of a task: the table of pieces that it staged, and its streaming query, if any."""
 
-    fragments: tuple[Fragment, ...]
+    pieces: bytes | None
     query: str | None = None
 
 
@@ -45,49 +71,69 @@ class RowsWriter(DataSourceArrowWriter):
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.options = options
-        self.schema = schema
+        self.schema = columns_of(options, schema)
         with carrying_errors():
             repository = open_repository(options)
             session = repository.readonly_session(Branch(options.branch))
-            self.base = str(session.snapshot_id)
+            self.base = _base(options, str(session.snapshot_id))
             self.done = find_commit(repository, options.branch, options.key)
             self.dims: tuple[str, ...] = ()
             if self.done is None:
-                self.dims = prepare(session, schema, options).target.dims
+                self.dims = prepare(session, self.schema, options).target.dims
+
+    @property
+    def rows_commit(self) -> RowsCommit:
+        commit = Commit(self.options, APPLICATION, self.options.key, {})
+        return RowsCommit(commit, self.schema, self.base)
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsMessage:
         limit_gc()
         with carrying_errors():
             if self.done is not None:
-                return RowsMessage(())
+                return RowsMessage(None)
             return RowsMessage(stage_rows(self.options, self.dims, iterator))
 
     @override
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if self.done is not None:
             return
-        fragments = fragments_in(messages)
+        pieces = pieces_in(messages)
         with carrying_errors():
             repository = open_repository(self.options)
-            session = session_at(repository, self.options.branch, self.base)
-            written = write_fragments(repository, session, self.schema, self.options, fragments)
-            if written is not None:
-                commit = Commit(self.options, APPLICATION, self.options.key, {})
-                commit.make(repository, session, written)
-            discard(repository.store, fragments)
+            if _is_for_tasks(self.options.native, pieces):
+                WriteState(pieces, self.schema, self.options.key).save(repository, self.options)
+                return
+            self.rows_commit.make(repository, pieces)
+            discard(repository.store, pieces)
 
     @override
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         # Spark calls this also after a commit that raised, perhaps after the branch had moved:
         # chunks stay, and if nothing refers to them, garbage collection takes them.
         with carrying_errors():
-            discard(open_repository(self.options).store, fragments_in(messages))
+            discard(open_repository(self.options).store, pieces_in(messages))
+
+
+def columns_of(options: WriteOptions, schema: StructType) -> StructType:
+    """Columns of the table: a command has one more, and DELETE only those that locate a row."""
+    native = options.native
+    if native is not None and native.table is not None:
+        return native.table
+    return StructType([field for field in schema if field.name != OPERATION])
+
+
+def _base(options: WriteOptions, tip: str) -> str | None:
+    """The snapshot that a write is planned on; None for the tip, when it is committed."""
+    native = options.native
+    if native is None or not native.in_place:
+        return tip if native is None or native.base is None else native.base
+    return tip if options.mode is WriteMode.OVERWRITE else None
 
 
 def stage_rows(
     options: WriteOptions, dims: tuple[str, ...], batches: Iterator[pa.RecordBatch]
-) -> tuple[Fragment, ...]:
+) -> bytes | None:
     """Stages rows; runs on an executor."""
 
     def checked() -> Iterator[pa.RecordBatch]:
@@ -96,18 +142,17 @@ def stage_rows(
             yield batch
 
     writer = open_repository(options).readonly_session(Branch(options.branch)).chunk_writer()
-    fragments = tuple(stage(writer, checked(), dims))
+    pieces = stage(writer, checked(), dims)
     writer.sync()
-    return fragments
+    return None if pieces is None else dump_pieces(pieces)
 
 
-def fragments_in(messages: list[WriterCommitMessage | None]) -> list[Fragment]:
-    return [
-        fragment
+def pieces_in(messages: list[WriterCommitMessage | None]) -> pa.Table | None:
+    return join_pieces(
+        load_pieces(message.pieces)
         for message in messages
-        if isinstance(message, RowsMessage)
-        for fragment in message.fragments
-    ]
+        if isinstance(message, RowsMessage) and message.pieces is not None
+    )
 
 
 def query_id() -> str | None:
@@ -122,8 +167,6 @@ def query_id() -> str | None:
 # in its checkpoint, it does the batch again, and that commit is found. A batch is planned when it
 # is committed, on what the branch holds then: so batches follow one another, and commits of others
 # that come between are no conflict.
-
-_TRIES = 10  # of a batch, if others commit at the same time
 
 
 class RowsStreamWriter(DataSourceStreamArrowWriter):
@@ -145,38 +188,26 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
 
     @override
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        fragments = fragments_in(messages)
+        pieces = pieces_in(messages)
+        if pieces is None:
+            return
         with carrying_errors():
-            repository = open_repository(self.options)
-            if fragments:
-                self._commit(repository, fragments, _query_in(messages), batchId)
-            discard(repository.store, fragments)
+            repository, query = open_repository(self.options), _query_in(messages)
+            key = f"stream:{query}:{batchId}"
+            facts: dict[str, Json] = {"query": query, "batch": batchId}
+            if _is_for_tasks(self.options.native, pieces):
+                state = WriteState(pieces, self.schema, key, facts)
+                state.save(repository, self.options, batchId)
+                return
+            commit = Commit(self.options, APPLICATION, key, facts)
+            RowsCommit(commit, self.schema).make(repository, pieces)
+            discard(repository.store, pieces)
 
     @override
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         # also called after a commit that raised: chunks stay, see RowsWriter.abort
         with carrying_errors():
-            discard(open_repository(self.options).store, fragments_in(messages))
-
-    def _commit(
-        self, repository: Repository, fragments: list[Fragment], query: str, batch: int
-    ) -> None:
-        key = f"stream:{query}:{batch}"
-        commit = Commit(self.options, APPLICATION, key, {"query": query, "batch": batch})
-        for attempt in range(_TRIES):
-            if find_commit(repository, self.options.branch, key) is not None:
-                return
-            session = repository.writable_session(self.options.branch)
-            written = write_fragments(repository, session, self.schema, self.options, fragments)
-            if written is None:
-                return
-            try:
-                commit.make(repository, session, written)
-            except ConflictError:
-                if attempt == _TRIES - 1:
-                    raise
-            else:
-                return
+            discard(open_repository(self.options).store, pieces_in(messages))
 
 
 def _require_streamable(options: WriteOptions) -> None:
@@ -195,3 +226,92 @@ def _query_in(messages: list[WriterCommitMessage | None]) -> str:
         if isinstance(message, RowsMessage) and message.query is not None:
             return message.query
     raise InvalidInputError("Spark did not say which streaming query this is")
+
+
+# Many rows: Spark runs tasks that make the chunks, as a write of their numbers.
+
+
+def _is_for_tasks(native: NativeWrite | None, pieces: pa.Table | None) -> bool:
+    if native is None or pieces is None:
+        return False
+    return count_rows(pieces) > native.most_rows
+
+
+@dataclass
+class ChunksMessage(WriterCommitMessage):
+    """Message of a task: the chunks that it made, of each array."""
+
+    stored: tuple[StoredChunks, ...]
+
+
+class TasksWriter(DataSourceArrowWriter):
+    """Makes the chunks of boxes, whose numbers it gets as rows; commits when all are made."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+        with carrying_errors():
+            repository = open_repository(options)
+            self.state = WriteState.load(repository.store, options)
+            session = repository.readonly_session(Branch(options.branch))
+            tip = str(session.snapshot_id)
+            self.base = _base(options, tip) or tip
+            plan = self._plan(repository)
+            self.assembly = plan.assembly
+            self.boxes = plan.boxes
+
+    def _plan(self, repository: Repository) -> RowsPlan:
+        plan = self._rows_commit.plan(repository, self.state.pieces)
+        if plan is None:
+            raise SessionStateError("nothing is left of the rows of this write")
+        return plan
+
+    @property
+    def _rows_commit(self) -> RowsCommit:
+        commit = Commit(self.options, APPLICATION, self.state.key, self.state.facts)
+        return RowsCommit(commit, self.state.columns, self.base)
+
+    @override
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> ChunksMessage:
+        limit_gc()
+        with carrying_errors():
+            store, made = open_repository(self.options).store, list[StoredChunks]()
+            spans = find_spans(self.assembly.layout, self.state.pieces)
+            for number in (n for batch in iterator for n in batch.column(0).to_pylist()):
+                box = self.boxes[number]
+                made += assemble(store, self.state.pieces, spans, self.assembly, box)
+            self.assembly.writer.sync()
+            return ChunksMessage(tuple(join_chunks(made)))
+
+    @override
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        made = [one for m in messages if isinstance(m, ChunksMessage) for one in m.stored]
+        with carrying_errors():
+            repository = open_repository(self.options)
+            plan = self._plan(repository)
+            plan.commit(self._rows_commit.commit, repository, made)
+            discard(repository.store, self.state.pieces)
+            self.state.delete(repository.store, self.options)
+
+    @override
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        pass  # the write that this is a part of is aborted as well
+
+
+def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
+    """Answers a question of the Java side about a write."""
+    match question:
+        case {"sorted": list(columns)}:
+            return {"dims": _sorted_by(parse_write_options(given), columns)}
+        case {"tasks": True}:
+            options = parse_write_options({**given, TASKS: json.dumps(question)})
+            return {"tasks": len(TasksWriter(options).boxes)}
+    raise InvalidInputError("a write asks nothing that is known")
+
+
+def _sorted_by(options: WriteOptions, columns: Sequence[str]) -> list[str]:
+    """Dimensions of the rows, as far as they are columns; none if there is no telling."""
+    dims = options.dims
+    if dims is None:
+        session = open_repository(options).readonly_session(Branch(options.branch))
+        dims = find_dims(session, options.group, columns)
+    return [dim for dim in dims if dim in columns]

@@ -182,9 +182,9 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             pinned = pin(options)
             opened = open_pinned(pinned)
             table = plan_table(opened, options)
-            return with_answer(
-                spark_schema(table.columns), describe_cells(opened, pinned, table, options)
-            )
+            nulls = question.get("nulls") is True
+            told = describe_cells(opened, pinned, table, options, finds_nulls=nulls)
+            return with_answer(spark_schema(table.columns), told)
         case {"node": list(below)}:
             found = find_node(options, below, question.get("version"), question.get("asOf"))
             return with_answer(StructType(), {"options": format_options(found)})
@@ -254,7 +254,12 @@ def title_of(options: ReadOptions) -> str:
 
 
 def describe_cells(
-    opened: Opened, pinned: Pinned, table: Table, options: ReadOptions
+    opened: Opened,
+    pinned: Pinned,
+    table: Table,
+    options: ReadOptions,
+    *,
+    finds_nulls: bool = False,
 ) -> dict[str, Any]:
     axes = plan_axes(opened, table, options)
     return {
@@ -263,7 +268,7 @@ def describe_cells(
         "snapshot": pinned.snapshot,
         "properties": {},
         "dimensions": [
-            _describe_dimension(opened, column, dimension.size, axis)
+            _describe_dimension(opened, column, dimension.size, axis, finds_nulls=finds_nulls)
             for dimension, column, axis in zip(
                 table.grid.dimensions, table.dimensions, axes, strict=True
             )
@@ -276,16 +281,19 @@ def describe_cells(
 
 
 def _describe_dimension(
-    opened: Opened, column: ColumnPlan, size: int, axis: Axis
+    opened: Opened, column: ColumnPlan, size: int, axis: Axis, *, finds_nulls: bool
 ) -> dict[str, Any]:
     code = _TYPES.get(type(spark_type(column)))
     told: dict[str, Any] = {"name": column.name, "size": size, "type": code}
+    if finds_nulls:
+        values = to_arrow(opened.coordinate(column, slice(0, size), size=size))
+        told["nullable"] = values.null_count > 0
     if len(axis) != size:
         told["selected"] = _edges(axis.positions)
     if code is not None and size <= _INLINE_VALUES:
-        values = _pack(opened, column, size, code)
-        if len(values["data"]) <= _INLINE_CHARACTERS:
-            told["values"] = values
+        packed = _pack(opened, column, size, code)
+        if len(packed["data"]) <= _INLINE_CHARACTERS:
+            told["values"] = packed
     return told
 
 

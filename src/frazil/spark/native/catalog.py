@@ -179,14 +179,25 @@ def _table(
             raise InvalidInputError(error.message) from None
         raise
     options = found.named.options
-    answer = describe({"describe": True}, {**settings.reach, **options})
+    answer = describe({"describe": True, "nulls": True}, {**settings.reach, **options})
     told = answer_in(answer)
-    columns, documents = StructType(answer.fields[:-1]), _documents(found, told)
+    columns, documents = _with_nullability(answer, told), _documents(found, told)
     told |= {
         "options": options,
         "properties": {**_properties(found, told), **_array_properties(documents)},
     }
     return with_answer(_with_comments(columns, documents), told)
+
+
+def _with_nullability(answer: StructType, told: Mapping[str, Any]) -> StructType:
+    """Columns of a table. Coordinates without NULL locate rows, so that these may be changed."""
+    located = {each["name"] for each in told["dimensions"] if not each["nullable"]}
+    return StructType(
+        [
+            StructField(field.name, field.dataType, field.name not in located, field.metadata)
+            for field in answer.fields[:-1]
+        ]
+    )
 
 
 def _documents(found: Found, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -93,7 +93,14 @@ public class ArrayTable implements Table, SupportsRead, SupportsWrite {
     }
   }
 
+  Description described() {
+    return described;
+  }
+
+  /** The options say everything: what is written where, and how. */
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return Python.writer(schema, info);
+    Map given = new HashMap(options);
+    given.putAll(info.options().asCaseSensitiveMap());
+    return new RowWriteBuilder(given, info);
   }
 }

@@ -159,7 +159,7 @@ public class Catalog
 
   /** Spark calls this for statements that write. */
   public Table loadTable(Identifier table, Set privileges) throws NoSuchTableException {
-    throw writing("writing to " + table);
+    return loadTable(table);
   }
 
   private Table load(Identifier table, Map question) throws NoSuchTableException {

@@ -5,13 +5,19 @@ import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table that was found by its name, in a catalog that says where it is and how it is reached. */
-final class CatalogTable extends ArrayTable {
+final class CatalogTable extends ArrayTable implements SupportsRowLevelOperations {
   private final String name;
 
   CatalogTable(String name, Description described) {
@@ -27,25 +33,80 @@ final class CatalogTable extends ArrayTable {
     return true;
   }
 
-  /** The catalog only reads. */
+  /** Metadata tables, and tables of a tag or a snapshot, are not written to. */
   public Set capabilities() {
-    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);
+    Set found = EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ);
+    if (described().hasCells()) {
+      found.add(TableCapability.BATCH_WRITE);
+      found.add(TableCapability.STREAMING_WRITE);
+      found.add(TableCapability.TRUNCATE);
+    }
+    return found;
+  }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
+    return super.newScanBuilder(new CaseInsensitiveStringMap(ofStatement(more)));
   }
 
   /** A statement may add options, but none that says where data is or how it is reached. */
-  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap more) {
+  private static Map ofStatement(CaseInsensitiveStringMap more) {
     Map left = new HashMap(more.asCaseSensitiveMap());
     for (Object each : more.asCaseSensitiveMap().keySet()) {
       String key = ((String) each).toLowerCase(Locale.ROOT);
-      if (key.equals("path") || key.equals("authorize") || key.startsWith("storage.")
-          || key.startsWith("secret") || key.startsWith("frazil")) {
+      if (isOfCatalog(key) || key.equals("path") || key.startsWith("frazil")) {
         throw new IllegalArgumentException(
             "option '" + each + "' is a matter of the catalog, not of a statement");
       } else if (isTimeTravel(key)) {
         left.remove(each);
       }
     }
-    return super.newScanBuilder(new CaseInsensitiveStringMap(left));
+    return left;
+  }
+
+  private static boolean isOfCatalog(String key) {
+    return key.equals("authorize") || key.startsWith("storage.") || key.startsWith("secret");
+  }
+
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    Map told = new HashMap();
+    told.put("inPlace", Boolean.TRUE);
+    return new RowWriteBuilder(target(info), told, dims(), info);
+  }
+
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    return new RowLevel(this, info);
+  }
+
+  /** The write of UPDATE, DELETE or MERGE. */
+  DeltaWrite delta(LogicalWriteInfo info, Map told) {
+    return new RowWrite.Delta(target(info), told, info);
+  }
+
+  /** Options of a write: where the table is, and what the statement says. */
+  private Map target(LogicalWriteInfo info) {
+    Map target = ofStatement(info.options());
+    Map own = described().options();
+    for (Object each : own.keySet()) {
+      String key = ((String) each).toLowerCase(Locale.ROOT);
+      if (key.equals("tag") || key.equals("snapshot") || key.equals("asof")) {
+        throw new IllegalArgumentException(
+            name + " is the table of a " + (key.equals("tag") ? "tag" : "snapshot")
+                + ", which never changes: write to a branch");
+      } else if (isOfCatalog(key) || key.equals("path") || key.equals("group")
+          || key.equals("branch")) {
+        target.put(each, own.get(each));
+      }
+    }
+    return target;
+  }
+
+  private String[] dims() {
+    Dimension[] dimensions = described().dimensions();
+    String[] names = new String[dimensions.length];
+    for (int d = 0; d < names.length; d++) {
+      names[d] = dimensions[d].name();
+    }
+    return names;
   }
 
   /** Spark's own options, by which the table was already found. */

@@ -7,6 +7,8 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsTruncate;
+import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
@@ -73,8 +75,11 @@ final class Python {
     return scan(options, schema).toMicroBatchStream(checkpoint);
   }
 
-  static WriteBuilder writer(StructType schema, LogicalWriteInfo info) {
-    return ((SupportsWrite) new PythonTable(source(), NAME, schema)).newWriteBuilder(info);
+  /** Spark's own write; the Python source hears whether the save mode is overwrite. */
+  static Write write(LogicalWriteInfo info, boolean truncates) {
+    SupportsWrite table = new PythonTable(source(), NAME, info.schema());
+    WriteBuilder builder = table.newWriteBuilder(info);
+    return (truncates ? ((SupportsTruncate) builder).truncate() : builder).build();
   }
 
   private static PythonScan scan(Map options, StructType schema) {

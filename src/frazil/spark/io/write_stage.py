@@ -1,0 +1,190 @@
+"""Rows that wait in the repository's storage until all coordinates are known.
+
+Where Spark hands over rows in any order, no task knows the grid, nor whether it has the whole of a
+chunk. So each task stages its rows, as pieces of Arrow, and says for each batch of a piece which
+coordinates it spans. Chunks are made of them later, by tasks that read the batches they need.
+
+Pieces have the names of chunks that nothing refers to: if the job dies, garbage collection takes
+them. No commit ever refers to them, so they may be deleted at any time after.
+
+A table of pieces has a row for each:
+
+    column                  has
+    id, data                the name of the object with its rows; or the object itself, if small
+    rows, bytes             of the whole piece, before compression
+    start, length           lists: where each batch is in the object
+    batch_rows              list: rows of each batch
+    low <dim>, high <dim>   lists: the least and greatest coordinate of each batch
+    coordinates_id, _data   an object with the distinct coordinates of the piece
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.object_keys import chunk_key
+from frazil.errors import StorageError
+from frazil.format.chunk_refs import Inline, Native, Payload
+from frazil.ids import ChunkId
+from frazil.objectstore.protocol import Data, ObjectStore
+from frazil.ranges import Range
+from frazil.spark.io.write_columns import Column, StoredColumn, encode_coordinate
+
+INLINE_BYTES = 4096  # so little travels in the table of pieces itself
+PIECE_BYTES = 64 << 20  # of Arrow, before compression
+BATCH_ROWS = 1 << 16
+_SCHEMA = b"frazil.rows"  # in the metadata of a table of pieces: the columns of the rows
+
+
+def stage(
+    writer: ChunkWriter, batches: Iterable[pa.RecordBatch], dims: Sequence[str]
+) -> pa.Table | None:
+    """Stages rows, and returns the table of their pieces; None for no rows.
+
+    Call `writer.sync` after it.
+    """
+    writer = replace(writer, inline_threshold_bytes=INLINE_BYTES)
+    pieces = [_stage(writer, rows, dims) for rows in _in_pieces(batches)]
+    return pa.concat_tables(pieces) if pieces else None
+
+
+def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    kept: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        kept.append(batch)
+        size += batch.nbytes
+        if size >= PIECE_BYTES:
+            yield pa.Table.from_batches(kept)
+            kept, size = [], 0
+    if any(batch.num_rows for batch in kept):
+        yield pa.Table.from_batches(kept)
+
+
+def _stage(writer: ChunkWriter, rows: pa.Table, dims: Sequence[str]) -> pa.Table:
+    batches = rows.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
+    data, starts, lengths = _dump(rows.schema, batches)
+    distinct = {dim: [rows[dim].unique()] for dim in dims}
+    lists = {dim: pa.list_(rows.schema.field(dim).type) for dim in dims}
+    coordinates = pa.record_batch({dim: pa.array(distinct[dim], lists[dim]) for dim in dims})
+    packed, _, _ = _dump(coordinates.schema, [coordinates])
+    columns: dict[str, pa.Array] = {
+        **_payload("", writer.put_chunk(data)),
+        **_payload("coordinates_", writer.put_chunk(packed)),
+        "rows": pa.array([rows.num_rows]),
+        "bytes": pa.array([rows.nbytes]),
+        "start": pa.array([starts], pa.list_(pa.int64())),
+        "length": pa.array([lengths], pa.list_(pa.int64())),
+        "batch_rows": pa.array([[len(batch) for batch in batches]], pa.list_(pa.int64())),
+    }
+    for dim in dims:
+        bounds = [pc.min_max(batch.column(dim)) for batch in batches]
+        for name, end in (("low", "min"), ("high", "max")):
+            values = [bound[end].as_py() for bound in bounds]
+            columns[f"{name} {dim}"] = pa.array([values], lists[dim])
+    return pa.table(columns).replace_schema_metadata({_SCHEMA: bytes(rows.schema.serialize())})
+
+
+def _payload(prefix: str, payload: Payload) -> dict[str, pa.Array]:
+    name = payload.chunk_id.raw if isinstance(payload, Native) else None
+    data = payload.data if isinstance(payload, Inline) else None
+    return {
+        f"{prefix}id": pa.array([name], pa.binary()),
+        f"{prefix}data": pa.array([data], pa.binary()),
+    }
+
+
+def _dump(
+    schema: pa.Schema, batches: Sequence[pa.RecordBatch]
+) -> tuple[pa.Buffer, list[int], list[int]]:
+    """A stream of Arrow, and where each batch is in it."""
+    sink = pa.BufferOutputStream()
+    ends: list[int] = []
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, schema, options=options) as stream:
+        stream.write_batch(pa.RecordBatch.from_pylist([], schema))  # the schema goes with the first
+        first = sink.tell()
+        for batch in batches:
+            stream.write_batch(batch)
+            ends.append(sink.tell())
+    edges = [first, *ends]
+    return sink.getvalue(), edges[:-1], [stop - start for start, stop in pairwise(edges)]
+
+
+# Reading pieces
+
+
+def rows_schema(pieces: pa.Table) -> pa.Schema:
+    """Columns of the rows that were staged."""
+    return pa.ipc.read_schema(pa.py_buffer(pieces.schema.metadata[_SCHEMA]))
+
+
+def load_batches(
+    store: ObjectStore, piece: Mapping[str, Any], schema: pa.Schema, wanted: Sequence[int]
+) -> pa.Table:
+    """Some batches of a piece, which is a row of the table; `schema` is that of their rows."""
+    ranges = [Range(piece["start"][k], piece["start"][k] + piece["length"][k]) for k in wanted]
+    if piece["data"] is not None:
+        view = memoryview(piece["data"])
+        parts: Sequence[Data] = [view[each.start : each.stop] for each in ranges]
+    else:
+        parts = store.get_ranges(chunk_key(ChunkId(piece["id"])), ranges)
+    messages = (pa.ipc.read_message(pa.py_buffer(part)) for part in parts)
+    return pa.Table.from_batches([pa.ipc.read_record_batch(m, schema) for m in messages], schema)
+
+
+def find_coordinates(
+    store: ObjectStore, pieces: pa.Table | None, columns: Mapping[str, StoredColumn]
+) -> dict[str, Column]:
+    """Stored coordinates of all rows, each once, by dimension."""
+    found: dict[str, Column] = {
+        name: np.zeros(0, dtype=column.work_dtype) for name, column in columns.items()
+    }
+    if pieces is None:
+        return found
+    for piece in pieces.select(["coordinates_id", "coordinates_data"]).to_pylist():
+        data = piece["coordinates_data"]
+        if data is None:
+            data = store.get(chunk_key(ChunkId(piece["coordinates_id"]))).data
+        table = pa.ipc.open_stream(data).read_all()
+        for name, column in columns.items():
+            values = encode_coordinate(column, pc.list_flatten(table[name]).combine_chunks())
+            found[name] = np.unique(np.concatenate([found[name], values]))
+    return found
+
+
+def discard(store: ObjectStore, pieces: pa.Table | None) -> None:
+    """Deletes staged rows, never what a commit may refer to; the rest is left to collection."""
+    if pieces is None:
+        return
+    ids = [i for name in ("id", "coordinates_id") for i in pieces[name].to_pylist() if i]
+    if ids:
+        with suppress(StorageError):  # the write itself has succeeded, or failed, already
+            store.delete([chunk_key(ChunkId(each)) for each in ids])
+
+
+def join_pieces(tables: Iterable[pa.Table | None]) -> pa.Table | None:
+    found = [table for table in tables if table is not None]
+    return pa.concat_tables(found) if found else None
+
+
+def count_rows(pieces: pa.Table | None) -> int:
+    return 0 if pieces is None else int(pc.sum(pieces["rows"]).as_py())
+
+
+def dump_pieces(pieces: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pieces.schema) as stream:
+        stream.write_table(pieces)
+    return bytes(sink.getvalue())
+
+
+def load_pieces(data: Data) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()

@@ -1,0 +1,30 @@
+package frazil.spark;
+
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+
+/** Batches of rows of a stream, each staged by Python and committed once. */
+final class RowStreamingWrite implements StreamingWrite {
+  private final StreamingWrite staging;
+  private final WriteJob job;
+
+  RowStreamingWrite(StreamingWrite staging, WriteJob job) {
+    this.staging = staging;
+    this.job = job;
+  }
+
+  public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
+    return new CountedRows(staging.createStreamingWriterFactory(info));
+  }
+
+  public void commit(long epoch, WriterCommitMessage[] messages) {
+    staging.commit(epoch, WriteJob.unwrap(messages));
+    job.finish(messages, Long.valueOf(epoch));
+  }
+
+  public void abort(long epoch, WriterCommitMessage[] messages) {
+    staging.abort(epoch, WriteJob.unwrap(messages));
+  }
+}

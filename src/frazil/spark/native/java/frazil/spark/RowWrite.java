@@ -1,0 +1,142 @@
+package frazil.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import org.apache.spark.sql.connector.distributions.Distribution;
+import org.apache.spark.sql.connector.distributions.Distributions;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DeltaBatchWrite;
+import org.apache.spark.sql.connector.write.DeltaWrite;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Rows that Python stages on executors and makes chunks of.
+ *
+ * <p>Few rows become chunks in the driver's Python process, at the commit. For more, the commit
+ * plans tasks, which Spark then runs: see {@link WriteJob}.
+ */
+class RowWrite implements RequiresDistributionAndOrdering {
+  /** The column that says what is done with a row, if not all of them are written. */
+  static final String OPERATION = "frazilOperation";
+
+  private static final String OPTION = "frazilWrite";
+  private static final int MOST_ROWS = 1 << 20; // that become chunks on the driver
+
+  private final String[] dims; // by which rows are sorted; none if they are not
+  private final LogicalWriteInfo info;
+  private final boolean truncates;
+  private final Map options;
+
+  /** With what the Python side must know beside the options that people give. */
+  RowWrite(Map options, Map told, String[] dims, LogicalWriteInfo info, boolean truncates) {
+    this.dims = dims;
+    this.info = info;
+    this.truncates = truncates;
+    Map more = new HashMap(told);
+    more.put("job", UUID.randomUUID().toString());
+    more.put("most", Integer.valueOf(MOST_ROWS));
+    this.options = new HashMap(options);
+    this.options.put(OPTION, Description.write(more));
+  }
+
+  public String description() {
+    return "icechunk";
+  }
+
+  public Distribution requiredDistribution() {
+    return Distributions.unspecified();
+  }
+
+  /** Rows of a chunk come together from each task, so that making the chunk reads little else. */
+  public SortOrder[] requiredOrdering() {
+    List orders = new ArrayList();
+    for (String dim : dims) {
+      orders.add(
+          Expressions.sort(
+              Expressions.column("`" + dim.replace("`", "``") + "`"), SortDirection.ASCENDING));
+    }
+    return (SortOrder[]) orders.toArray(new SortOrder[0]);
+  }
+
+  /** Spark's own write of Python data sources, which stages the rows. */
+  Write staging() {
+    return Python.write(new Info(info, options, schema()), truncates);
+  }
+
+  StructType schema() {
+    return info.schema();
+  }
+
+  WriteJob job() {
+    return new WriteJob(options, MOST_ROWS);
+  }
+
+  public BatchWrite toBatch() {
+    return new RowBatchWrite(staging().toBatch(), job());
+  }
+
+  public StreamingWrite toStreaming() {
+    return new RowStreamingWrite(staging().toStreaming(), job());
+  }
+
+  /** Rows of UPDATE, DELETE and MERGE: each is written, or its cell is emptied. */
+  static final class Delta extends RowWrite implements DeltaWrite {
+    private final LogicalWriteInfo info;
+
+    Delta(Map options, Map told, LogicalWriteInfo info) {
+      super(options, told, new String[0], info, false);
+      this.info = info;
+    }
+
+    /** The columns of the table; DELETE tells those that locate a row, and no others. */
+    StructType schema() {
+      StructType rows = info.schema().length() > 0 ? info.schema() : rowId();
+      return rows.add(OPERATION, DataTypes.ByteType, false);
+    }
+
+    private StructType rowId() {
+      return (StructType) info.rowIdSchema().get();
+    }
+
+    public DeltaBatchWrite toBatch() {
+      return new DeltaRows(staging().toBatch(), job(), schema(), rowId());
+    }
+  }
+
+  /** What Spark says about a write, with other options and columns. */
+  private static final class Info implements LogicalWriteInfo {
+    private final LogicalWriteInfo told;
+    private final Map options;
+    private final StructType schema;
+
+    Info(LogicalWriteInfo told, Map options, StructType schema) {
+      this.told = told;
+      this.options = options;
+      this.schema = schema;
+    }
+
+    public CaseInsensitiveStringMap options() {
+      return new CaseInsensitiveStringMap(options);
+    }
+
+    public String queryId() {
+      return told.queryId();
+    }
+
+    public StructType schema() {
+      return schema;
+    }
+  }
+}
