@@ -1,0 +1,28 @@
+"""INSERT, UPDATE, DELETE and MERGE give what DuckDB has after the same statements."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.dml_oracle import Changes
+
+pytestmark = [pytest.mark.spark]
+
+LONG_TABLES = int(os.environ.get("FRAZIL_DML_TABLES", "40"))
+
+
+@pytest.mark.spark_matrix
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_statements_give_what_duckdb_has(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    Changes(spark, tmp_path, seed).run(10)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(4 * 3600)
+def test_many_random_statements_give_what_duckdb_has(spark: SparkSession, tmp_path: Path) -> None:
+    for seed in range(100, 100 + LONG_TABLES):
+        Changes(spark, tmp_path, seed).run(20)
