@@ -218,7 +218,7 @@ class WriteState:
     def load(cls, store: ObjectStore, options: WriteOptions) -> "WriteState":
         """Raises SessionStateError if nothing waits."""
         try:
-            pieces = load_pieces(store.get(_state_key(options, _epoch(options))).data)
+            pieces = load_pieces(store.get(_state_key(options, epoch_of(options))).data)
         except ObjectNotFoundError as error:
             raise SessionStateError("no rows wait for the tasks of this write") from error
         told = json.loads(pieces.schema.metadata[_STATE])
@@ -226,12 +226,14 @@ class WriteState:
         return cls(pieces, columns, told["key"], told["facts"])
 
     @staticmethod
-    def delete(store: ObjectStore, options: WriteOptions) -> None:
-        with suppress(StorageError):  # garbage collection takes it
-            store.delete([_state_key(options, _epoch(options))])
+    def delete(store: ObjectStore, options: WriteOptions, epoch: int | None = None) -> None:
+        if options.native is not None:
+            with suppress(StorageError):  # garbage collection takes it
+                store.delete([_state_key(options, epoch)])
 
 
-def _epoch(options: WriteOptions) -> int | None:
+def epoch_of(options: WriteOptions) -> int | None:
+    """Batch of the stream that tasks make chunks for."""
     return None if options.native is None else options.native.epoch
 
 

@@ -27,7 +27,7 @@ from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.io.write_assembly import OPERATION, assemble, find_spans
-from frazil.spark.io.write_commit import Commit, RowsCommit, RowsPlan, WriteState
+from frazil.spark.io.write_commit import Commit, RowsCommit, RowsPlan, WriteState, epoch_of
 from frazil.spark.io.write_options import (
     TASKS,
     Input,
@@ -112,7 +112,9 @@ class RowsWriter(DataSourceArrowWriter):
         # Spark calls this also after a commit that raised, perhaps after the branch had moved:
         # chunks stay, and if nothing refers to them, garbage collection takes them.
         with carrying_errors():
-            discard(open_repository(self.options).store, pieces_in(messages))
+            store = open_repository(self.options).store
+            discard(store, pieces_in(messages))
+            WriteState.delete(store, self.options)
 
 
 def columns_of(options: WriteOptions, schema: StructType) -> StructType:
@@ -207,7 +209,9 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         # also called after a commit that raised: chunks stay, see RowsWriter.abort
         with carrying_errors():
-            discard(open_repository(self.options).store, pieces_in(messages))
+            store = open_repository(self.options).store
+            discard(store, pieces_in(messages))
+            WriteState.delete(store, self.options, batchId)
 
 
 def _require_streamable(options: WriteOptions) -> None:
@@ -290,7 +294,7 @@ class TasksWriter(DataSourceArrowWriter):
             plan = self._plan(repository)
             plan.commit(self._rows_commit.commit, repository, made)
             discard(repository.store, self.state.pieces)
-            self.state.delete(repository.store, self.options)
+            self.state.delete(repository.store, self.options, epoch_of(self.options))
 
     @override
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:

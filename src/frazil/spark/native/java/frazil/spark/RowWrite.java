@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -32,12 +33,15 @@ class RowWrite implements RequiresDistributionAndOrdering {
   static final String OPERATION = "frazilOperation";
 
   private static final String OPTION = "frazilWrite";
-  private static final int MOST_ROWS = 1 << 20; // that become chunks on the driver
+  /** The setting: so many rows of a write become chunks in the driver's Python process. */
+  private static final String DRIVER_ROWS = "spark.frazil.write.driverRows";
 
   private final String[] dims; // by which rows are sorted; none if they are not
   private final LogicalWriteInfo info;
   private final boolean truncates;
   private final Map options;
+  private final long mostRows =
+      Long.parseLong(SQLConf.get().getConfString(DRIVER_ROWS, "1000000").trim());
 
   /** With what the Python side must know beside the options that people give. */
   RowWrite(Map options, Map told, String[] dims, LogicalWriteInfo info, boolean truncates) {
@@ -46,7 +50,7 @@ class RowWrite implements RequiresDistributionAndOrdering {
     this.truncates = truncates;
     Map more = new HashMap(told);
     more.put("job", UUID.randomUUID().toString());
-    more.put("most", Integer.valueOf(MOST_ROWS));
+    more.put("most", Long.valueOf(mostRows));
     this.options = new HashMap(options);
     this.options.put(OPTION, Description.write(more));
   }
@@ -80,7 +84,7 @@ class RowWrite implements RequiresDistributionAndOrdering {
   }
 
   WriteJob job() {
-    return new WriteJob(options, MOST_ROWS);
+    return new WriteJob(options, mostRows);
   }
 
   public BatchWrite toBatch() {

@@ -1,0 +1,228 @@
+"""Writes through the native table: by executors as by the driver, to tables, branches, streams."""
+
+# ruff: noqa: S608 -- no user's text is in these statements
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import icechunk
+import numpy as np
+import pytest
+import zarr
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import frazil
+from frazil.spark import read
+
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
+
+ROWS = "spark.frazil.write.driverRows"
+SIZE = (8, 7, 5)
+FILL = 1 - 2**31  # what NULL is stored as, unless said otherwise
+
+
+@contextmanager
+def rows_on_driver(spark: SparkSession, rows: int) -> Iterator[None]:
+    spark.conf.set(ROWS, str(rows))
+    try:
+        yield
+    finally:
+        spark.conf.unset(ROWS)
+
+
+def cells(spark: SparkSession, first: int = 0, last: int = SIZE[0]) -> DataFrame:
+    """Every cell in another order than the array's, in several partitions."""
+    return spark.sql(
+        f"""
+        SELECT t, x * 0.5D AS x, concat('s', s) AS s, t * 100 + x * 10 + s AS n,
+               CAST(t + x / 8 AS FLOAT) AS v
+        FROM (SELECT explode(sequence({first}, {last - 1})) AS t)
+        CROSS JOIN (SELECT explode(sequence(0, {SIZE[1] - 1})) AS x)
+        CROSS JOIN (SELECT explode(sequence(0, {SIZE[2] - 1})) AS s)
+        """
+    ).repartition(5)
+
+
+def make(path: Path) -> frazil.Repository:
+    return frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
+
+
+def write(frame: DataFrame, path: Path, **options: str) -> None:
+    given = {"dims": "t,x,s", "chunks": '{"t": 3, "x": 2, "s": 4}'}
+    frame.write.format("icechunk").mode("append").options(**given, **options).save(str(path))
+
+
+def arrays(path: Path) -> dict[str, np.ndarray]:
+    """As the reference reads them."""
+    storage = icechunk.local_filesystem_storage(str(path))
+    session = icechunk.Repository.open(storage).readonly_session("main")
+    group = zarr.open_group(session.store, mode="r")
+    return {name: np.asarray(array[...]) for name, array in group.arrays()}
+
+
+def messages(path: Path) -> list[str]:
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(path)))
+    return [info.message for info in repository.ancestry(branch="main")]
+
+
+def objects(path: Path) -> int:
+    return sum(1 for each in (path / "chunks").rglob("*") if each.is_file())
+
+
+def test_executors_make_the_chunks_that_the_driver_makes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nothing of what was staged is left."""
+    for name, rows in (("driver", 10_000), ("executors", 0)):
+        make(tmp_path / name)
+        with rows_on_driver(spark, rows):
+            write(cells(spark), tmp_path / name)
+            write(cells(spark, 8, 12), tmp_path / name)
+    one, other = arrays(tmp_path / "driver"), arrays(tmp_path / "executors")
+    assert one.keys() == other.keys() == {"t", "x", "s", "n", "v"}
+    for name, values in one.items():
+        assert np.array_equal(values, other[name]), name
+    assert one["n"].shape == (12, *SIZE[1:])
+    assert messages(tmp_path / "driver") == messages(tmp_path / "executors")
+    assert objects(tmp_path / "driver") == objects(tmp_path / "executors")
+
+
+def test_statements_change_rows_by_executors(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path / "r")
+    table = f"icechunk.`{tmp_path / 'r'}`"
+    with rows_on_driver(spark, 0):
+        write(cells(spark), tmp_path / "r")
+        spark.sql(f"UPDATE {table} SET n = -n WHERE t >= 4 AND s = 's1'")
+        spark.sql(f"DELETE FROM {table} WHERE x > 1 AND t < 2")
+        cells(spark, 6, 9).createOrReplaceTempView("more")
+        spark.sql(
+            f"""MERGE INTO {table} r USING more m ON r.t = m.t AND r.x = m.x AND r.s = m.s
+            WHEN MATCHED THEN UPDATE SET v = 0 WHEN NOT MATCHED THEN INSERT *"""
+        )
+    found = arrays(tmp_path / "r")
+    t, x, s = np.meshgrid(np.arange(9), np.arange(7), np.arange(5), indexing="ij")
+    n = t * 100 + x * 10 + s
+    n[(t >= 4) & (t < 8) & (s == 1)] *= -1
+    v = (t + x / 8).astype("f4")
+    v[(t >= 6) & (t < 8)] = 0
+    gone = (x > 2) & (t < 2)
+    assert np.array_equal(found["n"], np.where(gone, FILL, n))
+    assert np.array_equal(found["v"], np.where(gone, np.nan, v), equal_nan=True)
+    assert messages(tmp_path / "r")[:3] == ["Merge /", "Delete /", "Update /"]
+
+
+def test_rows_that_do_not_fit_commit_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path / "r")
+    write(cells(spark), tmp_path / "r")
+    table, before = f"icechunk.`{tmp_path / 'r'}`", objects(tmp_path / "r")
+    for rows in (10_000, 0):
+        with rows_on_driver(spark, rows):
+            cells(spark, 8, 9).union(cells(spark, 8, 9)).createOrReplaceTempView("twice")
+            with pytest.raises(PySparkException, match="two rows are for one cell"):
+                spark.sql(f"INSERT INTO {table} SELECT t, x, s, n, v FROM twice")
+            with pytest.raises(PySparkException, match="NULL"):
+                spark.sql(f"INSERT INTO {table} SELECT NULL, x, s, n, v FROM twice")
+            with pytest.raises(PySparkException, match="outside the grid"):
+                spark.sql(f"UPDATE {table} SET t = t + 100")
+            with pytest.raises(PySparkException, match="no longer be in order"):
+                spark.sql(f"INSERT INTO {table} SELECT t - 20, x, s, n, v FROM twice")
+    assert messages(tmp_path / "r")[0] == "Append to /"
+    assert objects(tmp_path / "r") == before
+
+
+def test_a_table_is_written_to_on_the_branch_that_its_name_says(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    repository = make(tmp_path / "r")
+    write(cells(spark), tmp_path / "r")
+    tip = repository.lookup_branch("main")
+    repository.create_branch("dev", tip)
+    repository.create_tag("v1", tip)
+    spark.sql(f"DELETE FROM icechunk.`{tmp_path / 'r'}@dev` WHERE t = 0")
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path / "r")))
+    assert repository.lookup_branch("main") == tip
+    assert repository.lookup_branch("dev") != tip
+    with pytest.raises(Exception, match="never changes"):
+        spark.sql(f"DELETE FROM icechunk.`{tmp_path / 'r'}@v1` WHERE t = 0")
+
+
+def test_insert_overwrite_keeps_the_arrays_and_replaces_their_cells(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    make(tmp_path / "r")
+    write(cells(spark), tmp_path / "r", attrs='{"v": {"units": "K"}}')
+    table = f"icechunk.`{tmp_path / 'r'}`"
+    cells(spark, 20, 22).createOrReplaceTempView("other")
+    spark.sql(f"INSERT OVERWRITE {table} SELECT t, x, s, n, v FROM other")
+    found = arrays(tmp_path / "r")
+    assert found["t"].tolist() == [20, 21]
+    assert found["n"][1, 2, 3] == 2123
+    storage = icechunk.local_filesystem_storage(str(tmp_path / "r"))
+    session = icechunk.Repository.open(storage).readonly_session("main")
+    array = zarr.open_array(session.store, path="v", mode="r")
+    assert array.chunks == (3, 2, 4)
+    assert array.attrs["units"] == "K"
+
+
+def test_data_frames_are_written_to_tables(spark: SparkSession, tmp_path: Path) -> None:
+    make(tmp_path / "r")
+    write(cells(spark), tmp_path / "r")
+    table = f"icechunk.`{tmp_path / 'r'}`"
+    cells(spark, 8, 9).writeTo(table).append()
+    cells(spark, 8, 10).writeTo(table).option("mode", "upsert").append()
+    assert arrays(tmp_path / "r")["t"].tolist() == list(range(10))
+    with pytest.raises(Exception, match="a matter of the catalog"):
+        cells(spark, 10, 11).writeTo(table).option("path", "/elsewhere").append()
+
+
+def test_an_update_leaves_other_columns_as_they_are_stored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Nanoseconds are more than Spark has; chunks in which nothing changes are not stored again."""
+    repository = make(tmp_path / "r")
+    times = np.arange(6).astype("M8[ns]") + np.timedelta64(123, "ns")
+    with repository.transaction("main", message="x") as store:
+        group = zarr.open_group(store)
+        columns: dict[str, np.ndarray] = {"x": np.arange(6), "a": times, "b": np.arange(6) * 1.5}
+        for name, values in columns.items():
+            group.create_array(name, data=values, chunks=(2,), dimension_names=("x",))
+    spark.sql(f"UPDATE icechunk.`{tmp_path / 'r'}` SET b = b + 1 WHERE x = 3")
+    found = arrays(tmp_path / "r")
+    assert np.array_equal(found["a"].view("i8"), times.view("i8"))
+    assert found["b"].tolist() == [0, 1.5, 3, 5.5, 6, 7.5]
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path / "r")))
+    diff = repository.diff(from_snapshot_id=_parent(repository), to_branch="main")
+    assert {path: len(chunks) for path, chunks in diff.updated_chunks.items()} == {"/b": 1}
+
+
+def _parent(repository: frazil.Repository) -> str:
+    found = list(repository.ancestry(branch="main"))[1].id
+    return str(found)
+
+
+def test_a_stream_of_many_rows_is_committed_once_a_batch(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    make(tmp_path / "r")
+    for k in range(3):
+        cells(spark, 4 * k, 4 * k + 4).coalesce(1).write.parquet(str(tmp_path / "in" / f"{k}"))
+    source = (
+        spark.readStream.schema(cells(spark).schema)
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(tmp_path / "in" / "*"))
+    )
+    with rows_on_driver(spark, 0):
+        query = (
+            source.writeStream.format("icechunk")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .options(dims="t,x,s", chunks='{"t": 3, "x": 2, "s": 4}')
+            .trigger(availableNow=True)
+            .start(str(tmp_path / "r"))
+        )
+        query.awaitTermination()
+    assert arrays(tmp_path / "r")["t"].tolist() == list(range(12))
+    assert len(messages(tmp_path / "r")) == 4
+    rows = read(spark, str(tmp_path / "r")).where("n = t * 100 + x * 20 + int(substr(s, 2))")
+    assert rows.count() == 12 * 7 * 5
