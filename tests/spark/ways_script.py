@@ -73,6 +73,13 @@ def secrets(location: str, folder: str) -> dict[str, Any]:
     for plan in (each._jdf.queryExecution() for each in frames):
         texts += [plan.toString(), plan.optimizedPlan().prettyJson(), plan.logical().toJSON()]
     texts += [str(spark.sql(statement).collect()) for statement in DESCRIBED]
+    for most in ("1000000", "0"):  # rows that become chunks on the driver
+        spark.conf.set("spark.frazil.write.driverRows", most)
+        spark.sql("UPDATE hidden.`/` SET pressure = pressure + 1 WHERE lat > 80")
+        part = rows.where("lat > 80").selectExpr("time", "lat", "lon", "pressure", "t2m")
+        part.write.format("icechunk").mode("append").options(**options, mode="region").save(
+            location
+        )
     spark.conf.set("spark.sql.catalog.shown", "frazil.spark.Catalog")
     spark.conf.set("spark.sql.catalog.shown.storage.secretAccessKey", "too late")
     try:
