@@ -113,6 +113,29 @@ def test_statements_change_rows_by_executors(spark: SparkSession, tmp_path: Path
     assert messages(tmp_path / "r")[:3] == ["Merge /", "Delete /", "Update /"]
 
 
+def test_a_delete_by_coordinates_removes_chunks_and_reads_those_at_the_border(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    repository = make(tmp_path / "r")
+    write(cells(spark), tmp_path / "r")
+    spark.sql(f"DELETE FROM icechunk.`{tmp_path / 'r'}` WHERE t < 4 OR (x = 3 AND s > 's2')")
+    t, x, s = np.meshgrid(np.arange(8), np.arange(7), np.arange(5), indexing="ij")
+    gone = (t < 4) | ((x == 6) & (s > 2))
+    found = arrays(tmp_path / "r")
+    assert np.array_equal(found["n"], np.where(gone, FILL, t * 100 + x * 10 + s))
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path / "r")))
+    assert next(iter(repository.ancestry(branch="main"))).metadata["frazil"]["rows"] == 0
+    diff = repository.diff(from_snapshot_id=_parent(repository), to_branch="main")
+    changed = {tuple(index) for index in diff.updated_chunks["/n"]}
+    assert changed == {tuple(each) for each in np.argwhere(_any_in_chunk(gone))}
+
+
+def _any_in_chunk(mask: np.ndarray) -> np.ndarray:
+    padded = np.zeros((9, 8, 8), dtype=bool)
+    padded[:8, :7, :5] = mask
+    return padded.reshape(3, 3, 4, 2, 2, 4).any(axis=(1, 3, 5))
+
+
 def test_rows_that_do_not_fit_commit_nothing(spark: SparkSession, tmp_path: Path) -> None:
     make(tmp_path / "r")
     write(cells(spark), tmp_path / "r")

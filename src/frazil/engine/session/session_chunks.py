@@ -172,6 +172,11 @@ class SessionChunks(SessionState):
             if _in_grid(index, array):
                 changes.pending(node).delete(index)
 
+    def delete_chunks(self, path: NodePath, index: npt.NDArray[np.uint32]) -> None:
+        """Chunks that are there, (n, ndim)."""
+        with self._editing() as changes:
+            changes.pending(self._find_array(path)[0]).delete_many(index)
+
     def delete_chunks_under(self, path: NodePath, index_prefix: Index) -> None:
         """All chunks whose index starts so."""
         self._require_writable()
@@ -180,13 +185,9 @@ class SessionChunks(SessionState):
             refs.index[(refs.index[:, : len(prefix)] == prefix).all(axis=1)]
             for refs in self.chunk_refs(path)
         ]
-        if not any(len(index) for index in doomed):
-            return  # and nothing has changed
-        with self._editing() as changes:
-            pending = changes.pending(self._find_array(path)[0])
-            for index in doomed:
-                if len(index):
-                    pending.delete_many(index)
+        for index in doomed:
+            if len(index):  # else nothing has changed
+                self.delete_chunks(path, index)
 
     def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
         """Moves every chunk by so many places of the grid; those that leave it are dropped."""

@@ -114,7 +114,7 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
-        if "sorted" in question or "tasks" in question:
+        if question.keys() & {"sorted", "tasks", "clear"}:
             return with_answer(StructType(), answer_write(question, given))
         of_batches = without_stream_options(given)
         options = parse_options(of_batches)

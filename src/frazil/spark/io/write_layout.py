@@ -539,7 +539,7 @@ def _array(
         chunks=chunks,
         document=document,
         column=variable.column,
-        fill=_fill(array),
+        fill=fill_of(array),
         base_shape=base_shape,
     )
 
@@ -577,7 +577,8 @@ def _document(
     )
 
 
-def _fill(array: ArrayDescription) -> Any:
+def fill_of(array: ArrayDescription) -> Any:
+    """The stored value of a cell that was never written."""
     if array.fill_value is not None:
         return array.fill_value
     if array.dtype.kind in "TUO":

@@ -102,8 +102,8 @@ class NewArrays:
 class NativeWrite:
     """What the Java side says of a write, beside the options that people give."""
 
-    job: str  # names the state of a write of many rows
-    most_rows: int  # that the commit makes chunks of at once
+    job: str = ""  # names the state of a write of many rows
+    most_rows: int = 0  # that the commit makes chunks of at once
     in_place: bool = False  # of a table that is there: OVERWRITE keeps its arrays, without cells
     command: str | None = None  # UPDATE, DELETE or MERGE
     base: str | None = None  # the snapshot that the rows of a command were read from
@@ -174,6 +174,11 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
     return parsed if native is None else _of_table(parsed, native, has_mode="mode" in given)
 
 
+def clearing(options: WriteOptions) -> WriteOptions:
+    """Options of a DELETE that needs no rows."""
+    return _of_table(options, NativeWrite(command="DELETE"), has_mode=False)
+
+
 def _native(write: str | None, tasks: str | None) -> NativeWrite | None:
     if write is None:
         return None
@@ -201,7 +206,8 @@ def _of_table(options: WriteOptions, native: NativeWrite, *, has_mode: bool) -> 
     if native.command is not None:
         grows = native.command == "MERGE"
         mode = WriteMode.UPSERT if grows else WriteMode.REGION
-        return replace(options, mode=mode, append_dim=ANY_DIM if grows else None, rebases=True)
+        growing = ANY_DIM if grows else None
+        return replace(options, mode=mode, append_dim=growing, rebases=True, native=native)
     if not native.in_place:
         return options
     mode = WriteMode.INSERT if options.mode is WriteMode.APPEND and not has_mode else options.mode

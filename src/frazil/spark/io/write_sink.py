@@ -27,6 +27,7 @@ from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.io.write_assembly import OPERATION, assemble, find_spans
+from frazil.spark.io.write_clear import clear_cells
 from frazil.spark.io.write_commit import Commit, RowsCommit, RowsPlan, WriteState, epoch_of
 from frazil.spark.io.write_options import (
     TASKS,
@@ -34,6 +35,7 @@ from frazil.spark.io.write_options import (
     NativeWrite,
     WriteMode,
     WriteOptions,
+    clearing,
     open_repository,
     parse_write_options,
 )
@@ -309,6 +311,10 @@ def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[
         case {"tasks": True}:
             options = parse_write_options({**given, TASKS: json.dumps(question)})
             return {"tasks": len(TasksWriter(options).boxes)}
+        case {"clear": list()}:
+            options = clearing(parse_write_options(given))
+            clear_cells(open_repository(options), options, question, APPLICATION)
+            return {}
     raise InvalidInputError("a write asks nothing that is known")
 
 

@@ -230,7 +230,7 @@ final class ArrayScan
   }
 
   /** A list of products, each a list with the edges of ranges along each dimension. */
-  private static List written(Cells cells) {
+  static List written(Cells cells) {
     List products = new ArrayList();
     for (int i = 0; i < cells.count(); i++) {
       List product = new ArrayList();

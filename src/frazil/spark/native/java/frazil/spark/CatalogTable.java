@@ -1,12 +1,17 @@
 package frazil.spark;
 
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsDeleteV2;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.filter.AlwaysTrue;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
@@ -17,7 +22,8 @@ import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** A table that was found by its name, in a catalog that says where it is and how it is reached. */
-final class CatalogTable extends ArrayTable implements SupportsRowLevelOperations {
+final class CatalogTable extends ArrayTable 
+    implements SupportsRowLevelOperations, SupportsDeleteV2 {
   private final String name;
 
   CatalogTable(String name, Description described) {
@@ -70,7 +76,7 @@ final class CatalogTable extends ArrayTable implements SupportsRowLevelOperation
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     Map told = new HashMap();
     told.put("inPlace", Boolean.TRUE);
-    return new RowWriteBuilder(target(info), told, dims(), info);
+    return new RowWriteBuilder(target(info.options()), told, dims(), info);
   }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
@@ -79,12 +85,40 @@ final class CatalogTable extends ArrayTable implements SupportsRowLevelOperation
 
   /** The write of UPDATE, DELETE or MERGE. */
   DeltaWrite delta(LogicalWriteInfo info, Map told) {
-    return new RowWrite.Delta(target(info), told, info);
+    return new RowWrite.Delta(target(info.options()), told, info);
+  }
+
+  /** Without looking at rows: by coordinates alone. */
+  public boolean canDeleteWhere(Predicate[] predicates) {
+    Condition found = condition(predicates);
+    return described().hasCells() && found.exact;
+  }
+
+  public void deleteWhere(Predicate[] predicates) {
+    Map question = new HashMap();
+    question.put("clear", ArrayScan.written(condition(predicates).holds));
+    question.put("dims", dims());
+    question.put("base", described().snapshot());
+    List variables = new ArrayList();
+    for (Object each : described().variables()) {
+      variables.add(((Description.Variable) each).name);
+    }
+    question.put("variables", variables);
+    question.put("carry", Boolean.TRUE);
+    Description.ask(target(CaseInsensitiveStringMap.empty()), question);
+  }
+
+  private Condition condition(Predicate[] predicates) {
+    Condition found = Condition.of(new AlwaysTrue(), described());
+    for (Predicate each : predicates) {
+      found = found.and(Condition.of(each, described()));
+    }
+    return found;
   }
 
   /** Options of a write: where the table is, and what the statement says. */
-  private Map target(LogicalWriteInfo info) {
-    Map target = ofStatement(info.options());
+  private Map target(CaseInsensitiveStringMap given) {
+    Map target = ofStatement(given);
     Map own = described().options();
     for (Object each : own.keySet()) {
       String key = ((String) each).toLowerCase(Locale.ROOT);

@@ -89,6 +89,23 @@ final class Derived {
     }
   }
 
+  /** Positions where a condition holds, and where it fails; null for what {@link #of} refuses. */
+  static Ranges[] positions(Expression condition, Dimension dimension, String zone) {
+    Derived found = of(condition, dimension, zone);
+    if (found == null || !(found.type instanceof BooleanType)) {
+      return null;
+    }
+    Ranges.Builder holds = new Ranges.Builder();
+    Ranges.Builder fails = new Ranges.Builder();
+    for (int i = 0; i < found.codes.length; i++) {
+      Object value = found.distinct.get(found.codes[i]);
+      if (value != null) {
+        (((Boolean) value).booleanValue() ? holds : fails).add(i, i + 1);
+      }
+    }
+    return new Ranges[] {holds.build(), fails.build()};
+  }
+
   private static Derived evaluate(
       org.apache.spark.sql.catalyst.expressions.Expression bound, Dimension on, String code) {
     Object[] at = on.values();
