@@ -10,7 +10,7 @@ read.
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, override
+from typing import TYPE_CHECKING, Any, override
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.lazy import lazy_module
 from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.io.metadata_functions import (
     TableReading,
@@ -48,7 +49,7 @@ from frazil.spark.native.answers import (
     title_of,
     without_native_options,
 )
-from frazil.spark.native.catalog import answer_catalog
+from frazil.spark.native.catalog import answer_catalog, answer_for
 from frazil.spark.native.counters import with_counters
 from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
@@ -57,6 +58,11 @@ from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from frazil.spark.io import table_ddl
+else:  # no task needs it
+    table_ddl = lazy_module("frazil.spark.io.table_ddl")
 
 # Writers that the data source returns to Spark.
 
@@ -111,6 +117,8 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
+        if "ddl" in question:
+            return answer_for(question, given, lambda each: table_ddl.answer_ddl(question, each))
         of_batches = without_stream_options(given)
         options = parse_options(of_batches)
         streams = len(of_batches) < len(given)  # the reader of batches refuses such options

@@ -9,9 +9,12 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
@@ -252,32 +255,106 @@ public class Catalog
             + " frazil.Repository write to repositories");
   }
 
-  public Table createTable(Identifier table, TableInfo info) {
-    throw writing("creating " + table);
+  /** The answer to a statement that defines something. */
+  private Map define(String kind, String[] namespace, Map more) {
+    Map question = new HashMap(more);
+    question.put("ddl", kind);
+    question.put("as", name);
+    question.put("in", namespace);
+    return Description.ask(settings(), question);
   }
 
-  public Table alterTable(Identifier table, TableChange[] changes) {
-    throw writing("changing " + table);
+  private Map define(String kind, Identifier table, Map more) {
+    more.put("name", table.name());
+    return define(kind, table.namespace(), more);
+  }
+
+  private static boolean says(Map answer, String what) {
+    return Boolean.TRUE.equals(answer.get(what));
+  }
+
+  public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException {
+    Map answer = define("create table", table, Definitions.of(info));
+    if (says(answer, "exists")) {
+      throw new TableAlreadyExistsException(table);
+    }
+    require(answer);
+    return null; // Spark loads it when it needs it
+  }
+
+  public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
+    Map more = new HashMap();
+    more.put("changes", Definitions.of(changes));
+    if (isMissing(define("alter table", table, more))) {
+      throw new NoSuchTableException(table);
+    }
+    return null;
   }
 
   public boolean dropTable(Identifier table) {
-    throw writing("dropping " + table);
+    return !isMissing(define("drop table", table, new HashMap()));
   }
 
-  public void renameTable(Identifier table, Identifier to) {
-    throw writing("renaming " + table);
+  public boolean purgeTable(Identifier table) {
+    throw new UnsupportedOperationException(
+        "DROP TABLE removes a table from a branch, and older snapshots keep it, so that there is no"
+            + " PURGE; CALL "
+            + name
+            + ".system.expire_snapshots and remove_orphan_files remove what no snapshot needs, and"
+            + " frazil.Repository.purge_path a table from all of history");
   }
 
-  public void createNamespace(String[] namespace, Map properties) {
-    throw writing("creating a namespace");
+  public void renameTable(Identifier table, Identifier to)
+      throws NoSuchTableException, TableAlreadyExistsException {
+    Map more = new HashMap();
+    String[] parts = (String[]) Arrays.copyOf(to.namespace(), to.namespace().length + 1);
+    parts[parts.length - 1] = to.name();
+    more.put("to", parts);
+    Map answer = define("rename table", table, more);
+    if (says(answer, "exists")) {
+      throw new TableAlreadyExistsException(to);
+    } else if (isMissing(answer)) {
+      throw new NoSuchTableException(table);
+    }
   }
 
-  public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
-    throw writing("changing a namespace");
+  public void createNamespace(String[] namespace, Map properties)
+      throws NamespaceAlreadyExistsException {
+    Map more = new HashMap();
+    more.put("properties", properties);
+    Map answer = define("create namespace", namespace, more);
+    if (says(answer, "exists")) {
+      throw new NamespaceAlreadyExistsException(namespace);
+    }
+    require(answer);
   }
 
-  public boolean dropNamespace(String[] namespace, boolean cascade) {
-    throw writing("dropping a namespace");
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes)
+      throws NoSuchNamespaceException {
+    Map more = new HashMap();
+    more.put("changes", Definitions.of(changes));
+    if (isMissing(define("alter namespace", namespace, more))) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade)
+      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    Map more = new HashMap();
+    more.put("cascade", Boolean.valueOf(cascade));
+    Map answer = define("drop namespace", namespace, more);
+    if (says(answer, "full")) {
+      throw new NonEmptyNamespaceException(namespace);
+    } else if (isMissing(answer)) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return true;
+  }
+
+  private static void require(Map answer) {
+    if (answer.get("error") != null) {
+      throw new IllegalArgumentException((String) answer.get("error"));
+    }
   }
 
   /** The name of a table or procedure; janino cannot call the static method of the interface. */
