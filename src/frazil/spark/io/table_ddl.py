@@ -241,11 +241,13 @@ def long_name(comment: str | None, units: str | None) -> str | None:
 
 def _alter_table(target: Target, changes: Sequence[Change]) -> None:
     kinds = {each["change"] for each in changes}
+    message = f"ALTER TABLE {target.name} {_summary(changes)}"
     if kinds <= {"rename column"}:
         commit_statement(
             target,
             "ALTER TABLE",
             lambda session: _rename_columns(session, target, changes),
+            message=message,
             rearranges=True,
         )
         return
@@ -258,7 +260,19 @@ def _alter_table(target: Target, changes: Sequence[Change]) -> None:
             if each not in of_properties:
                 _change_column(session, target, each)
 
-    commit_statement(target, "ALTER TABLE", alter)
+    commit_statement(target, "ALTER TABLE", alter, message=message)
+
+
+def _summary(changes: Sequence[Change]) -> str:
+    """Changes, for the message of a commit: `ADD COLUMN rain, k`."""
+    kind = str(changes[0]["change"])
+    if kind in {"set", "unset"}:
+        names = ", ".join(str(each["property"]) for each in changes)
+        return f"{kind.upper()} TBLPROPERTIES {names}"
+    names = ", ".join(".".join(each.get("column") or ["?"]) for each in changes)
+    if kind == "rename column":
+        return f"RENAME COLUMN {names} TO {', '.join(str(each['to']) for each in changes)}"
+    return f"{kind.upper()} {names}" if kind.endswith("column") else f"ALTER COLUMN {names}"
 
 
 def _change_column(session: Session, target: Target, change: Change) -> None:

@@ -18,6 +18,7 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError, SessionStateError
 from frazil.format.update_log import Availability, RepoStatus
+from frazil.objectstore.keys import LOCK_NAME
 from frazil.objectstore.local import LocalStore
 from frazil.paths import ROOT
 from frazil.spark.native.names import (
@@ -240,6 +241,8 @@ def _never_held_anything(repository: Repository) -> bool:
 
 
 def _remove_empty_folders(folder: Path) -> None:
+    if not any(path.is_file() for path in folder.rglob("*") if path.name != LOCK_NAME):
+        (folder / LOCK_NAME).unlink(missing_ok=True)
     for below, _, _ in folder.walk(top_down=False):
         with suppress(OSError):  # not empty: somebody put something there
             below.rmdir()

@@ -86,12 +86,12 @@ def find_target(
         found = (plain if reading.selector is None else selected).find(reading)
         if found is not None and reading.table is None:
             path, is_array, version = found
-            branch = _branch(version)
+            branch = require_branch(version)
             return Target(repository, place.location, path, branch, there=True, is_array=is_array)
         if found is not None:
             raise InvalidInputError(f"{'.'.join(rest)!r} is a metadata table, which is only read")
     nodes, version = _read_new(plain, selected, rest)
-    return Target(repository, place.location, new_path(nodes), _branch(version), there=False)
+    return Target(repository, place.location, new_path(nodes), require_branch(version), there=False)
 
 
 def find_there(settings: Settings, parts: Sequence[str]) -> Target:
@@ -120,7 +120,7 @@ def _read_new(
     return rest, plain.wanted
 
 
-def _branch(version: Version) -> str:
+def require_branch(version: Version) -> str:
     if version.tag is not None or version.snapshot is not None or version.as_of_us is not None:
         raise InvalidInputError("tags, snapshots and times never change: name a branch to change")
     return version.branch or MAIN

@@ -285,8 +285,11 @@ public class Catalog
   public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
     Map more = new HashMap();
     more.put("changes", Definitions.of(changes));
-    if (isMissing(define("alter table", table, more))) {
+    Map answer = define("alter table", table, more);
+    if (says(answer, "missing")) {
       throw new NoSuchTableException(table);
+    } else if (answer.get("error") != null) { // Spark would hide the text of the usual exception
+      throw new UnsupportedOperationException((String) answer.get("error"));
     }
     return null;
   }
