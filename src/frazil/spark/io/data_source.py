@@ -10,7 +10,7 @@ read.
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, override
+from typing import Any, override
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
-from frazil.lazy import lazy_module
 from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.io.metadata_functions import (
     TableReading,
@@ -33,6 +32,7 @@ from frazil.spark.io.stream_commits import (
 )
 from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
 from frazil.spark.io.stream_rows import with_change_columns
+from frazil.spark.io.table_ddl import answer_ddl
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter
@@ -58,11 +58,6 @@ from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
-
-if TYPE_CHECKING:
-    from frazil.spark.io import table_ddl
-else:  # no task needs it
-    table_ddl = lazy_module("frazil.spark.io.table_ddl")
 
 # Writers that the data source returns to Spark.
 
@@ -118,7 +113,7 @@ class IcechunkSource(DataSource):
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
         if "ddl" in question:
-            return answer_for(question, given, lambda each: table_ddl.answer_ddl(question, each))
+            return answer_for(question, given, lambda each: answer_ddl(question, each))
         of_batches = without_stream_options(given)
         options = parse_options(of_batches)
         streams = len(of_batches) < len(given)  # the reader of batches refuses such options

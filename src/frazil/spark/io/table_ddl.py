@@ -37,7 +37,7 @@ from frazil.spark.io.write_layout import VariableTarget, plan_layout
 from frazil.spark.io.write_options import NewArrays, WriteOptions, parse_write_options
 from frazil.spark.io.write_session import apply_layout, prepare
 from frazil.spark.native.answers import with_answer
-from frazil.spark.native.names import TAKEN, Settings, find_place, has_arrays
+from frazil.spark.native.names import TAKEN, NoSuchNameError, Settings, find_place, has_arrays
 from frazil.spark.native.namespaces import (
     alter_namespace,
     create_namespace,
@@ -484,4 +484,7 @@ def _new_name(
         return replace(target, path=path, there=session.find_node(path) is not None)
     if to[0] == settings.name and parts[0] != settings.name:
         to = to[1:]
-    return find_target(settings, to, branch=target.branch)
+    try:
+        return find_target(settings, to, branch=target.branch)
+    except NoSuchNameError as error:  # it is the other name that Spark would say is missing
+        raise InvalidInputError(error.message) from None

@@ -246,7 +246,7 @@ def remove_orphan_files(found: Found, arguments: Arguments) -> Rows:
     hours = arguments.get("safety_hours")
     request = GCRequest(
         cutoff_us=repository.clock() - 3 * _DAY_US if older_than is None else older_than,
-        safety_age_us=_HOUR_US * (24 if hours is None else int(hours)),
+        safety_age_us=0 if _dry(arguments) else _HOUR_US * (24 if hours is None else int(hours)),
     )
     plan = plan_gc(repository, request, executor)
     if _dry(arguments):

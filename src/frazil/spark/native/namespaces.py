@@ -65,6 +65,7 @@ def create_namespace(
     if place.is_repository:
         _create_group(settings, parts, place, kind, attributes)
     elif kind == "folder":
+        _require_visible(settings, parts)
         _create_folder(settings, place, attributes)
     elif kind == "group":
         raise InvalidInputError(f"no repository at {place.location} for a group")
@@ -124,6 +125,7 @@ def create_repository(
     The folder must be there, as otherwise nobody could tell whether `a.b` is a repository in a
     folder, or a group in a repository.
     """
+    _require_visible(settings, parts)
     folder = location.rstrip("/").rpartition("/")[0]
     if not (anywhere or len(parts) == 1 or folder_exists(settings, folder)):
         raise InvalidInputError(
@@ -131,6 +133,14 @@ def create_repository(
             " property 'kind'='repository' to CREATE NAMESPACE"
         )
     return Repository.create(settings.store(location))
+
+
+def _require_visible(settings: Settings, parts: Sequence[str]) -> None:
+    """Refuses names of folders that could not be listed, or would be taken for a version."""
+    named = parts if settings.warehouse is not None else parts[1:]
+    for name in named:
+        if name.startswith(".") or "@" in name or not name.isprintable():
+            raise InvalidInputError(f"{name!r} cannot be the name of a repository or folder")
 
 
 def alter_namespace(

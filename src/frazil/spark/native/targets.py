@@ -207,15 +207,13 @@ def set_attributes(session: Session, path: NodePath, changed: Mapping[str, Any])
 
 
 def parse_attribute(text: str) -> Any:
-    """A property as an attribute: JSON, if it is; a text otherwise."""
+    """A property as an attribute: JSON, if it is that of a value; a text otherwise."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        found = json.loads(text)
+        json.dumps(found, allow_nan=False)  # 1e400 and NaN are numbers to Python
     except (ValueError, RecursionError):
         return text
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(name)  # NaN and Infinity are no JSON
+    return text if found is None else found
 
 
 _TOLD = {  # properties that a table or namespace has anyway
