@@ -102,9 +102,10 @@ def state(repository: frazil.Repository) -> dict[str, Any]:
     refs = [("branch", each) for each in sorted(repository.list_branches())]
     refs += [("tag", each) for each in sorted(repository.list_tags())]
     for kind, name in refs:
-        history = repository.ancestry(**{kind: name})
+        named: dict[str, Any] = {kind: name}
+        history = repository.ancestry(**named)
         messages = [each.message for each in history]
-        session = repository.readonly_session(**{kind: name})
+        session = repository.readonly_session(**named)
         group = zarr.open_group(session.store, mode="r")
         arrays = {key: np.asarray(array[:]).tolist() for key, array in group.arrays()}
         found[f"{kind} {name}"] = messages, arrays

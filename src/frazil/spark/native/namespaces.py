@@ -122,7 +122,7 @@ def create_repository(
 ) -> Repository:
     """A repository without anything in it; unless `anywhere`, in a folder that is there.
 
-    The folder must be there, as otherwise nobody could tell whether `a.b` is a repository in a
+    The folder must be there, as otherwise it would be open whether `a.b` is a repository in a
     folder, or a group in a repository.
     """
     _require_visible(settings, parts)
@@ -220,7 +220,7 @@ def _drop_repository(settings: Settings, place: Place, *, cascade: bool) -> None
         raise InvalidInputError(
             f"{place.location} has files that are not those of an empty repository: {strange[0]}"
         )
-    if repository.has_ops_log:  # from now on nobody can commit
+    if repository.has_ops_log:  # from now on no client can commit
         _set_availability(repository, Availability.READ_ONLY)
         if not _never_held_anything(repository):
             _set_availability(repository, Availability.ONLINE)
@@ -254,5 +254,5 @@ def _remove_empty_folders(folder: Path) -> None:
     if not any(path.is_file() for path in folder.rglob("*") if path.name != LOCK_NAME):
         (folder / LOCK_NAME).unlink(missing_ok=True)
     for below, _, _ in folder.walk(top_down=False):
-        with suppress(OSError):  # not empty: somebody put something there
+        with suppress(OSError):  # another process put something there
             below.rmdir()
