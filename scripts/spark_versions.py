@@ -35,6 +35,10 @@ AREAS = {
     "columns and metrics of the native table": ("test_native_reader",),
     "metadata tables": ("test_tables",),
     "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),
+    "the catalog: CREATE, ALTER, DROP; CALL that changes something": (
+        "test_native_ddl",
+        "test_native_procedures",
+    ),
     "PySpark's pushFilters is as measured, and off": ("test_pushdown",),
     "writes": ("test_write", "test_native_write"),
     "INSERT, UPDATE, DELETE, MERGE against DuckDB": ("test_native_dml",),

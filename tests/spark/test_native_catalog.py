@@ -440,7 +440,7 @@ def test_procedures_say_what_the_repository_says(spark: SparkSession, warehouse:
     assert files_in(warehouse.folder) == before
 
 
-def test_procedures_that_would_delete_only_show(spark: SparkSession, tmp_path: Path) -> None:
+def test_dry_runs_show_what_would_go(spark: SparkSession, tmp_path: Path) -> None:
     set_catalog(spark, "cleaned", warehouse=tmp_path)
     rng = np.random.default_rng(1)
     storage = frazil.local_filesystem_storage(tmp_path / "repo")
@@ -466,8 +466,9 @@ def test_procedures_that_would_delete_only_show(spark: SparkSession, tmp_path: P
     text = f"expire_snapshots('repo', {when}, 100, NULL, true)"
     kept = {row["snapshot_id"] for row in rows(spark, f"CALL cleaned.system.{text}")}
     assert kept == repository.expire_snapshots(later, retain_last=100, dry_run=True) < expired
-    for refused in (f"remove_orphan_files('repo', {when})", f"expire_snapshots('repo', {when})"):
-        assert "dry_run => true" in error_of(spark, f"CALL cleaned.system.{refused}")
+    assert "at least 86400 s ago" in error_of(
+        spark, f"CALL cleaned.system.remove_orphan_files('repo', {when})"
+    )
     assert files_in(tmp_path) == before
     for name in before:
         if "/chunks/" in name:
@@ -493,13 +494,6 @@ def test_procedures_are_listed_and_mistakes_told(spark: SparkSession, warehouse:
 @pytest.mark.parametrize(
     "sql",
     [
-        "CREATE TABLE wh.era5.new (a INT)",
-        "CREATE TABLE wh.era5.new AS SELECT 1 AS a",
-        "CREATE NAMESPACE wh.new",
-        "DROP NAMESPACE wh.empty",
-        "DROP TABLE wh.top",
-        "ALTER TABLE wh.top RENAME TO wh.bottom",
-        "ALTER TABLE wh.top SET TBLPROPERTIES ('a' = 'b')",
         "INSERT INTO wh.top VALUES (1, 2)",
         "INSERT OVERWRITE wh.top VALUES (1, 2)",
         "DELETE FROM wh.top WHERE true",

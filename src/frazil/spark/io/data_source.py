@@ -32,6 +32,7 @@ from frazil.spark.io.stream_commits import (
 )
 from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
 from frazil.spark.io.stream_rows import with_change_columns
+from frazil.spark.io.table_ddl import answer_ddl
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_options import Input, parse_write_options
 from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter, TasksWriter, answer_write
@@ -49,7 +50,7 @@ from frazil.spark.native.answers import (
     with_answer,
     without_native_options,
 )
-from frazil.spark.native.catalog import answer_catalog
+from frazil.spark.native.catalog import answer_catalog, answer_for
 from frazil.spark.native.counters import with_counters
 from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
@@ -116,6 +117,8 @@ class IcechunkSource(DataSource):
             return answer_catalog(question, given, self._answer)
         if question.keys() & {"sorted", "tasks", "clear"}:
             return with_answer(StructType(), answer_write(question, given))
+        if "ddl" in question:
+            return answer_for(question, given, lambda each: answer_ddl(question, each))
         of_batches = without_stream_options(given)
         options = parse_options(of_batches)
         streams = len(of_batches) < len(given)  # the reader of batches refuses such options

@@ -27,7 +27,9 @@ from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.spark.native.answers import answer_in, with_answer
 from frazil.spark.native.names import (
+    NOT_EMPTY,
     ROOT_TABLE,
+    TAKEN,
     Asked,
     Found,
     NoSuchNameError,
@@ -37,6 +39,7 @@ from frazil.spark.native.names import (
     find_named,
     find_place,
     folder_exists,
+    has_arrays,
     list_folders,
     parse_settings,
     repositories_in,
@@ -48,6 +51,9 @@ if TYPE_CHECKING:
 else:  # maintenance is nothing that a task needs, and every task imports this module
     procedures = lazy_module("frazil.spark.native.procedures")
 
+# Attributes that describe a group or array; the first is what COMMENT sets.
+_ABOUT = ("comment", "title", "long_name", "description", "summary")
+
 type Describe = Callable[[dict[str, Any], dict[str, str]], StructType]
 """The answer of the data source to a question about options."""
 
@@ -55,13 +61,26 @@ type Describe = Callable[[dict[str, Any], dict[str, str]], StructType]
 def answer_catalog(
     question: Mapping[str, Any], given: Mapping[str, str], describe: Describe
 ) -> StructType:
+    return answer_for(question, given, lambda settings: _answer(question, settings, describe))
+
+
+def answer_for(
+    question: Mapping[str, Any],
+    given: Mapping[str, str],
+    answer: Callable[[Settings], StructType],
+) -> StructType:
+    """The answer with the settings of the catalog that asks, or what is wrong."""
     try:
-        settings = parse_settings(str(question.get("as", "")), given)
-        return _answer(question, settings, describe)
+        return answer(parse_settings(str(question.get("as", "")), given))
     except NoSuchNameError as error:
-        return with_answer(StructType(), {"error": error.message, "missing": True})
+        told = {"error": error.message, "missing": True}
     except IcechunkError as error:
-        return with_answer(StructType(), {"error": error.message})
+        told = {"error": error.message, **_FLAGS.get(error.kind, {})}
+    return with_answer(StructType(), told)
+
+
+# Of errors for which Spark has its own text.
+_FLAGS: dict[str, dict[str, Any]] = {TAKEN: {"exists": True}, NOT_EMPTY: {"full": True}}
 
 
 def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe) -> StructType:
@@ -70,7 +89,8 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
             asked = Asked(question.get("version"), question.get("timestamp"))
             return _table(settings, (*parts, name), asked, describe)
         case {"catalog": "exists", "in": list(parts), "name": str(name)}:
-            find_named(settings, (*parts, name))
+            if not find_named(settings, (*parts, name)).is_table:
+                raise NoSuchNameError(f"group {name!r} has no arrays")
             told: dict[str, Any] = {}
         case {"catalog": "call", "name": str(name), "arguments": dict(given)}:
             told = {"rows": procedures.call_procedure(settings, name, given)}
@@ -110,7 +130,11 @@ def list_tables(settings: Settings, parts: tuple[str, ...]) -> list[str]:
         return repositories_in(settings, place.location)
     group = _group(settings, place)
     children = _children(group)
-    names = [name for name, node in children if node.array is not None or _has_arrays(group, node)]
+    names = [
+        name
+        for name, node in children
+        if node.array is not None or has_arrays(group.session, node.path)
+    ]
     is_root = settings.repository is not None and not parts
     has_own = is_root and any(node.array is not None for _, node in children)
     return [ROOT_TABLE, *names] if has_own else names
@@ -126,7 +150,8 @@ def namespace_properties(settings: Settings, parts: tuple[str, ...]) -> dict[str
     found = _group(settings, place)
     session, path = found.session, found.named.path
     attributes = _document(session.node(NodePath(path))).get("attributes", {})
-    return {
+    comment = {"comment": str(attributes["comment"])} if attributes.get("comment") else {}
+    return comment | {
         "location": place.location,
         "kind": "repository" if path == "/" else "group",
         "group": path,
@@ -158,12 +183,6 @@ def _children(group: Found) -> list[tuple[str, Node]]:
     path, session = NodePath(group.named.path), group.session
     nodes = [(name, session.find_node(path.child(name))) for name in session.child_names(path)]
     return sorted((name, node) for name, node in nodes if node is not None)
-
-
-def _has_arrays(group: Found, node: Node) -> bool:
-    session = group.session
-    children = (session.find_node(node.path.child(n)) for n in session.child_names(node.path))
-    return any(child is not None and child.array is not None for child in children)
 
 
 # Tables
@@ -219,7 +238,7 @@ def _document(node: Node) -> Mapping[str, Any]:
 def _properties(found: Found, told: Mapping[str, Any]) -> dict[str, str]:
     named, version = found.named, found.named.version
     attributes = _document(found.session.node(NodePath(named.path))).get("attributes", {})
-    about = [attributes.get(key) for key in ("title", "long_name", "description", "summary")]
+    about = [attributes.get(key) for key in _ABOUT]
     dimensions = [f"{each['name']}: {each['size']}" for each in told["dimensions"]]
     of_snapshot = named.table is None or TABLES[named.table].of_snapshot
     properties = {
@@ -235,7 +254,9 @@ def _properties(found: Found, told: Mapping[str, Any]) -> dict[str, str]:
         "dimensions": ", ".join(dimensions) or None,
         "attributes": json.dumps(attributes) if attributes else None,
     }
-    return {name: str(text) for name, text in properties.items() if text is not None}
+    told = {name: str(text) for name, text in properties.items() if text is not None}
+    own = {name: _text(value) for name, value in attributes.items() if name not in properties}
+    return {**own, **told}
 
 
 def _array_properties(documents: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

@@ -69,6 +69,11 @@ _MILLISECOND_US = 1000
 _MOST_DIGITS = 14  # of milliseconds: some thousand years
 
 
+# Kinds of errors that have names of their own in Spark.
+TAKEN = "name-taken"
+NOT_EMPTY = "namespace-not-empty"
+
+
 class NoSuchNameError(NotFoundError):
     """No table or namespace has the name."""
 
@@ -365,12 +370,13 @@ class Lookup:
         except RefNotFoundError as error:
             self.missing = self.missing or error
             return None
-        path = _path(reading.nodes)
+        path = to_path(reading.nodes)
         node = None if path is None else self.session(version).find_node(path)
         return None if path is None or node is None else (path, node.array is not None, version)
 
 
-def _path(parts: Sequence[str]) -> NodePath | None:
+def to_path(parts: Sequence[str]) -> NodePath | None:
+    """The path of nodes with these names; None if one is no name of a node."""
     try:
         path = NodePath("/")
         for part in parts:
@@ -418,6 +424,18 @@ class Found:
     @property
     def session(self) -> Session:
         return self.lookup.session(self.named.version)
+
+    @property
+    def is_table(self) -> bool:
+        """False for a group without arrays."""
+        named = self.named
+        return named.is_array or named.table is not None or has_arrays(self.session, named.path)
+
+
+def has_arrays(session: Session, group: str | NodePath) -> bool:
+    path = NodePath(str(group))
+    children = (session.find_node(path.child(name)) for name in session.child_names(path))
+    return any(child is not None and child.array is not None for child in children)
 
 
 def find_named(settings: Settings, parts: Sequence[str], asked: "Asked | None" = None) -> Found:

@@ -1,11 +1,11 @@
 """Procedures of a catalog: `CALL frazil.system.ancestors_of(table => 'weather')`.
 
-They only read. Those that Iceberg has too bear its names; of these, `expire_snapshots` and
-`remove_orphan_files` take `dry_run => true` and nothing else so far.
+Those that Iceberg has too bear its names. Here are those that only read, and the list of all; those
+that change something are in changing.py.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
@@ -15,22 +15,16 @@ import pyarrow as pa
 
 from frazil.engine.refs.version import Exactly
 from frazil.errors import InvalidInputError
-from frazil.ids import SnapshotId, format_ids
+from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor, quiet_files
-from frazil.maintenance.expire import ExpireRequest, plan_expire
-from frazil.maintenance.gc import GCRequest, plan_gc
 from frazil.maintenance.stats import plan_stats, storage_stats
 from frazil.maintenance.verify.verify_store import verify
 from frazil.paths import NodePath
+from frazil.spark.native import changing
+from frazil.spark.native.changing import MOST_ROWS, Arguments, Rows
 from frazil.spark.native.names import Asked, Found, NoSuchNameError, Settings, find_named
 from frazil.spark.table.metadata_tables import TABLES, TableContext, TableRequest
 from frazil.spark.table.options import DEFAULT_BATCH_ROWS, DEFAULT_PARTITION_BYTES
-
-_MOST_ROWS = 100_000  # all of them are in the driver
-_DAY_US = 86_400_000_000
-
-type Arguments = Mapping[str, Any]
-type Rows = Iterable[list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +71,9 @@ def call_procedure(settings: Settings, name: str, arguments: Arguments) -> list[
         )
     rows: list[list[Any]] = []
     for row in procedure.run(_find(settings, arguments), arguments):
-        if len(rows) == _MOST_ROWS:
+        if len(rows) == MOST_ROWS:
             raise InvalidInputError(
-                f"{name} has more than {_MOST_ROWS} rows: read the metadata table of that name,"
+                f"{name} has more than {MOST_ROWS} rows: read the metadata table of that name,"
                 " or use the function of frazil.spark"
             )
         rows.append(row)
@@ -191,42 +185,13 @@ def _verify(found: Found, _: Arguments) -> Rows:
         ]  # fmt: skip
 
 
-def _require_dry_run(arguments: Arguments, instead: str) -> None:
-    if arguments.get("dry_run") is not True:
-        raise InvalidInputError(
-            f"the catalog changes nothing yet: say dry_run => true to see what would go,"
-            f" or use {instead}"
-        )
-
-
-def _expire_snapshots(found: Found, arguments: Arguments) -> Rows:
-    _require_dry_run(arguments, "frazil.spark.expire_snapshots")
-    repository, named = found.lookup.repository, arguments.get("snapshot_ids")
-    request = ExpireRequest(
-        older_than_us=arguments.get("older_than"),
-        retain_last=arguments.get("retain_last") or 0,
-        snapshots=frozenset(map(SnapshotId.parse, named)) if named else None,
-    )
-    for each in plan_expire(repository, request).snapshots:
-        record = repository.lookup_snapshot(SnapshotId.parse(each))
-        yield [each, record.flushed_at_us, record.message]
-
-
-def _remove_orphan_files(found: Found, arguments: Arguments) -> Rows:
-    _require_dry_run(arguments, "frazil.spark.garbage_collect")
-    repository, older_than = found.lookup.repository, arguments.get("older_than")
-    cutoff = repository.clock() - 3 * _DAY_US if older_than is None else older_than
-    plan = plan_gc(repository, GCRequest(cutoff_us=cutoff), ThreadExecutor(quiet_files(repository)))
-    for listing in plan.garbage.values():
-        kind = listing.kind.value.rstrip("/")
-        sizes = listing.size_bytes.tolist()
-        for name, size in zip(format_ids(listing.ids), sizes, strict=True):
-            yield [kind, name, size]
-
-
 _TABLE = Parameter("table", "STRING", "a table of the catalog; any of the repository will do")
 _VERSION = Parameter("version", "STRING", "a branch, a tag or a snapshot", "NULL")
-_DRY_RUN = Parameter("dry_run", "BOOLEAN", "true: only shows what would go", "FALSE")
+_DRY_RUN = Parameter("dry_run", "BOOLEAN", "true: only shows what would change", "FALSE")
+_MESSAGE = Parameter("message", "STRING", "of the commit", "NULL")
+_BRANCH = Parameter("branch", "STRING", "the name of a branch")
+_TAG = Parameter("tag", "STRING", "the name of a tag")
+_SNAPSHOT = Parameter("snapshot_id", "STRING", "of a snapshot")
 _OLDER_THAN = Parameter("older_than", "TIMESTAMP", "younger ones stay", "NULL")
 
 
@@ -234,6 +199,23 @@ def _of_table(table: str, *parameters: Parameter) -> Procedure:
     wanted = TABLES[table]
     return Procedure(wanted.about, (_TABLE, *parameters), wanted.ddl, _read_table(table))
 
+
+def _changes(
+    about: str,
+    parameters: tuple[Parameter, ...],
+    columns: str,
+    run: Callable[[Found, Arguments], Rows],
+    *more: Parameter,
+) -> Procedure:
+    """A procedure that changes something; `more` parameters come after `dry_run`."""
+    return Procedure(about, (_TABLE, *parameters, _DRY_RUN, *more), columns, run)
+
+
+_MOVED = "previous_snapshot_id STRING, current_snapshot_id STRING"
+_EDITED = f"{_MOVED}, changed_nodes BIGINT, conflicts ARRAY<STRING>"
+_PACKED = (
+    f"chunks BIGINT, packs BIGINT, size_bytes BIGINT, references BIGINT, manifests BIGINT, {_MOVED}"
+)
 
 PROCEDURES = {
     "ancestors_of": Procedure(
@@ -272,22 +254,132 @@ PROCEDURES = {
         " count BIGINT, repairable BOOLEAN",
         _verify,
     ),
-    "expire_snapshots": Procedure(
-        "snapshots that would be removed from the history",
+    "create_branch": _changes(
+        "makes a branch, of the version or the newest snapshot",
+        (_BRANCH, _VERSION),
+        "branch STRING, snapshot_id STRING",
+        changing.create_branch,
+    ),
+    "delete_branch": _changes(
+        "deletes a branch; its snapshots stay until garbage is collected",
+        (_BRANCH,),
+        "branch STRING, snapshot_id STRING",
+        changing.delete_branch,
+    ),
+    "reset_branch": _changes(
+        "moves a branch to any version",
+        (_BRANCH, Parameter("version", "STRING", "a branch, a tag or a snapshot")),
+        f"branch STRING, {_MOVED}",
+        changing.reset_branch,
+    ),
+    "create_tag": _changes(
+        "makes a tag, of the version or the newest snapshot",
+        (_TAG, _VERSION),
+        "tag STRING, snapshot_id STRING",
+        changing.create_tag,
+    ),
+    "delete_tag": _changes(
+        "deletes a tag; its name can never be used again",
+        (_TAG,),
+        "tag STRING, snapshot_id STRING",
+        changing.delete_tag,
+    ),
+    "rollback_to_snapshot": _changes(
+        "moves the branch back to a snapshot of its history",
+        (_SNAPSHOT,),
+        _MOVED,
+        changing.rollback_to_snapshot,
+    ),
+    "rollback_to_timestamp": _changes(
+        "moves the branch back to where it was at a time",
+        (Parameter("timestamp", "TIMESTAMP", "a time"),),
+        _MOVED,
+        changing.rollback_to_timestamp,
+    ),
+    "set_current_snapshot": _changes(
+        "moves the branch to any snapshot, branch or tag",
         (
-            _TABLE,
+            Parameter("snapshot_id", "STRING", "of a snapshot", "NULL"),
+            Parameter("ref", "STRING", "a branch or a tag, instead", "NULL"),
+        ),
+        _MOVED,
+        changing.set_current_snapshot,
+    ),
+    "fast_forward": _changes(
+        "moves a branch to a version that has all its commits",
+        (_BRANCH, Parameter("to", "STRING", "a branch, a tag or a snapshot")),
+        "branch_updated STRING, previous_ref STRING, updated_ref STRING",
+        changing.fast_forward,
+    ),
+    "cherrypick_snapshot": _changes(
+        "applies the changes of one commit to the branch",
+        (_SNAPSHOT, _MESSAGE),
+        f"source_snapshot_id STRING, {_EDITED}",
+        changing.cherrypick_snapshot,
+    ),
+    "revert_snapshot": _changes(
+        "undoes one commit of the branch, by another",
+        (_SNAPSHOT, _MESSAGE),
+        f"source_snapshot_id STRING, {_EDITED}",
+        changing.revert_snapshot,
+    ),
+    "merge": _changes(
+        "applies the changes of a branch to that of the table",
+        (Parameter("source", "STRING", "the branch that is merged"), _MESSAGE),
+        f"source STRING, {_EDITED}, fast_forward BOOLEAN",
+        changing.merge,
+    ),
+    "expire_snapshots": _changes(
+        "removes snapshots from the history; without arguments those older than five days",
+        (
             _OLDER_THAN,
             Parameter("retain_last", "INT", "so many of each branch stay", "NULL"),
             Parameter("snapshot_ids", "ARRAY<STRING>", "only these", "NULL"),
-            _DRY_RUN,
         ),
         "snapshot_id STRING, written_at TIMESTAMP, message STRING",
-        _expire_snapshots,
+        changing.expire_snapshots,
     ),
-    "remove_orphan_files": Procedure(
-        "files that are reachable from no branch or tag, and older than three days",
-        (_TABLE, _OLDER_THAN, _DRY_RUN),
+    "remove_orphan_files": _changes(
+        "deletes files that are reachable from no branch or tag, and older than three days",
+        (_OLDER_THAN,),
         "kind STRING, id STRING, size_bytes BIGINT",
-        _remove_orphan_files,
+        changing.remove_orphan_files,
+        Parameter("safety_hours", "INT", "a time that is less long ago is refused", "24"),
+    ),
+    "rewrite_manifests": _changes(
+        "rewrites the manifests of the branch, split as the configuration says now",
+        (_MESSAGE,),
+        "rewritten_manifests_count BIGINT, added_manifests_count BIGINT, references BIGINT,"
+        f" {_MOVED}",
+        changing.rewrite,
+    ),
+    "pack": _changes(
+        "packs small chunks of the table into larger objects",
+        (
+            Parameter("small_bytes", "BIGINT", "chunks of at most this size", "NULL"),
+            Parameter("pack_bytes", "BIGINT", "about the size of a pack", "NULL"),
+            _MESSAGE,
+        ),
+        _PACKED,
+        changing.pack_chunks,
+    ),
+    "unpack": _changes(
+        "gives every packed chunk of the table an object of its own",
+        (_MESSAGE,),
+        _PACKED,
+        changing.unpack_chunks,
+    ),
+    "migrate": _changes(
+        "migrates the repository to a newer version of the format, in place",
+        (Parameter("to_version", "INT", "1 or 2", "2"),),
+        "from_generation STRING, to_version INT, snapshots BIGINT, manifests BIGINT,"
+        " copied BIGINT, size_bytes BIGINT",
+        changing.migrate,
+    ),
+    "confirm_migration": _changes(
+        "removes the files of the old repository that a migration has kept",
+        (),
+        "generation STRING, files BIGINT, size_bytes BIGINT",
+        changing.confirm_migration,
     ),
 }

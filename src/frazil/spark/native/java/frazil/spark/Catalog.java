@@ -9,16 +9,20 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchFunctionException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.FunctionCatalog;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.ProcedureCatalog;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -35,7 +39,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * metadata tables. The Python side decides what a name stands for; this class asks it.
  */
 public class Catalog
-    implements TableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
+    implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] SYSTEM = {"system"};
   private static final Pattern SECRET =
       Pattern.compile("(?i)secret|password|token|access[.]?key"); // Spark's default
@@ -171,14 +175,20 @@ public class Catalog
     if (isMissing(told)) {
       throw new NoSuchTableException(table);
     }
-    Map options = new HashMap((Map) told.get("options"));
+    Map options = reaching((Map) told.get("options"), settings);
+    return new CatalogTable(name + "." + table, Description.in(answer, options));
+  }
+
+  /** Options with those settings that say how storage is reached. */
+  private static Map reaching(Map given, Map settings) {
+    Map options = new HashMap(given);
     for (Object key : settings.keySet()) {
       String lower = ((String) key).toLowerCase(Locale.ROOT);
       if (lower.equals("authorize") || lower.startsWith("storage.")) {
         options.put(key, settings.get(key));
       }
     }
-    return new CatalogTable(name + "." + table, Description.in(answer, options));
+    return options;
   }
 
   public boolean tableExists(Identifier table) {
@@ -252,32 +262,148 @@ public class Catalog
             + " frazil.Repository write to repositories");
   }
 
-  public Table createTable(Identifier table, TableInfo info) {
-    throw writing("creating " + table);
+  /** The answer to a statement that defines something. */
+  private Map define(String kind, String[] namespace, Map more) {
+    Map question = new HashMap(more);
+    question.put("ddl", kind);
+    question.put("as", name);
+    question.put("in", namespace);
+    return Description.ask(settings(), question);
   }
 
-  public Table alterTable(Identifier table, TableChange[] changes) {
-    throw writing("changing " + table);
+  private Map define(String kind, Identifier table, Map more) {
+    more.put("name", table.name());
+    return define(kind, table.namespace(), more);
+  }
+
+  private static boolean says(Map answer, String what) {
+    return Boolean.TRUE.equals(answer.get(what));
+  }
+
+  public Table createTable(Identifier table, TableInfo info) throws TableAlreadyExistsException {
+    Map answer = define("create table", table, Definitions.of(info));
+    if (says(answer, "exists")) {
+      throw new TableAlreadyExistsException(table);
+    }
+    require(answer);
+    return null; // Spark loads it when it needs it
+  }
+
+  // Tables with their rows: one commit
+
+  public StagedTable stageCreate(Identifier table, TableInfo info)
+      throws TableAlreadyExistsException {
+    Map answer = define("stage table", table, Definitions.of(info));
+    if (says(answer, "exists")) {
+      throw new TableAlreadyExistsException(table);
+    }
+    return staged(table, info, answer, false);
+  }
+
+  public StagedTable stageReplace(Identifier table, TableInfo info) throws NoSuchTableException {
+    if (!tableExists(table)) {
+      throw new NoSuchTableException(table);
+    }
+    return stageCreateOrReplace(table, info);
+  }
+
+  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
+    Map told = Definitions.of(info);
+    told.put("replaces", Boolean.TRUE);
+    return staged(table, info, define("stage table", table, told), true);
+  }
+
+  private StagedTable staged(Identifier table, TableInfo info, Map answer, boolean replaces) {
+    require(answer);
+    Map options = reaching((Map) answer.get("options"), settings());
+    List dims = (List) answer.get("dims");
+    String[] sorted = (String[]) dims.toArray(new String[0]);
+    return new NewTable(this, table, info, options, sorted, replaces);
+  }
+
+  /** Makes a table without rows. */
+  void create(Identifier table, TableInfo info, boolean replaces) {
+    Map told = Definitions.of(info);
+    told.put("replaces", Boolean.valueOf(replaces));
+    require(define("create table", table, told));
+  }
+
+  public Table alterTable(Identifier table, TableChange[] changes) throws NoSuchTableException {
+    Map more = new HashMap();
+    more.put("changes", Definitions.of(changes));
+    Map answer = define("alter table", table, more);
+    if (says(answer, "missing")) {
+      throw new NoSuchTableException(table);
+    } else if (answer.get("error") != null) { // Spark would hide the text of the usual exception
+      throw new UnsupportedOperationException((String) answer.get("error"));
+    }
+    return null;
   }
 
   public boolean dropTable(Identifier table) {
-    throw writing("dropping " + table);
+    return !isMissing(define("drop table", table, new HashMap()));
   }
 
-  public void renameTable(Identifier table, Identifier to) {
-    throw writing("renaming " + table);
+  public boolean purgeTable(Identifier table) {
+    throw new UnsupportedOperationException(
+        "DROP TABLE removes a table from a branch, and older snapshots keep it, so that there is no"
+            + " PURGE; CALL "
+            + name
+            + ".system.expire_snapshots and remove_orphan_files remove what no snapshot needs, and"
+            + " frazil.Repository.purge_path a table from all of history");
   }
 
-  public void createNamespace(String[] namespace, Map properties) {
-    throw writing("creating a namespace");
+  public void renameTable(Identifier table, Identifier to)
+      throws NoSuchTableException, TableAlreadyExistsException {
+    Map more = new HashMap();
+    String[] parts = (String[]) Arrays.copyOf(to.namespace(), to.namespace().length + 1);
+    parts[parts.length - 1] = to.name();
+    more.put("to", parts);
+    Map answer = define("rename table", table, more);
+    if (says(answer, "exists")) {
+      throw new TableAlreadyExistsException(to);
+    } else if (isMissing(answer)) {
+      throw new NoSuchTableException(table);
+    }
   }
 
-  public void alterNamespace(String[] namespace, NamespaceChange[] changes) {
-    throw writing("changing a namespace");
+  public void createNamespace(String[] namespace, Map properties)
+      throws NamespaceAlreadyExistsException {
+    Map more = new HashMap();
+    more.put("properties", properties);
+    Map answer = define("create namespace", namespace, more);
+    if (says(answer, "exists")) {
+      throw new NamespaceAlreadyExistsException(namespace);
+    }
+    require(answer);
   }
 
-  public boolean dropNamespace(String[] namespace, boolean cascade) {
-    throw writing("dropping a namespace");
+  public void alterNamespace(String[] namespace, NamespaceChange[] changes)
+      throws NoSuchNamespaceException {
+    Map more = new HashMap();
+    more.put("changes", Definitions.of(changes));
+    if (isMissing(define("alter namespace", namespace, more))) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+  }
+
+  public boolean dropNamespace(String[] namespace, boolean cascade)
+      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    Map more = new HashMap();
+    more.put("cascade", Boolean.valueOf(cascade));
+    Map answer = define("drop namespace", namespace, more);
+    if (says(answer, "full")) {
+      throw new NonEmptyNamespaceException(namespace);
+    } else if (isMissing(answer)) {
+      throw new NoSuchNamespaceException(namespace);
+    }
+    return true;
+  }
+
+  private static void require(Map answer) {
+    if (answer.get("error") != null) {
+      throw new IllegalArgumentException((String) answer.get("error"));
+    }
   }
 
   /** The name of a table or procedure; janino cannot call the static method of the interface. */
