@@ -19,7 +19,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
-from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Inline, RefKind
@@ -119,7 +118,7 @@ def task_bytes(total: int, parallelism: int) -> int:
     return min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
 
 
-# Chunk references on their way from executors to the driver: one row of an Arrow table per task.
+# Chunk references as a row of an Arrow table, for those who keep them.
 #
 #     column      bytes of
 #     index       (n, ndim) u32
@@ -173,23 +172,6 @@ _SPARK_TYPES = {
     pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
     pa.bool_(): "boolean",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """Chunks of one array that a task stored."""
-
-    array: int
-    refs: ChunkRefs
-
-
-def refs_of(results: Iterable[Written], array: int, ndim: int) -> ChunkRefs:
-    """References to all chunks of one array; refuses two for one chunk."""
-    parts = [one.refs for one in results if one.array == array]
-    refs = ChunkRefs.concat([ChunkRefs.empty(ndim), *parts])
-    if sum(map(len, parts)) != len(refs):
-        raise InvalidInputError("two tasks wrote the same chunk; by plan each has one owner")
-    return refs
 
 
 def parallelism(spark: SparkSession) -> int:
