@@ -160,7 +160,7 @@ class CellTarget:
 
     @cached_property
     def wide(self) -> frozenset[ManifestId]:
-        """Manifests of more than one cell, and beyond the grid: always written anew."""
+        """Manifests of more than one cell, and beyond the grid: always rewritten."""
         return frozenset(ref.id for ref in self.old if not self._is_in_one_cell(ref))
 
     @cached_property
@@ -422,10 +422,11 @@ class RefsSink:
     def take(self, blocks: DataFrame) -> Stored:
         """Evaluates rows of BLOCKS, and lets the session have what they tell of."""
         if not self.many:
-            return self._set(collect(blocks))
-        return self._attach(collect(self._manifests(blocks)))
+            return self.set_refs(collect(blocks))
+        return self.attach(collect(self._manifests(blocks)))
 
-    def _set(self, table: pa.Table) -> Stored:
+    def set_refs(self, table: pa.Table) -> Stored:
+        """References of rows of BLOCKS, which the commit makes manifests of."""
         by_array: dict[int, list[dict[str, Any]]] = {}
         for row in table.to_pylist():
             by_array.setdefault(row["array"], []).append(row)
@@ -445,22 +446,24 @@ class RefsSink:
     def _manifests(self, blocks: DataFrame) -> DataFrame:
         cells = sum(prod(target.cells) for target in self.targets)
         writers = max(1, min(cells, 4 * parallelism(self.executor.spark)))
-        empty = [row for array in range(len(self.targets)) for row in self._empty_blocks(array)]
-        if empty:
-            table = pa.Table.from_pylist(empty, schema=BLOCKS)
-            blocks = blocks.union(self.executor.spark.createDataFrame(table))
+        empty = self.empty_blocks()
+        if empty.num_rows:
+            blocks = blocks.union(self.executor.spark.createDataFrame(empty))
         shuffled = blocks.repartition(writers, "array", "cell")
         ordered = shuffled.sortWithinPartitions("array", "cell")
         return map_arrow(ordered, WriteCells(self.base, self.targets), _MANIFESTS)
 
-    def _empty_blocks(self, array: int) -> Iterator[dict[str, Any]]:
-        """For cells that are written anew in any case, also if they get no chunk."""
-        target = self.targets[array]
-        nothing = _encode(ChunkRefs.empty(target.ndim), np.zeros((0, target.ndim), dtype=np.uint32))
-        for cell in sorted(target.wide_cells):
-            yield {"array": array, "cell": cell, **nothing, "count": 0, "notes": b""}
+    def empty_blocks(self) -> pa.Table:
+        """Rows of BLOCKS of cells that are rewritten in any case, also if they get no chunk."""
+        rows: list[dict[str, Any]] = []
+        for array, target in enumerate(self.targets):
+            index = np.zeros((0, target.ndim), dtype=np.uint32)
+            nothing = {**_encode(ChunkRefs.empty(target.ndim), index), "count": 0, "notes": b""}
+            rows += [{"array": array, "cell": c, **nothing} for c in sorted(target.wide_cells)]
+        return pa.Table.from_pylist(rows, schema=BLOCKS)
 
-    def _attach(self, table: pa.Table) -> Stored:
+    def attach(self, table: pa.Table) -> Stored:
+        """Manifests that WriteCells wrote."""
         rows = table.to_pylist()
         changed = sum(row["changed"] for row in rows)
         writer = partial(write_log, self.executor, self.base)
@@ -468,7 +471,8 @@ class RefsSink:
             mine = [row for row in rows if row["array"] == array and row["rewritten"]]
             cells = {row["cell"] for row in mine}
             gone = {ref.id for cell in cells for ref in target.by_cell.get(cell, ())}
-            replaced = [ref.id for ref in target.old if ref.id in gone | target.wide]
+            gone |= target.wide
+            replaced = [ref.id for ref in target.old if ref.id in gone]
             if mine or replaced:
                 self.session.attach_manifests(
                     target.path, [_attached(row) for row in mine], replaced,
