@@ -21,6 +21,7 @@ def test_a_chunk_takes_next_to_nothing_on_the_driver_if_executors_write_manifest
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     monkeypatch.setattr(stored_refs, "MOST_COLLECTED", 0)
+    monkeypatch.setattr(stored_refs, "CHUNKS_LOGGED_HERE", 0)
     collected, taken = [], []
     for count in (FEW, FEW, MANY):  # the first warms up
         with prepared(spark, job, count) as run, measured(spark) as memory:

@@ -83,7 +83,7 @@ def _chunks(grid: tuple[int, ...]) -> st.SearchStrategy[list[tuple[int, ...]]]:
 def config(split: int | None, *, inline: bool) -> frazil.RepositoryConfig:
     made = frazil.RepositoryConfig(inline_chunk_threshold_bytes=512 if inline else 0)
     if split is not None:
-        sizes = {frazil.ManifestSplitDimCondition.Any(): split}
+        sizes: Any = {frazil.ManifestSplitDimCondition.Any(): split}
         made.manifest = frazil.ManifestConfig(
             splitting=frazil.ManifestSplittingConfig.from_dict(
                 {frazil.ManifestSplitCondition.AnyArray(): sizes}

@@ -49,7 +49,7 @@ from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 MOST_COLLECTED = 1 << 16  # references: executors write the manifests of more
-CHUNKS_LOGGED_HERE = 200_000  # the transaction log of more is written by an executor
+CHUNKS_LOGGED_HERE = 1 << 16  # the transaction log of more is written by an executor
 BLOCK_ROWS = 1 << 14  # half a megabyte, so that a batch of Arrow's is a few of them
 _BLOCKS_PER_BATCH = 16
 _LARGEST_CELL = 1 << 28  # chunks that there could be: each is a byte while a set is made
