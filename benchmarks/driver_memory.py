@@ -1,23 +1,30 @@
 """Memory that Spark jobs take on the driver, by chunk.
 
-    python -m benchmarks.driver_memory [COUNT...]
+    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--heap 1g]
 
-Of each job: the peak of the memory of Python and numpy (tracemalloc) and of Arrow above what was
-there before, and the size of what Spark collected, which `spark.driver.maxResultSize` bounds (1 GiB
-unless said otherwise). Arrays have chunks of one element, so that the rest is as small as can be.
+Every line is a process of its own, whose driver has run the same job over few chunks before. Peak
+memory is that of the driver's Python (resident, above what it was before the job), collected is the
+size of what Spark sent to it, which `spark.driver.maxResultSize` bounds. With `local[2]` the tasks
+run in the JVM of the driver and in Python workers: of the JVM only its limit is known (--heap).
+
+Arrays have chunks of one element in two dimensions, so that the rest is as small as can be, and
+repositories are in memory (/dev/shm) where there is such a folder. Jobs over chunk objects (clone,
+pack, garbage collection, verification) have as many objects as chunks.
 `df.write` commits in a process of Spark's own: here its commit is run in this one, as Spark runs
 it, with rows that tasks have put aside before.
 """
 
-import gc
+import argparse
+import json
+import subprocess
 import sys
-import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 from unittest.mock import patch
 
@@ -29,23 +36,33 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 import frazil
+from benchmarks.timing import CLEAR_REFS, RESET_PEAK, status_bytes
+from frazil.format.chunk_refs import ChunkRefs
 from frazil.ids import ChunkId
-from frazil.spark import ingest, map_blocks, rechunk, reduce, write
+from frazil.maintenance.relocate import random_ids
+from frazil.paths import NodePath
+from frazil.spark import clone, ingest, map_blocks, rechunk, reduce, write
 from frazil.spark.actions.collection import garbage_collect
+from frazil.spark.actions.pack import pack
+from frazil.spark.actions.verify import verify
 from frazil.spark.io.write_options import parse_write_options
 from frazil.spark.io.write_sink import RowsWriter
 from frazil.spark.pipelines.map_blocks import Output
 from frazil.spark.spark_session import session
 
-COUNTS = (1_000, 10_000, 100_000)
-LIMIT_BYTES = 1 << 30  # Spark's default for maxResultSize
+COUNTS = (10_000, 100_000, 1_000_000)
+WARM = 2_000
+MEMORY = Path("/dev/shm")  # noqa: S108 -- a folder in memory, below which a fresh one is made
+SMALL = {"x": 1, "y": 1}
+
+type Job = Callable[[], object]
 
 
 @dataclass(slots=True)
 class Taken:
-    python: int = 0
-    arrow: int = 0
-    collected: int = 0
+    seconds: float = 0.0
+    peak_bytes: int = 0
+    collected_bytes: int = 0
 
 
 @contextmanager
@@ -55,98 +72,229 @@ def measured(spark: SparkSession) -> Iterator[Taken]:
 
     def counting(frame: DataFrame) -> pa.Table:
         table = collect(frame)
-        taken.collected += table.nbytes
-        taken.arrow = max(taken.arrow, pa.total_allocated_bytes() - before)
+        taken.collected_bytes += table.nbytes
         return table
 
-    gc.collect()
-    before = pa.total_allocated_bytes()
-    tracemalloc.start()
-    start = tracemalloc.get_traced_memory()[0]
+    CLEAR_REFS.write_text(RESET_PEAK)
+    before, started = status_bytes("VmRSS"), perf_counter()
     with patch.object(frames, "toArrow", counting):
         yield taken
-    taken.python = tracemalloc.get_traced_memory()[1] - start
-    tracemalloc.stop()
+    taken.seconds = perf_counter() - started
+    taken.peak_bytes = status_bytes("VmHWM") - before
 
 
-def create(folder: Path, count: int) -> frazil.Repository:
-    """An array of `count` elements in few chunks, none of which are inline."""
+def sides(count: int) -> tuple[int, int]:
+    """Lengths of a nearly square array of so many elements."""
+    rows = 10 ** (len(str(count)) // 2)
+    return rows, count // rows
+
+
+def create(folder: Path) -> frazil.Repository:
+    """No chunks are inline."""
     config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
-    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(folder)), config)
+    return frazil.Repository.create(frazil.local_filesystem_storage(str(folder)), config)
+
+
+def create_array(folder: Path, count: int, *, objects: bool, depth: int = 0) -> frazil.Repository:
+    """An array `a` in few chunks, or with `objects` in chunks of one element, an object each.
+
+    With `depth` it is in chunks of one element, and of the whole of a third dimension, in one
+    object.
+    """
+    repo, shape = create(folder), sides(count)
     writable = repo.writable_session("main")
     zarr.create_group(writable.store)
+    deep, tiny = (depth,) if depth else (), bool(objects or depth)
     array = zarr.create_array(
-        writable.store, name="a", shape=(count,), chunks=(count // 100,), dtype="f8",
-        dimension_names=["x"],
+        writable.store, name="a", shape=(*shape, *deep), dtype="f8", compressors=None,
+        chunks=(1, 1, *deep) if tiny else (shape[0], -(-shape[1] // 100)),
+        dimension_names=["x", "y", "z"][: 2 + bool(depth)],
     )  # fmt: skip
-    array[:] = np.arange(count)
+    if not tiny:
+        array[:] = np.arange(count).reshape(shape)
+    else:
+        _set_chunks(repo, writable, count, 8 * max(1, depth), objects=objects, ndim=array.ndim)
     writable.commit("data")
     return repo
+
+
+def _set_chunks(
+    repo: frazil.Repository, writable: Any, count: int, size: int, *, objects: bool, ndim: int
+) -> None:
+    ids = random_ids(count) if objects else np.repeat(random_ids(1), count, axis=0)
+    store = repo.engine.store
+    for raw in ids if objects else ids[:1]:
+        store.put(f"chunks/{ChunkId(raw.tobytes())}", bytes(range(1, 9)) * (size // 8))
+    store.sync()
+    index = np.stack(np.unravel_index(np.arange(count), sides(count)), axis=1)
+    index = np.concatenate([index, np.zeros((count, ndim - 2), np.int64)], axis=1)
+    refs = ChunkRefs.native(index, ids, np.zeros(count, np.uint64), np.full(count, size, np.uint64))
+    writable.engine.set_chunk_refs(NodePath("/a"), refs)
 
 
 def double(values: Any) -> Any:
     return 2 * values
 
 
-def jobs(spark: SparkSession, folder: Path, count: int) -> dict[str, Callable[[], object]]:
-    small = {"x": 1}
-    repo = create(folder / "source", count)
-    xr.Dataset({"v": ("x", np.arange(count) * 1.0)}).to_netcdf(folder / "f.nc", engine="h5netcdf")
-    rows = spark.range(count).selectExpr("id as x", "cast(id as double) as v")
-    garbage = create(folder / "garbage", 1000)
-    for _ in range(count):
-        garbage.engine.store.put(f"chunks/{ChunkId.random()}", b"")
-    garbage.engine.store.sync()
+def _rows(spark: SparkSession, count: int) -> DataFrame:
+    _, columns = sides(count)
+    return spark.range(count).selectExpr(
+        f"id div {columns} as x", f"id % {columns} as y", "cast(id as double) as v"
+    )
+
+
+def prepare_df_write(spark: SparkSession, folder: Path, count: int) -> Job:
+    del spark
+    create(folder / "repo")
+    named = {"path": str(folder / "repo"), "dims": "x,y", "chunks": json.dumps(SMALL)}
+    fields = [StructField("x", LongType()), StructField("y", LongType())]
+    writer = RowsWriter(
+        parse_write_options(named), StructType([*fields, StructField("v", DoubleType())])
+    )
+    x, y = np.divmod(np.arange(count), sides(count)[1])
+    table = pa.table({"x": x, "y": y, "v": np.arange(count) * 1.0})
+    message = writer.write(iter(table.to_batches(max_chunksize=10_000)))
+    return lambda: writer.commit([message])
+
+
+def prepare_write(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo, rows = create(folder / "repo"), _rows(spark, count)
+    return lambda: write(rows, repo, dims=["x", "y"], chunks=SMALL)
+
+
+def prepare_ingest(spark: SparkSession, folder: Path, count: int) -> Job:
+    values = np.arange(count).reshape(sides(count)) * 1.0
+    xr.Dataset({"v": (("x", "y"), values)}).to_netcdf(folder / "f.nc", engine="h5netcdf")
+    repo = create(folder / "repo")
+    return lambda: ingest(spark, [folder / "f.nc"], repo, concat_dim="x", chunks=SMALL)
+
+
+def prepare_rechunk(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=False)
+    return lambda: rechunk(spark, repo, "/a", chunks=SMALL)
+
+
+def prepare_map_blocks(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=False)
+    made = {"/b": Output(dtype="f8", chunks=SMALL)}
+    return lambda: map_blocks(spark, repo, double, "/a", made)
+
+
+def prepare_reduce(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=False, depth=2)
+    return lambda: reduce(spark, repo, "a", over="z", how="sum", into="/sums")
+
+
+def prepare_clone(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=True)
+    return lambda: clone(spark, repo, folder / "copy")
+
+
+def prepare_shallow_clone(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=True)
+    return lambda: clone(spark, repo, folder / "copy", deep=False)
+
+
+def prepare_pack(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=True)
+    return lambda: pack(spark, repo)
+
+
+def prepare_verify(spark: SparkSession, folder: Path, count: int) -> Job:
+    repo = create_array(folder / "repo", count, objects=True)
+    return lambda: verify(spark, repo)
+
+
+def prepare_garbage_collect(spark: SparkSession, folder: Path, count: int) -> Job:
+    """Half of the objects are garbage."""
+    repo = create_array(folder / "repo", count // 2, objects=True)
+    for raw in random_ids(count // 2):
+        repo.engine.store.put(f"chunks/{ChunkId(raw.tobytes())}", b"")
+    repo.engine.store.sync()
     old = datetime.now(UTC) + timedelta(days=1)
-
-    def target(name: str) -> frazil.Repository:
-        config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
-        return frazil.Repository.create(frazil.local_filesystem_storage(str(folder / name)), config)
-
-    def data_source() -> Callable[[], object]:
-        target("data_source")
-        named = {"path": str(folder / "data_source"), "dims": "x", "chunks": '{"x": 1}'}
-        fields = [StructField("x", LongType()), StructField("v", DoubleType())]
-        writer = RowsWriter(parse_write_options(named), StructType(fields))
-        columns = {"x": np.arange(count), "v": np.arange(count) * 1.0}
-        message = writer.write(iter(pa.table(columns).to_batches(max_chunksize=10_000)))
-        return lambda: writer.commit([message])
-
-    return {
-        "df.write": data_source(),
-        "write": lambda: write(rows, target("write"), dims=["x"], chunks=small),
-        "ingest": lambda: ingest(
-            spark, [folder / "f.nc"], target("ingest"), concat_dim="x", chunks=small
-        ),
-        "rechunk": lambda: rechunk(spark, repo, "/a", chunks=small),
-        "map_blocks": lambda: map_blocks(
-            spark, repo, double, "/a", {"/b": Output(dtype="f8", chunks=small)}
-        ),
-        "reduce": lambda: reduce(spark, repo, "b", over="x", how="sum", into="/sums"),
-        "garbage_collect": lambda: garbage_collect(
-            spark, garbage, old, safety_age=timedelta(0), dry_run=False
-        ),
-    }
+    return lambda: garbage_collect(spark, repo, old, safety_age=timedelta(0))
 
 
-def main(*counts: int) -> None:
-    spark = session(app_name="driver memory", master="local[2]")
-    print("| job | chunks | Python, bytes for each | Arrow | collected | chunks until 1 GiB |")
+JOBS = {
+    "write": prepare_write,
+    "df.write": prepare_df_write,
+    "ingest": prepare_ingest,
+    "rechunk": prepare_rechunk,
+    "map_blocks": prepare_map_blocks,
+    "reduce": prepare_reduce,
+    "clone": prepare_clone,
+    "shallow clone": prepare_shallow_clone,
+    "pack": prepare_pack,
+    "garbage_collect": prepare_garbage_collect,
+    "verify": prepare_verify,
+}
+
+
+@contextmanager
+def prepared(spark: SparkSession, name: str, count: int) -> Iterator[Job]:
+    home = MEMORY if MEMORY.is_dir() else None
+    with TemporaryDirectory(prefix="frazil-driver-", dir=home) as folder:
+        yield JOBS[name](spark, Path(folder), count)
+
+
+def run_one(name: str, count: int, heap: str) -> Taken:
+    settings = {"spark.driver.memory": heap}
+    spark = session(app_name="driver memory", master="local[2]", config=settings)
+    with prepared(spark, name, min(WARM, count)) as job:
+        job()
+    with prepared(spark, name, count) as job, measured(spark) as taken:
+        job()
+    spark.stop()
+    return taken
+
+
+def run_apart(name: str, count: int, heap: str) -> Taken | str:
+    """The numbers, or what went wrong."""
+    command = [sys.executable, "-m", "benchmarks.driver_memory", "--one", name]
+    done = subprocess.run(
+        [*command, "--counts", str(count), "--heap", heap],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        return next((line for line in done.stderr.splitlines()[::-1] if line.strip()), "failed")
+    return Taken(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def report(names: list[str], counts: list[int], heap: str) -> None:
+    print("| job | chunks | time | peak memory added, Python | bytes for each | collected |")
     print("|---|---|---|---|---|---|")
-    for count in counts or COUNTS:
-        with TemporaryDirectory(prefix="frazil-driver-") as folder:
-            for name, job in jobs(spark, Path(folder), count).items():
-                with measured(spark) as taken:
-                    try:
-                        job()
-                    except Exception as error:  # noqa: BLE001 -- the other jobs are measured still
-                        print(f"| {name} | {count} | {type(error).__name__}: {error} |"[:200])
-                        continue
-                parts = [value / count for value in (taken.python, taken.arrow, taken.collected)]
-                most = int(LIMIT_BYTES / parts[2]) if parts[2] else 0
-                cells = [f"{value:.0f}" for value in parts]
-                print(f"| {name} | {count:,} | {' | '.join(cells)} | {most:,} |", flush=True)
+    for name in names:
+        last: tuple[int, int] | None = None
+        for count in counts:
+            taken = run_apart(name, count, heap)
+            if isinstance(taken, str):
+                print(f"| {name} | {count:,} | {taken[:120]} |", flush=True)
+                continue
+            few, before = last or (0, 0)
+            slope = (taken.peak_bytes - before) / (count - few)
+            last = count, taken.peak_bytes
+            mib, collected = taken.peak_bytes / 2**20, taken.collected_bytes / count
+            cells = f"{taken.seconds:.1f} s | {mib:.0f} MiB | {slope:.0f} | {collected:.1f}"
+            print(f"| {name} | {count:,} | {cells} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(JOBS))
+    parser.add_argument("--counts", nargs="+", type=int, default=list(COUNTS), metavar="N")
+    parser.add_argument("--heap", default="1g", help="spark.driver.memory")
+    parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if unknown := set(arguments.jobs) - JOBS.keys():
+        parser.error(f"unknown jobs: {', '.join(sorted(unknown))}")
+    if arguments.one:
+        (count,) = arguments.counts
+        print(json.dumps(asdict(run_one(arguments.one, count, arguments.heap))))
+    else:
+        report(arguments.jobs or list(JOBS), arguments.counts, arguments.heap)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -11,7 +11,7 @@ import zarr
 from hypothesis import given, settings
 
 import frazil
-from frazil.engine.changes.attached_manifests import AttachedManifest
+from frazil.engine.changes.attached_manifests import AttachedManifest, EmptiedCell
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.format.chunk_index import ChunkSet
@@ -152,17 +152,40 @@ def test_a_cell_that_has_a_manifest_gets_no_second_one(
         engine.attach_manifests(PATH, [], replaced=[ManifestId.random()])
 
 
-def test_attached_manifests_are_not_rebased_over_an_array_of_others(
+def test_attached_manifests_are_rebased_chunk_by_chunk(
+    repo: frazil.Repository, tmp_path: Path
+) -> None:
+    first = repo.writable_session("main")
+    zarr.open_array(first.store, path="v")[:] = -7
+    first.commit("all")
+    old = [file.id for file in repo.readonly_session("main").engine.base.manifest_files]
+    session, other = repo.writable_session("main"), repo.writable_session("main")
+    merged = written(session.engine, tmp_path, [0, 1])  # without the others that there were
+    emptied = EmptiedCell(ChunkSet.of(np.array([[2]], dtype=np.uint32)))
+    session.engine.attach_manifests(PATH, [merged, emptied], replaced=old)
+    with pytest.raises(SessionStateError, match="cannot fork"):
+        session.fork()
+    zarr.open_array(other.store, path="v")[12:] = 9
+    other.commit("other")
+    session.rebase(frazil.ConflictDetector())
+    assert sorted(session.status().updated_chunks["/v"]) == [[0], [1], [2]]
+    session.commit("rebased")
+
+    values, changed = read_by_the_reference(tmp_path)
+
+    assert values.tolist() == [*range(8), -1, -1, -1, -1, 9, 9, 9, 9]
+    assert changed == [[0], [1], [2]]
+
+
+def test_attached_chunks_that_others_wrote_as_well_are_a_conflict(
     repo: frazil.Repository, tmp_path: Path
 ) -> None:
     session, other = repo.writable_session("main"), repo.writable_session("main")
     session.engine.attach_manifests(PATH, [written(session.engine, tmp_path, [0])])
-    zarr.create_group(other.store, path="elsewhere")
-    other.commit("elsewhere")
-    with pytest.raises(SessionStateError, match="begin again"):
-        session.rebase(frazil.BasicConflictSolver())
-    with pytest.raises(SessionStateError, match="cannot fork"):
-        session.fork()
+    zarr.open_array(other.store, path="v")[:4] = 9
+    other.commit("other")
+    with pytest.raises(frazil.RebaseFailedError):
+        session.rebase(frazil.ConflictDetector())
 
 
 # ---- the log -------------------------------------------------------------------------------------

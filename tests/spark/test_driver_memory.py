@@ -1,32 +1,47 @@
-"""Memory that jobs take on the driver grows by a few hundred bytes for each chunk.
+"""Memory that jobs take on the driver does not grow with the chunks.
 
-docs/spark-pipelines.md states the figures as a limit; `python -m benchmarks.driver_memory` measures
-them for more chunks and jobs.
+docs/benchmarks-spark.md has the figures; `python -m benchmarks.driver_memory` measures them.
 """
 
-from pathlib import Path
+import tracemalloc
 
 import pytest
 from pyspark.sql import SparkSession
 
-from benchmarks.driver_memory import jobs, measured
+from benchmarks.driver_memory import measured, prepared
+from frazil.spark.runtime import stored_refs
 
 pytestmark = pytest.mark.spark
 
-MOST_BYTES_PER_CHUNK = 1000  # a Python object for each chunk, with its index and id, takes more
-FEW, MANY = 500, 2500
+FEW, MANY = 1_000, 10_000
 
 
-@pytest.mark.parametrize("job", ["write", "ingest", "rechunk"])
-def test_a_chunk_takes_a_few_hundred_bytes_on_the_driver(
-    spark: SparkSession, tmp_path: Path, job: str
+@pytest.mark.parametrize("job", ["write", "ingest", "rechunk", "map_blocks"])
+def test_a_chunk_takes_next_to_nothing_on_the_driver_if_executors_write_manifests(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job: str
+) -> None:
+    monkeypatch.setattr(stored_refs, "MOST_COLLECTED", 0)
+    monkeypatch.setattr(stored_refs, "CHUNKS_LOGGED_HERE", 0)
+    collected, taken = [], []
+    for count in (FEW, FEW, MANY):  # the first warms up
+        with prepared(spark, job, count) as run, measured(spark) as memory:
+            tracemalloc.start()
+            run()
+            taken.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+        collected.append(memory.collected_bytes)
+    assert collected[2] - collected[1] < (MANY - FEW) // 8  # a bit each, before compression
+    assert (taken[2] - taken[1]) / (MANY - FEW) < 20  # of which a reference would take twice that
+
+
+def test_a_reference_takes_a_few_hundred_bytes_on_the_driver_if_it_goes_there(
+    spark: SparkSession,
 ) -> None:
     taken = []
-    for count in (FEW, MANY):
-        folder = tmp_path / str(count)
-        folder.mkdir()
-        run = jobs(spark, folder, count)[job]
-        with measured(spark) as memory:
+    for count in (FEW, FEW, MANY):
+        with prepared(spark, "rechunk", count) as run:
+            tracemalloc.start()
             run()
-        taken.append(memory.python + memory.arrow)
-    assert (taken[1] - taken[0]) / (MANY - FEW) < MOST_BYTES_PER_CHUNK
+            taken.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert 20 < (taken[2] - taken[1]) / (MANY - FEW) < 1000

@@ -12,13 +12,12 @@ import tifffile
 import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from frazil.errors import FormatError, InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.ingestion import ingest_run as run
-from frazil.spark.ingestion import virtual_jobs
 from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.runtime import jobs, stored_refs
 from tests.examples_count import scaled
 from tests.sources.test_grib import message
 from tests.spark.netcdf3_files import Made, write_netcdf3
@@ -328,14 +327,14 @@ def test_what_the_driver_gets_does_not_grow_with_the_references(
 ) -> None:
     collected: list[int] = []
 
-    def counting(*arguments: Any) -> pa.Table:
-        table = run_virtual(*arguments)
+    def counting(frame: DataFrame) -> pa.Table:
+        table = collect(frame)
         collected.append(table.nbytes)
         return table
 
-    run_virtual = virtual_jobs.run_virtual
-    monkeypatch.setattr(run, "run_virtual", counting)
-    monkeypatch.setattr(virtual_jobs, "CHUNKS_LOGGED_HERE", 50_000)
+    collect = jobs.collect
+    monkeypatch.setattr(stored_refs, "collect", counting)
+    monkeypatch.setattr(stored_refs, "CHUNKS_LOGGED_HERE", 50_000)
     counts = (1_000, 100_000)
     for count in counts:
         values = np.arange(4 * count, dtype="f4").reshape(2, count // 2, 4)

@@ -1,5 +1,6 @@
 """Writing through the data source's writer, with every task in this process. No Spark needed."""
 
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -32,18 +34,18 @@ from frazil.spark.io.write_assembly import assemble, find_spans, plan_boxes
 from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
 from frazil.spark.io.write_layout import plan_layout
 from frazil.spark.io.write_options import parse_write_options
-from frazil.spark.io.write_session import Assembly, prepare
+from frazil.spark.io.write_session import Assembly, apply_layout, prepare
 from frazil.spark.io.write_shuffle import (
     BLOCK,
     FindDistinct,
     LocateRows,
     StoreBlocks,
-    decode_stored,
     decode_values,
 )
 from frazil.spark.io.write_sink import RowsMessage, RowsWriter
 from frazil.spark.io.write_stage import find_coordinates, join_pieces, stage
 from frazil.spark.runtime.progress import NoCounter
+from frazil.spark.runtime.stored_refs import Written, decode_block, gather_blocks, plan_target
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.options import ReadOptions
 from tests.examples_count import scaled
@@ -117,8 +119,8 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
 
 
 @settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases(max_size=3))
-def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
+@given(cases(max_size=3), st.booleans())
+def test_shuffled_rows_make_the_same_chunks(case: Case, by_cell: bool) -> None:  # noqa: FBT001 -- drawn
     """The maps of frazil.spark.write against the chunks of staged rows."""
     with TemporaryDirectory() as folder:
         repository = make_repository(Path(folder))
@@ -142,8 +144,15 @@ def test_shuffled_rows_make_the_same_chunks(case: Case) -> None:
         located = pa.Table.from_batches(
             [b for t in tables for b in LocateRows(layout)(t.to_batches())]
         ).sort_by(BLOCK)
-        stored = StoreBlocks(assembly, NoCounter())(located.to_batches(max_chunksize=3))
-        shuffled = [decode_stored(r, len(case.dims)) for b in stored for r in b.to_pylist()]
+        apply_layout(session, prepared.target, layout, {})
+        targets = [plan_target(session, path) for path in layout.paths]
+        gather = partial(gather_blocks, targets=targets, by_cell=by_cell)
+        stored = StoreBlocks(assembly, NoCounter(), gather)(located.to_batches(max_chunksize=3))
+        shuffled = [
+            Written(row["array"], *decode_block(row))
+            for batch in stored
+            for row in batch.to_pylist()
+        ]
         spans = find_spans(layout, pieces)
         merged = [
             one

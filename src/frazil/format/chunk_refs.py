@@ -292,6 +292,20 @@ class ChunkRefs:
             self.inline if whole else self.inline.take(rows),
         ).sorted()
 
+    def compact(self) -> Self:
+        """The same without what decoded or divided columns keep alive: all of their texts."""
+        return type(self)(
+            self.index,
+            self.kind,
+            self.chunk_id,
+            self.offset,
+            self.length,
+            _compact_texts(self.location),
+            _compact_texts(self.etag),
+            self.last_modified,
+            _compact_texts(self.inline),
+        )
+
     def within(self, grid: Sequence[int]) -> Self:
         """Only the rows inside a chunk grid of that shape."""
         inside = Box((0,) * len(grid), tuple(grid)).contains(self.index)
@@ -351,6 +365,11 @@ class ChunkRefs:
             and self.etag.equals(other.etag)
             and self.inline.equals(other.inline)
         )
+
+
+def _compact_texts(column: StringColumn) -> StringColumn:
+    pruned = column.pruned()
+    return StringColumn(pruned.codes, pruned.strings.compact())
 
 
 def _unpickle_refs(

@@ -34,8 +34,9 @@ class InOrder(MemoryStore):
         return Capabilities(lists_in_order=True)
 
     def list_range(self, start: str, stop: str | None) -> Iterator[ObjectInfo]:
-        self.asked.append(KeyRange(start, stop))
-        return (info for info in self.list() if info.key in self.asked[-1])
+        keys = KeyRange(start, stop)
+        self.asked.append(keys)
+        return (info for info in self.list() if info.key in keys)
 
 
 def filled(names: list[str]) -> InOrder:

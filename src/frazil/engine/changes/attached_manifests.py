@@ -33,10 +33,20 @@ class AttachedManifest:
     changed: ChunkSet
 
 
+@dataclass(frozen=True, slots=True)
+class EmptiedCell:
+    """A cell of which no chunk is left, so that there is no manifest; `changed` were there."""
+
+    changed: ChunkSet
+
+
+type Attached = AttachedManifest | EmptiedCell
+
+
 def attach_to_node(
     node: Node,
     array: ArrayData,
-    attached: Sequence[AttachedManifest],
+    attached: Sequence[Attached],
     replaced: Sequence[ManifestId],
     *,
     cell: tuple[int, ...],
@@ -51,13 +61,22 @@ def attach_to_node(
     if unknown:
         raise InvalidInputError(f"the array at `{node.path}` has no manifest {unknown[0]}")
     kept = [ref for ref in array.manifests if ref.id not in set(replaced)]
-    new = [ManifestRef(id=each.file.id, extents=each.extents) for each in attached]
+    new = [
+        ManifestRef(id=each.file.id, extents=each.extents)
+        for each in attached
+        if isinstance(each, AttachedManifest)
+    ]
     _require_places(node.path, array.num_chunks, kept, new, cell)
     return replace(node, array=replace(array, manifests=(*kept, *new)))
 
 
+def file_of(attached: Attached) -> ManifestId | None:
+    """Name of its manifest, if there is one."""
+    return attached.file.id if isinstance(attached, AttachedManifest) else None
+
+
 def updated_chunks(
-    attached: Mapping[NodeId, Sequence[AttachedManifest]],
+    attached: Mapping[NodeId, Sequence[Attached]],
 ) -> dict[NodeId, list[ChunkSet]]:
     """Changed chunks by array."""
     found = {
@@ -81,7 +100,7 @@ type LogWriter = Callable[[TransactionLog, Mapping[NodeId, Sequence[ChunkSet]]],
 def put_log_with(
     files: Files,
     log: TransactionLog,
-    attached: Mapping[NodeId, Sequence[AttachedManifest]],
+    attached: Mapping[NodeId, Sequence[Attached]],
     writer: LogWriter | None,
 ) -> None:
     """Stores a log to which the chunks of attached manifests are added as it is written."""

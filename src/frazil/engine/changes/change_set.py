@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from frazil.engine.changes.attached_manifests import AttachedManifest, LogWriter
+from frazil.engine.changes.attached_manifests import Attached, LogWriter
 from frazil.engine.changes.pending import PendingChunks
 from frazil.errors import (
     AlreadyExistsError,
@@ -37,7 +37,7 @@ class ChangeSet:
         self.deleted: dict[NodeId, Node] = {}
         self.moved: dict[NodeId, Move] = {}  # from where each was in the base
         self.chunks: dict[NodeId, PendingChunks] = {}
-        self.attached: dict[NodeId, tuple[AttachedManifest, ...]] = {}  # written by others
+        self.attached: dict[NodeId, tuple[Attached, ...]] = {}  # written by others
         self.log_writer: LogWriter | None = None  # for a log with the chunks of these
         self.overtaken = False  # there were changes, though others may have made them since
         self._known: dict[str, Node] = {}  # nodes of the base that were looked at

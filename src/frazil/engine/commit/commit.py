@@ -14,7 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import Clock
-from frazil.engine.changes.attached_manifests import expand_chunk_sets, put_log_with, updated_chunks
+from frazil.engine.changes.attached_manifests import (
+    AttachedManifest,
+    expand_chunk_sets,
+    put_log_with,
+    updated_chunks,
+)
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.changes.pending import ChunkChanges
@@ -204,7 +209,12 @@ def _write_manifests(
                 raise InternalError(f"chunks were changed of an unknown node {node_id}")
             nodes[node_id] = node
     known = {file.id: file for file in base.manifest_files}
-    known |= {each.file.id: each.file for some in changes.attached.values() for each in some}
+    known |= {
+        each.file.id: each.file
+        for some in changes.attached.values()
+        for each in some
+        if isinstance(each, AttachedManifest)
+    }
     pending = {node_id: chunks.changes() for node_id, chunks in changes.chunks.items()}
     counts = {file.id: file.num_refs for file in known.values()}
     stored, new = store_arrays(files, list(nodes.values()), pending, counts, outgoing)

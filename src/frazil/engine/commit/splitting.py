@@ -293,6 +293,26 @@ def plan_manifests(
     A manifest is rewritten if it reaches outside the grid, or into a cell that a change or another
     rewritten manifest touches; so the new files' extents cannot overlap those that are kept.
     """
+    cells = _cells_of(changed, np.array(cell, dtype=np.int64))
+    return _plan(current, (cells, cells), grid, cell)
+
+
+def plan_manifests_in(
+    current: Sequence[ManifestRef], box: Box, *, grid: tuple[int, ...], cell: tuple[int, ...]
+) -> ManifestPlan:
+    """The same if any chunk of a box may change."""
+    if any(low >= high for low, high in zip(box.lo, box.hi, strict=True)):
+        nothing = np.zeros((0, len(grid)), dtype=np.uint32)
+        return plan_manifests(current, nothing, grid=grid, cell=cell)
+    size = np.array(cell, dtype=np.int64)
+    first = np.array(box.lo, dtype=np.int64).reshape(1, -1) // size
+    last = (np.array(box.hi, dtype=np.int64).reshape(1, -1) - 1) // size
+    return _plan(current, (first, last), grid, cell)
+
+
+def _plan(
+    current: Sequence[ManifestRef], touched: Boxes, grid: tuple[int, ...], cell: tuple[int, ...]
+) -> ManifestPlan:
     size = np.array(cell, dtype=np.int64)
     extents = [
         ref.extents if len(ref.extents) == len(grid) else _full_extents(grid) for ref in current
@@ -300,8 +320,7 @@ def plan_manifests(
     bounds = np.array(extents, dtype=np.int64).reshape(len(current), len(grid), 2)
     first, last = bounds[:, :, 0] // size, (np.maximum(bounds[:, :, 1], 1) - 1) // size
     rewrite = (bounds[:, :, 1] > np.array(grid, dtype=np.int64)).any(axis=1)
-    cells = _cells_of(changed, size)
-    rewrite |= _overlap_mask((first, last), (cells, cells))
+    rewrite |= _overlap_mask((first, last), touched)
     while True:
         grown = rewrite | _overlap_mask((first, last), (first[rewrite], last[rewrite]))
         if (grown == rewrite).all():

@@ -12,7 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import batched
 
+import numpy as np
+
+from frazil.engine.changes.attached_manifests import Attached, AttachedManifest
 from frazil.engine.changes.change_set import ChangeSet
+from frazil.engine.changes.pending import ChunkChanges, PendingChunks
 from frazil.engine.changes.transaction_logs import ids_in, unite_logs
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import transaction_key
@@ -22,12 +26,20 @@ from frazil.engine.merge.placement import NOTHING_PLACED, place_moves
 from frazil.engine.merge.solver import Merged, Policy, merge_changes
 from frazil.engine.refs import ancestry as history
 from frazil.engine.refs.entry import backoff_s
-from frazil.errors import ConflictError, ObjectNotFoundError, RebaseFailedError, SessionStateError
+from frazil.errors import (
+    ConflictError,
+    InternalError,
+    ObjectNotFoundError,
+    RebaseFailedError,
+    SessionStateError,
+)
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_index import distinct
+from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
-from frazil.ids import SnapshotId
+from frazil.ids import NodeId, SnapshotId
 
 _MAX_TRIES = 2**16 - 1  # as many as the reference can count
 _RESERVED = "__icechunk"
@@ -61,6 +73,39 @@ class Rebasing:
     def __post_init__(self) -> None:
         if not 0 <= self.tries <= _MAX_TRIES:
             raise OverflowError(f"rebase_tries is {self.tries}, expected 0 to {_MAX_TRIES}")
+
+
+def expand_attached(files: Files, changes: ChangeSet) -> ChangeSet:
+    """The same, with manifests that were attached to arrays of the base as pending chunks.
+
+    They would hide what was written to those arrays since. Their references are read: so a session
+    that is overtaken has them in memory.
+    """
+    result = changes.copy()
+    for node_id in changes.attached.keys() - changes.created:
+        path = result.path_of(node_id)
+        node = None if path is None else result.find_node(path)
+        before = None if path is None else result.base.lookup(path)
+        if node is None or node.array is None or before is None or before.array is None:
+            raise InternalError(f"manifests were attached to an unknown array {node_id}")
+        found = ChunkChanges.none(len(node.array.shape))
+        for attached in result.attached.pop(node_id):
+            found = _changes_in(files, node_id, attached).over(found)
+        later = result.pending(node).changes()
+        result.chunks[node_id] = PendingChunks.of(later.over(found))
+        array = replace(node.array, manifests=before.array.manifests)
+        result.edited[node.path.text] = replace(node, array=array)
+    return result
+
+
+def _changes_in(files: Files, node_id: NodeId, attached: Attached) -> ChunkChanges:
+    """Chunks that a manifest changed: other references in it are those of the base."""
+    index = attached.changed.index()
+    refs = ChunkRefs.empty(index.shape[1])
+    if isinstance(attached, AttachedManifest):
+        refs = files.fetch_manifest(attached.file.id).arrays.get(node_id, refs)
+    rows = refs.lookup(index)
+    return ChunkChanges(refs=refs.take(np.sort(rows[rows >= 0])), deleted=distinct(index[rows < 0]))
 
 
 def replay(

@@ -134,8 +134,7 @@ def apply_nodes(
         path = placement.paths.get(node.id, node.path)
         result.created.add(node.id)
         result.edited[path.text] = replace(node, path=path)
-    # Manifests attached to other arrays would hide what the branch has got since: the session
-    # refuses them.
+    # Those attached to other arrays would hide what the branch has got since: see expand_attached.
     result.log_writer = ours.log_writer or result.log_writer
     result.attached |= {i: files for i, files in ours.attached.items() if i in ours.created}
     return result

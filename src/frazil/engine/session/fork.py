@@ -23,8 +23,7 @@ from frazil.engine.refs.entries import files_of
 from frazil.engine.session.session import Session
 from frazil.engine.session.session_state import SessionMode
 from frazil.errors import ReadOnlyError, SessionStateError
-from frazil.flatbuf.columns import StringColumn
-from frazil.format.chunk_refs import ChunkRefs, Payload
+from frazil.format.chunk_refs import Payload
 from frazil.format.nodes import Node, Nodes
 from frazil.format.snapshot import Snapshot
 from frazil.ids import NodeId
@@ -281,21 +280,4 @@ def _fold_chunks(layers: Sequence[Layer]) -> dict[NodeId, PendingChunks]:
 
 def _compact(changes: ChunkChanges) -> ChunkChanges:
     """The same without what decoded columns keep alive: their whole file."""
-    refs = changes.refs
-    small = ChunkRefs(
-        refs.index,
-        refs.kind,
-        refs.chunk_id,
-        refs.offset,
-        refs.length,
-        _compact_texts(refs.location),
-        _compact_texts(refs.etag),
-        refs.last_modified,
-        _compact_texts(refs.inline),
-    )
-    return ChunkChanges(refs=small, deleted=changes.deleted)
-
-
-def _compact_texts(column: StringColumn) -> StringColumn:
-    pruned = column.pruned()
-    return StringColumn(pruned.codes, pruned.strings.compact())
+    return ChunkChanges(refs=changes.refs.compact(), deleted=changes.deleted)

@@ -15,7 +15,14 @@ from frazil.engine.changes.diff import Diff, paths_in, summarise
 from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
 from frazil.engine.commit.commit import CommitRequest, amend, commit, flush, transaction_log
 from frazil.engine.files.files import Files
-from frazil.engine.merge.rebase import Position, Rebasing, commit_rebasing, replay, with_attempts
+from frazil.engine.merge.rebase import (
+    Position,
+    Rebasing,
+    commit_rebasing,
+    expand_attached,
+    replay,
+    with_attempts,
+)
 from frazil.engine.merge.solver import Policy
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
@@ -187,8 +194,7 @@ class Session(SessionChunks):
         """Carries the changes over what was committed since; as far as it got, if it fails."""
         with self._writing:
             branch = self._require_to_commit(allow_empty=True)
-            start = Position(self._base, self.copy_changes())
-            _require_attached_to_new(start.changes)
+            start = Position(self._base, expand_attached(self.files, self.copy_changes()))
             for reached in replay(self.files, self._entry.fetch(), branch, start, policy):
                 self._be_at(reached.base, reached.changes.copy())
 
@@ -286,15 +292,6 @@ def _open_files(opening: bytes, process: int) -> tuple[Files, Clock]:
     del process  # a forked child must not use its parent's threads, so it is part of the key
     store, settings, clock = pickle.loads(opening)  # noqa: S301 -- from a pickle
     return files_of(store, settings), clock
-
-
-def _require_attached_to_new(changes: ChangeSet) -> None:
-    if not changes.attached.keys() <= changes.created:
-        raise SessionStateError(
-            "cannot rebase: manifests were attached to an array that the branch has, and would"
-            " hide what was written to it since; begin again at the tip of the branch",
-            kind="rebase-failed",
-        )
 
 
 def _require_no_array_above(changes: ChangeSet, path: NodePath) -> None:

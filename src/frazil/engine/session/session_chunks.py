@@ -10,7 +10,7 @@ from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from frazil.engine.changes.attached_manifests import AttachedManifest, LogWriter, attach_to_node
+from frazil.engine.changes.attached_manifests import Attached, LogWriter, attach_to_node, file_of
 from frazil.engine.changes.chunk_reads import (
     Rule,
     current_refs,
@@ -146,7 +146,7 @@ class SessionChunks(SessionState):
     def attach_manifests(
         self,
         path: NodePath,
-        attached: Sequence[AttachedManifest],
+        attached: Sequence[Attached],
         replaced: Sequence[ManifestId] = (),
         *,
         log_writer: LogWriter | None = None,
@@ -162,7 +162,8 @@ class SessionChunks(SessionState):
             changes.edited[path.text] = attach_to_node(node, array, attached, replaced, cell=cell)
             changes.log_writer = log_writer or changes.log_writer
             gone = set(replaced)
-            earlier = [e for e in changes.attached.get(node.id, ()) if e.file.id not in gone]
+            before = changes.attached.get(node.id, ())
+            earlier = [each for each in before if file_of(each) not in gone]
             changes.attached[node.id] = (*earlier, *attached)
 
     def delete_chunk(self, path: NodePath, index: Index) -> None:

@@ -264,36 +264,44 @@ def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[Object
     `stem` is the beginning of the names wanted at this level. A directory that vanishes
     during the walk is empty.
     """
-    for name, entry in _scan(directory):
-        if not name.startswith(stem):
+    segments, names = _scan(directory)
+    segments.reverse()
+    while segments:  # what was listed is forgotten: a folder may hold millions
+        segment = segments.pop()
+        if not segment.startswith(stem):
             continue
-        if name.endswith("/"):
-            yield from walk_objects(entry.path, inside + name)
+        path = f"{directory.rstrip('/')}/{names.get(segment, segment.rstrip('/'))}"
+        if segment.endswith("/"):
+            yield from walk_objects(path, inside + segment)
             continue
         try:
-            found = entry.stat(follow_symlinks=False)
+            found = os.stat(path, follow_symlinks=False)
         except FileNotFoundError:
             continue
-        yield ObjectInfo(inside + name, found.st_size, found.st_mtime_ns // 1000)
+        yield ObjectInfo(inside + segment, found.st_size, found.st_mtime_ns // 1000)
 
 
-def _scan(directory: str) -> "list[tuple[str, os.DirEntry[str]]]":
-    """Entries that are objects or directories of objects, by segment; those of directories end in
-    a slash, which makes the order of entries the order of keys.
+def _scan(directory: str) -> tuple[list[str], dict[str, str]]:
+    """Objects and directories of objects, by segment; those of directories end in a slash, which
+    makes the order of segments the order of keys. With the names of files that differ from these.
 
     Read as a whole, so that deleting what has been listed cannot disturb the listing.
     """
-    found = []
+    found, names = list[str](), dict[str, str]()
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         for entry in entries:
             segment = decode_name(entry.name)
             if segment is None:
                 continue
-            if entry.is_file(follow_symlinks=False):
-                found.append((segment, entry))
-            elif entry.is_dir(follow_symlinks=False):
-                found.append((segment + "/", entry))
-    return sorted(found, key=lambda pair: pair[0])
+            if entry.is_dir(follow_symlinks=False):
+                segment += "/"
+            elif not entry.is_file(follow_symlinks=False):
+                continue
+            found.append(segment)
+            if segment.rstrip("/") != entry.name:
+                names[segment] = entry.name
+    found.sort()
+    return found, names
 
 
 def walk_temporary(directory: str) -> "Iterator[os.DirEntry[str]]":

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import batched
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import FormatError, IcechunkError, InvalidInputError, ObjectNotFoundError
 from frazil.flatbuf.strings import Strings
+from frazil.format.chunk_index import Box
 from frazil.ids import ChunkId
 from frazil.paths import NodePath
 from frazil.references.plan import locate
@@ -20,16 +22,16 @@ from frazil.spark.ingestion.ingest_plan import IngestPlan, plan_ingest
 from frazil.spark.ingestion.target import (
     create_arrays,
     describe_group,
-    merge_results,
     require_absent,
     resize_arrays,
     write_coordinates,
 )
-from frazil.spark.ingestion.tasks import IngestJob, Records, TaskResult
+from frazil.spark.ingestion.tasks import IngestJob, Records
 from frazil.spark.ingestion.virtual_ingest import VirtualJob, record_names
-from frazil.spark.ingestion.virtual_jobs import attach, plan_targets, run_virtual
+from frazil.spark.ingestion.virtual_jobs import plan_targets, run_virtual
 from frazil.spark.runtime import jobs
 from frazil.spark.runtime.executor import SparkExecutor
+from frazil.spark.runtime.stored_refs import RefsSink, Stored, plan_sink
 from frazil.spark.sources import Source, SourceDescription
 from frazil.spark.sources.source_reader import AnySource
 
@@ -173,29 +175,6 @@ def parse_combine(text: str) -> Combine:
         raise InvalidInputError(f"combine is {text!r}, expected 'concat' or 'coords'") from None
 
 
-# Removal of the part of a group that sources replace.
-
-
-def drop_replaced(
-    session: Session, group: NodePath, plan: IngestPlan, results: Sequence[TaskResult]
-) -> None:
-    """Chunks of the region that were there, and of which nothing is left but the fill value."""
-    for position, tiling in zip(plan.work, plan.tilings, strict=True):
-        path = group.child(plan.layout.arrays[position].name)
-        new = {
-            tuple(row)
-            for result in results
-            if result.array == position
-            for row in result.refs.index.tolist()
-        }
-        first, end = np.array(tiling.first), np.array(tiling.grid)
-        for refs in session.chunk_refs(path):
-            inside = ((refs.index >= first) & (refs.index < end)).all(axis=1)
-            for row in refs.index[inside].tolist():
-                if tuple(row) not in new:
-                    session.delete_chunk(path, tuple(row))
-
-
 @dataclass(frozen=True, slots=True)
 class Written:
     files: int
@@ -235,27 +214,35 @@ def write_sources(
         base=request.repository.readonly_session(Exactly(session.snapshot_id)),
         records=_records_of(request),
         marks={source.path: description.mark for source, description in described.items()},
+        replaces=request.mode is IngestMode.REGION,
     )
     virtual = _Virtual(0)
     if request.virtual:
         virtual = _write_virtual(executor, request, session, job)
-    doing, count = f"Writing {counted(job.plan.chunks(), 'chunk')}", job.plan.partitions
-    parts = executor.run(job, count, doing, sizes=job.plan.size_bytes(), partitions=count)
-    results = [result for part in parts for result in part]
-    if request.mode is IngestMode.REGION:
-        drop_replaced(session, request.group, job.plan, results)
-    counts = [
-        write_coordinates(session, request.group, layout, documents),
-        merge_results(session, request.group, layout, results),
-    ]
+    stored = _write_chunks(executor, request, session, job)
+    chunks, size_bytes = write_coordinates(session, request.group, layout, documents)
     return Written(
         files=len(described),
-        chunks=sum(chunks for chunks, _ in counts),
-        size_bytes=sum(size for _, size in counts),
+        chunks=stored.chunks + chunks,
+        size_bytes=stored.size_bytes + size_bytes,
         virtual_chunks=virtual.chunks,
-        reused_chunks=sum(len(result.refs) for result in results if result.reused),
-        records=(*virtual.records, *_records(results)),
+        reused_chunks=sum(stored.counts.values()),
+        records=(*virtual.records, *_records(stored.notes)),
     )
+
+
+def _write_chunks(
+    executor: SparkExecutor, request: Request, session: Session, job: IngestJob
+) -> Stored:
+    """Chunks of the arrays that are copied, and references to them into the session."""
+    plan = job.plan
+    arrays = [
+        (request.group.child(plan.layout.arrays[position].name), Box(tiling.first, tiling.grid))
+        for position, tiling in zip(plan.work, plan.tilings, strict=True)
+    ]
+    sink = plan_sink(executor, request.repository, session, arrays, plan.chunks())
+    doing, count = f"Writing {counted(plan.chunks(), 'chunk')}", plan.partitions
+    return sink.run(job, count, doing, sizes=plan.size_bytes(), partitions=count)
 
 
 def forget(request: Request, written: Written) -> None:
@@ -272,8 +259,8 @@ def _records_of(request: Request) -> Records | None:
     return Records(request.repository.store, scope)
 
 
-def _records(results: Sequence[TaskResult]) -> list[ChunkId]:
-    return [result.record for result in results if result.record is not None]
+def _records(notes: bytes) -> list[ChunkId]:
+    return [ChunkId(bytes(raw)) for raw in batched(notes, ChunkId.size)]
 
 
 def counted(number: int, noun: str) -> str:
@@ -319,23 +306,24 @@ def _write_virtual(
     executor: SparkExecutor, request: Request, session: Session, copied: IngestJob
 ) -> _Virtual:
     layout = copied.plan.layout
-    targets = plan_targets(session, request.group, layout)
-    if not targets:
+    arrays = tuple(k for k, array in enumerate(layout.arrays) if array.stored is not None)
+    if not arrays:
         return _Virtual(0)
+    targets = plan_targets(session, request.group, layout, arrays)
+    sink = RefsSink(executor, session, copied.base, targets, many=True)
     job = VirtualJob(
         layout=layout,
         sources=copied.sources,
         source_group=request.source_group,
-        targets=targets,
+        arrays=arrays,
+        grids=tuple(target.grid for target in targets),
         base=copied.base,
         records=copied.records,
         marks=copied.marks,
     )
     doing = f"Referring to chunks of {counted(len(job.sources), 'file')}"
-    with executor.counter(doing, job.size_bytes()) as counter:
-        written = run_virtual(executor.spark, job, counter)
-    chunks = attach(executor, session, request.group, job, written)
-    return _Virtual(chunks, tuple(record_names(job)))
+    stored = run_virtual(sink, job, doing)
+    return _Virtual(stored.chunks, tuple(record_names(job)))
 
 
 def _require_containers(session: Session, sources: Sequence[Source]) -> None:

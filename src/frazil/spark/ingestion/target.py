@@ -4,15 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError, NodeNotFoundError
-from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
 from frazil.spark.ingestion.array_documents import array_document
 from frazil.spark.ingestion.ingest_layout import Layout, TargetArray
-from frazil.spark.ingestion.tasks import TaskResult
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.sources.source_dataset import describe_dataset
 from frazil.spark.sources.source_errors import source_errors
@@ -129,32 +125,7 @@ def write_coordinates(
     return chunks, size_bytes
 
 
-def merge_results(
-    session: Session, group: NodePath, layout: Layout, results: Sequence[TaskResult]
-) -> tuple[int, int]:
-    """References that tasks made, into the session. Number and bytes of the chunks."""
-    chunks, size_bytes = 0, 0
-    for position, array in enumerate(layout.arrays):
-        parts = [result.refs for result in results if result.array == position]
-        if not parts:
-            continue
-        refs = ChunkRefs.concat(parts)
-        _require_no_duplicates(array, parts, refs)
-        session.set_chunk_refs(group.child(array.name), refs)
-        chunks += len(refs)
-        size_bytes += int(refs.length.sum(dtype=np.uint64))
-    return chunks, size_bytes
-
-
 def _first_changed(array: TargetArray, base_length: int) -> int:
     if array.axis is None:
         return 0
     return base_length // array.chunks[0] * array.chunks[0]
-
-
-def _require_no_duplicates(
-    array: TargetArray, parts: Sequence[ChunkRefs], merged: ChunkRefs
-) -> None:
-    """Each chunk has one owner by plan; two would mean that one of them is lost."""
-    if sum(map(len, parts)) != len(merged):
-        raise InvalidInputError(f"two tasks wrote the same chunk of {array.name!r}")

@@ -5,8 +5,9 @@ Chunk data never leaves the executor; references do.
 
 import hashlib
 import json
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from typing import assert_never
@@ -39,6 +40,7 @@ from frazil.spark.ingestion.ingest_plan import (
 )
 from frazil.spark.ingestion.source_checks import convert
 from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs, store_region
+from frazil.spark.runtime.stored_refs import Written
 from frazil.spark.sources import ReaderPool, open_readers
 from frazil.spark.sources.source_reader import AnySource, pieces_of, read_any
 from frazil.zarrstore.arrays import read_region
@@ -133,14 +135,28 @@ class IngestJob:
     base: Session  # read-only, what is appended to
     records: Records | None  # of what was stored
     marks: Mapping[str, str]  # by path, which version of a source this is about
+    replaces: bool = False  # chunks of which nothing is left but the fill value are removed
 
-    def __call__(self, _: Files, partitions: range) -> "list[TaskResult]":
-        return [result for number in partitions for result in run_partition(self, number)]
+    def __call__(self, _: Files, partitions: range) -> Iterator[Written]:
+        """Arrays are numbered as the work of the plan; counts are of chunks that were reused."""
+        for number in partitions:
+            for result in run_partition(self, number):
+                yield self._written(result)
+
+    def _written(self, result: "TaskResult") -> Written:
+        task = result.task
+        return Written(
+            self.plan.work.index(task.array),
+            result.refs,
+            _missing(task, result.refs) if self.replaces else None,
+            len(result.refs) if result.reused else 0,
+            b"" if result.record is None else result.record.raw,
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskResult:
-    array: int
+    task: Task
     refs: ChunkRefs
     record: ChunkId | None = None  # that tells of it
     reused: bool = False  # an earlier run stored it
@@ -166,10 +182,20 @@ def run_task(job: IngestJob, task: Task, files: ReaderPool) -> TaskResult:
     if job.records is not None and record is not None:
         known = job.records.find_refs(record, len(array.dims))
         if known is not None:
-            return TaskResult(task.array, known, record, reused=True)
+            return TaskResult(task, known, record, reused=True)
     block = _read_block(job, task, files)
     refs = store_region(job.documents[task.array], job.writer, region(array, task), block)
-    return TaskResult(task.array, refs, record if stores_chunks(refs) else None)
+    return TaskResult(task, refs, record if stores_chunks(refs) else None)
+
+
+def _missing(task: Task, refs: ChunkRefs) -> npt.NDArray[np.uint32]:
+    """Chunks of the task that were not stored, (n, ndim)."""
+    along = [np.arange(lo, hi) for lo, hi in zip(task.lo, task.hi, strict=True)]
+    mesh = np.meshgrid(*along, indexing="ij")
+    index = np.empty((math.prod(map(len, along)), len(along)), dtype=np.uint32)
+    for axis, each in enumerate(mesh):
+        index[:, axis] = each.ravel()
+    return index[refs.lookup(index) < 0] if len(refs) else index
 
 
 def _identity(job: IngestJob, task: Task) -> Iterable[object]:

@@ -2,12 +2,11 @@
 
     driver      schema -> target; distinct coordinates (a first job) -> layout -> arrays (pending)
     executors   rows -> blocks and cells, shuffled by block -> whole chunks -> references
-    driver      references into the session -> commit, once
+    driver      references into the session, or manifests that executors made of them -> commit
 
-`df.write.format("icechunk")` does the same without the shuffle, and makes the chunks on the driver.
+`df.write.format("icechunk")` evaluates the rows once and stages them instead (write_sink).
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -15,7 +14,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -24,34 +22,33 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_index import Box
+from frazil.spark.io.write_blocks import Indices, locate
 from frazil.spark.io.write_columns import Column
 from frazil.spark.io.write_commit import Commit, make_assembly
-from frazil.spark.io.write_layout import Layout, plan_layout
+from frazil.spark.io.write_layout import ArrayLayout, Layout, plan_layout
 from frazil.spark.io.write_options import NewArrays, WriteOptions, open_engine, parse_mode
-from frazil.spark.io.write_session import Prepared, Written, apply_layout, merge_chunks, prepare
+from frazil.spark.io.write_session import Prepared, Written, apply_layout, prepare
 from frazil.spark.io.write_shuffle import (
     BLOCK,
     CELL,
     DISTINCT,
-    STORED,
     FindDistinct,
     LocateRows,
     StoreBlocks,
-    decode_stored,
     decode_values,
 )
 from frazil.spark.runtime.commits import find_commit
-from frazil.spark.runtime.jobs import parallelism
+from frazil.spark.runtime.executor import ExecutorFiles, SparkExecutor
+from frazil.spark.runtime.jobs import collect, map_arrow, parallelism
 from frazil.spark.runtime.progress import (
     JobProgress,
     ProgressCallback,
     ProgressOption,
-    create_counter,
     progress_callback,
-    watch_progress,
 )
 from frazil.spark.runtime.storage_options import PlaceText
-from frazil.spark.runtime.workers import errors_carried
+from frazil.spark.runtime.stored_refs import BLOCKS, plan_sink
 from frazil.spark.table.opened import RepositoryLike
 from frazil.spark.table.schema import quote_name
 
@@ -234,12 +231,12 @@ def write(
     if done is not None:
         return _empty_result(done, started)
     session = repository.writable_session(branch)
+    application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
     with progress_callback(progress) as tell:
         written = _write(df, repository, session, options, tell)
-    if written is None:
-        return _empty_result(str(session.snapshot_id), started)
-    application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
-    made = Commit(options, application, options.key, {}).make(repository, session, written)
+        if written is None:
+            return _empty_result(str(session.snapshot_id), started)
+        made = Commit(options, application, options.key, {}).make(repository, session, written)
     if not made.made:
         return _empty_result(made.snapshot_id, started)
     return WriteResult(
@@ -271,18 +268,54 @@ def _write(
     apply_layout(session, prepared.target, layout, options.group_attrs)
     if empty or not layout.arrays:
         return Written(0, 0, 0)
-    counter = create_counter(df.sparkSession)
-    with watch_progress(counter, "Writing rows", layout.size_bytes, tell):
-        table = _map(_shuffle(df, layout), StoreBlocks(assembly, counter), _ddl(STORED))
-    ndim = len(layout.shape)
-    return merge_chunks(
-        session, layout.paths, (decode_stored(row, ndim) for row in table.to_pylist())
+    touched = _touched_blocks(layout, found)
+    boxes = [_box(layout, array, touched) for array in layout.arrays]
+    executor = SparkExecutor(df.sparkSession, ExecutorFiles.of(repository), tell)
+    sink = plan_sink(
+        executor,
+        repository,
+        session,
+        list(zip(layout.paths, boxes, strict=True)),
+        sum(_chunks_in(layout, array, touched) for array in layout.arrays),
+    )
+    with executor.counter("Writing rows", layout.size_bytes) as counter:
+        store = StoreBlocks(assembly, counter, sink.gather())
+        stored = sink.take(map_arrow(_shuffle(df, layout), store, BLOCKS))
+    return Written(stored.chunks, stored.size_bytes, stored.counts.get(0, 0))
+
+
+def _touched_blocks(layout: Layout, found: Mapping[str, Column]) -> list[Indices]:
+    """Along each dimension, the blocks that rows may be for."""
+    touched = []
+    for coordinate, step in zip(layout.coordinates, layout.grid.block, strict=True):
+        positions = locate(coordinate, found[coordinate.name])
+        touched.append(np.unique(positions[positions >= 0] // step))
+    return touched
+
+
+def _box(layout: Layout, array: ArrayLayout, touched: Sequence[Indices]) -> Box:
+    """The chunks of an array that rows may be for, and those between."""
+    lo, hi = [], []
+    for axis, chunk in zip(array.axes, array.chunks, strict=True):
+        blocks, step, size = touched[axis], layout.grid.block[axis], layout.shape[axis]
+        first, last = (int(blocks[0]), int(blocks[-1]) + 1) if len(blocks) else (0, 0)
+        lo.append(first * step // chunk)
+        hi.append(-(-min(last * step, size) // chunk))
+    return Box(tuple(lo), tuple(hi))
+
+
+def _chunks_in(layout: Layout, array: ArrayLayout, touched: Sequence[Indices]) -> int:
+    """The largest number of chunks of an array that rows may be for."""
+    return prod(
+        len(touched[axis]) * -(-layout.grid.block[axis] // chunk)
+        for axis, chunk in zip(array.axes, array.chunks, strict=True)
     )
 
 
 def _find_coordinates(df: DataFrame, prepared: Prepared) -> dict[str, Column]:
     columns = {d.name: d.column for d in prepared.target.dimensions}
-    table = _map(df.select(*map(quote_name, columns)), FindDistinct(columns), _ddl(DISTINCT))
+    coordinates = df.select(*map(quote_name, columns))
+    table = collect(map_arrow(coordinates, FindDistinct(columns), DISTINCT))
     found: dict[str, list[Column]] = {
         name: [np.zeros(0, dtype=column.work_dtype)] for name, column in columns.items()
     }
@@ -309,13 +342,6 @@ def _is_dim(layout: Layout, name: str) -> bool:
     return any(coordinate.name == name for coordinate in layout.coordinates)
 
 
-def _map(df: DataFrame, function: Any, schema: str) -> pa.Table:
-    with errors_carried(), warnings.catch_warnings():
-        # PySpark 4.3 warns about pandas 3, which is not used here (docs/spark-facts.md 8)
-        warnings.filterwarnings("ignore", "PySpark does not yet fully support", FutureWarning)
-        return df.mapInArrow(function, schema).toArrow()
-
-
 def _empty_result(snapshot_id: str, started: float) -> WriteResult:
     return WriteResult(
         snapshot_id=snapshot_id,
@@ -325,10 +351,3 @@ def _empty_result(snapshot_id: str, started: float) -> WriteResult:
         seconds=perf_counter() - started,
         committed=False,
     )
-
-
-def _ddl(schema: pa.Schema) -> str:
-    names = {
-        pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
-    }  # fmt: skip
-    return ", ".join(f"{quote_name(field.name)} {names[field.type]}" for field in schema)

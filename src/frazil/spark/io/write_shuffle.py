@@ -3,7 +3,7 @@
 distinct    rows                   ->  coordinates of a partition, one row
 locate      rows                   ->  block, cell, variables
             shuffle by block, sort within partitions
-store       rows of whole blocks   ->  references of chunks
+store       rows of whole blocks   ->  references of chunks (runtime/stored_refs.py)
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,28 +17,19 @@ from frazil.spark.io.write_columns import Column, StoredColumn
 from frazil.spark.io.write_layout import Layout
 from frazil.spark.io.write_session import (
     Assembly,
-    StoredChunks,
     column_of,
     distinct_values,
     encode_rows,
     place_rows,
     require_coordinates,
 )
-from frazil.spark.runtime.jobs import COLUMNS, decode_refs, encode_refs
 from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.stored_refs import Gather, Written
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 BLOCK, CELL = "__frazil_block", "__frazil_cell"
 
 DISTINCT = pa.schema([("dimension", pa.string()), ("values", pa.binary())])
-STORED = pa.schema(
-    [
-        ("array", pa.int32()),
-        ("rows", pa.int64()),
-        ("emptied", pa.binary()),
-        *((name, pa.binary()) for name in COLUMNS),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,34 +79,22 @@ class StoreBlocks:
 
     assembly: Assembly
     counter: Counter
+    gather: Gather
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         limit_gc()
         with carrying_errors():
-            rows = []
-            for table in _by_block(batches):
-                block = int(table[BLOCK][0].as_py())
-                cells = column_of(table, CELL).to_numpy(zero_copy_only=False)
-                columns = encode_rows(self.assembly.layout, table)
-                made = self.assembly.store(block, cells, columns)
-                self.counter.add(sum(values.nbytes for values in columns.values()))
-                rows += [encode_stored(one) for one in made]
-            self.assembly.writer.sync()
-            yield pa.RecordBatch.from_pylist(rows, schema=STORED)
+            yield from self.gather(self._store(batches))
 
-
-def encode_stored(made: StoredChunks) -> dict[str, object]:
-    return {
-        "array": made.array,
-        "rows": made.rows,
-        "emptied": made.emptied.astype("<u4").tobytes(),
-        **encode_refs(made.refs),
-    }
-
-
-def decode_stored(row: Mapping[str, bytes], ndim: int) -> StoredChunks:
-    emptied = np.frombuffer(row["emptied"], dtype="<u4").reshape(-1, ndim).astype(np.uint32)
-    return StoredChunks(int(row["array"]), decode_refs(row, ndim), emptied, int(row["rows"]))
+    def _store(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Written]:
+        for table in _by_block(batches):
+            block = int(table[BLOCK][0].as_py())
+            cells = column_of(table, CELL).to_numpy(zero_copy_only=False)
+            columns = encode_rows(self.assembly.layout, table)
+            for made in self.assembly.store(block, cells, columns):
+                yield Written(made.array, made.refs, made.emptied, made.rows)
+            self.counter.add(sum(values.nbytes for values in columns.values()))
+        self.assembly.writer.sync()
 
 
 def encode_values(values: Column) -> bytes:

@@ -26,14 +26,13 @@ from frazil.spark.runtime.jobs import (
     MIN_TASK_BYTES,
     Cut,
     Region,
-    Written,
     choose_box,
     partitions_for,
-    refs_of,
     region_shape,
     store_region,
 )
 from frazil.spark.runtime.progress import ProgressOption
+from frazil.spark.runtime.stored_refs import Written, plan_sink
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import Opened, RepositoryLike
@@ -445,22 +444,24 @@ def map_blocks(
     )
     size = plan.size_bytes
     with spark_executor(spark, repository, progress, job=note.job) as executor:
-        parts = executor.run(
+        made_paths = [NodePath.from_key_prefix(target.path) for target in plan.targets]
+        grids = [session.node(path).array for path in made_paths]
+        most = sum(prod(array.num_chunks) for array in grids if array is not None)
+        sink = plan_sink(executor, repository, session, [(path, None) for path in made_paths], most)
+        stored = sink.run(
             job, len(plan.cut), f"Mapping {name}", sizes=size,
             partitions=partitions_for(spark, size),
         )  # fmt: skip
-        results = [written for part in parts for written in part]
-    chunks, size_bytes = _apply(session, plan, results)
-    text = message or f"{name} of {', '.join(one.path for one in plan.inputs)}"
-    made = commit_once(repository, session, note, text, branch=branch, metadata=metadata)
+        text = message or f"{name} of {', '.join(one.path for one in plan.inputs)}"
+        made = commit_once(repository, session, note, text, branch=branch, metadata=metadata)
     if not made.made:
         return _nothing(made.snapshot_id, started)
     return MapBlocksResult(
         snapshot_id=made.snapshot_id,
         arrays=len(plan.targets),
         blocks=len(plan.cut),
-        chunks=chunks,
-        bytes=size_bytes,
+        chunks=stored.chunks,
+        bytes=stored.size_bytes,
         seconds=perf_counter() - started,
         committed=True,
     )
@@ -575,16 +576,6 @@ def _create(session: Session, plan: BlocksPlan, *, overwrite: bool) -> None:
         for group in path.ancestors:
             session.set_node_if_absent(group, group_document({}))
         session.set_node(path, target.document)
-
-
-def _apply(session: Session, plan: BlocksPlan, results: Sequence[Written]) -> tuple[int, int]:
-    chunks, size_bytes = 0, 0
-    for position, target in enumerate(plan.targets):
-        refs = refs_of(results, position, len(target.dims))
-        session.set_chunk_refs(NodePath.from_key_prefix(target.path), refs)
-        chunks += len(refs)
-        size_bytes += int(refs.length.sum(dtype=np.uint64))
-    return chunks, size_bytes
 
 
 def _nothing(snapshot_id: str, started: float) -> MapBlocksResult:

@@ -2,7 +2,8 @@
 
     driver      layout of each array -> boxes of whole new chunks -> staging branch
     executors   read the region of a box, encode it again, store it -> references
-    driver      references -> commit on the staging branch -> the branch is moved there
+    driver      references, or manifests that executors made of them -> commit on the staging branch
+                -> the branch is moved there
 
 Readers see the old arrays until the last step, and the new ones after it.
 """
@@ -20,6 +21,7 @@ from time import perf_counter
 import numpy as np
 from pyspark.sql import SparkSession
 
+from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import branch_key
@@ -35,7 +37,7 @@ from frazil.errors import (
     RefNotFoundError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.nodes import Node
+from frazil.format.nodes import ManifestRef, Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.spark.io.opening import StorageOptions, open_shared
@@ -50,18 +52,18 @@ from frazil.spark.pipelines.relayout import (
     relayout,
 )
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote, commit_once, find_commit
-from frazil.spark.runtime.executor import spark_executor
+from frazil.spark.runtime.executor import SparkExecutor, spark_executor
 from frazil.spark.runtime.jobs import (
+    TASKS_PER_CORE,
     Cut,
-    Written,
     choose_box,
     parallelism,
     partitions_for,
-    refs_of,
     store_region,
     task_bytes,
 )
 from frazil.spark.runtime.progress import ProgressOption
+from frazil.spark.runtime.stored_refs import Stored, Written, plan_sink
 from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import RepositoryLike
 from frazil.zarrstore.arrays import open_array
@@ -89,6 +91,12 @@ class Rewrite:
     @property
     def layout(self) -> Layout:
         return layout_of(json.loads(self.document))
+
+    @property
+    def chunks(self) -> int:
+        """Chunks that the result may have; shards, where there are some."""
+        lengths = self.layout.stored or self.cut.box
+        return prod(-(-n // size) for n, size in zip(self.cut.shape, lengths, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,9 +405,9 @@ def rechunk(
     work = _Rechunk(spark, plan, staging, note, message or _message(plan), dict(metadata or {}))
     finished = find_finished(staging, _digest(plan))
     with staged(staging, keep=finished is not None):
-        counts = (0, 0)
+        stored = Stored(chunks=0, size_bytes=0)
         if finished is None:
-            finished, counts = _run(work, progress)
+            finished, stored = _run(work, progress)
         try:
             staging.publish(finished)
         except ConflictError:
@@ -410,8 +418,8 @@ def rechunk(
     return RechunkResult(
         snapshot_id=str(finished),
         arrays=len(plan.rewrites),
-        chunks=counts[0],
-        bytes=counts[1],
+        chunks=stored.chunks,
+        bytes=stored.size_bytes,
         seconds=perf_counter() - started,
         committed=True,
     )
@@ -450,49 +458,80 @@ class _Rechunk:
     metadata: Mapping[str, Json]
 
 
-def _run(work: _Rechunk, progress: ProgressOption) -> tuple[SnapshotId, tuple[int, int]]:
-    """The commit on the staging branch, chunks written, and their bytes."""
+def _run(work: _Rechunk, progress: ProgressOption) -> tuple[SnapshotId, Stored]:
+    """The commit on the staging branch, and the chunks written."""
     plan, repository = work.plan, work.staging.repository
     session = repository.writable_session(work.staging.name)
     base = repository.readonly_session(Exactly(work.staging.base))
     job = RechunkJob(base, plan.rewrites, session.chunk_writer())
     sizes = np.concatenate([[0], *(one.cut.sizes * one.itemsize for one in plan.rewrites)])[1:]
+    _set_nodes(session, plan)
     with spark_executor(work.spark, repository, progress, job=work.note.job) as executor:
-        parts = executor.run(
+        _copy_refs(executor, repository, session, base, plan)
+        arrays = [(one.target, None) for one in plan.rewrites]
+        chunks = sum(one.chunks for one in plan.rewrites)
+        stored = plan_sink(executor, repository, session, arrays, chunks).run(
             job, plan.tasks, f"Rechunking `{plan.path}`", sizes=sizes,
             partitions=partitions_for(work.spark, plan.size_bytes),
         )  # fmt: skip
-        results = [written for part in parts for written in part]
-    counts = _apply(session, base, plan, results)
-    made = commit_once(
-        repository, session, work.note, work.message, branch=work.staging.name,
-        metadata=work.metadata, allow_empty=True,
-    )  # fmt: skip
-    return SnapshotId.parse(made.snapshot_id), counts
+        made = commit_once(
+            repository, session, work.note, work.message, branch=work.staging.name,
+            metadata=work.metadata, allow_empty=True,
+        )  # fmt: skip
+    return SnapshotId.parse(made.snapshot_id), stored
 
 
-def _apply(
-    session: Session, base: Session, plan: RechunkPlan, results: Sequence[Written]
-) -> tuple[int, int]:
-    """Nodes and references into the session."""
+def _set_nodes(session: Session, plan: RechunkPlan) -> None:
     if not plan.in_place:
         for above in plan.into.ancestors:
             session.set_node_if_absent(above, group_document({}))
     for copy in plan.copies:
         session.set_node(copy.target, copy.document)
-        if copy.is_array:
-            for refs in base.chunk_refs(copy.source):
-                session.set_chunk_refs(copy.target, refs)
-    chunks, size_bytes = 0, 0
-    for position, one in enumerate(plan.rewrites):
+    for one in plan.rewrites:
         if plan.in_place:
             session.delete_node(one.source)  # its chunks are of another grid
         session.set_node(one.target, one.document)
-        refs = refs_of(results, position, len(one.cut.shape))
-        session.set_chunk_refs(one.target, refs)
-        chunks += len(refs)
-        size_bytes += int(refs.length.sum(dtype=np.uint64))
-    return chunks, size_bytes
+
+
+def _copy_refs(
+    executor: SparkExecutor,
+    repository: Repository,
+    session: Session,
+    base: Session,
+    plan: RechunkPlan,
+) -> None:
+    """References of arrays that only change their place, by executors if there are many."""
+    copies = [copy for copy in plan.copies if copy.is_array]
+    nodes = [base.node(copy.source) for copy in copies]
+    manifests = [
+        (array, node, ref)
+        for array, node in enumerate(nodes)
+        for ref in (() if node.array is None else node.array.manifests)
+    ]
+    sizes = {file.id: file.num_refs for file in base.base.manifest_files}
+    count = sum(sizes.get(ref.id, 0) for _, _, ref in manifests)
+    arrays = [(copy.target, None) for copy in copies]
+    sink, copy_refs = plan_sink(executor, repository, session, arrays, count), _CopyRefs(manifests)
+    if sink.many:
+        cores = parallelism(executor.spark)
+        doing = "Copying references"
+        sink.run(copy_refs, len(manifests), doing, sizes=0, partitions=cores * TASKS_PER_CORE)
+        return
+    for written in copy_refs(base.files, range(len(manifests))):
+        session.set_chunk_refs(copies[written.array].target, written.refs)
+
+
+@dataclass(frozen=True, slots=True)
+class _CopyRefs:
+    """References in manifests, each with the number of the array that gets them; picklable."""
+
+    manifests: Sequence[tuple[int, Node, ManifestRef]]
+
+    def __call__(self, files: Files, rows: range) -> Iterator[Written]:
+        for array, node, ref in self.manifests[rows.start : rows.stop]:
+            refs = refs_in(files, node, ref)
+            if refs is not None and node.array is not None:
+                yield Written(array, refs.within(node.array.num_chunks))
 
 
 def _digest(plan: RechunkPlan) -> str:

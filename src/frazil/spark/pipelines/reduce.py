@@ -39,18 +39,16 @@ from frazil.spark.pipelines.reduce_plan import (
     split_name,
 )
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit, session_at
-from frazil.spark.runtime.executor import RESULTS, spark_executor, unpickle_results
+from frazil.spark.runtime.executor import spark_executor
 from frazil.spark.runtime.jobs import (
-    Written,
-    collect,
     map_arrow,
     map_tasks,
     parallelism,
     partitions_for,
-    refs_of,
     store_region,
 )
 from frazil.spark.runtime.progress import Counter, NoCounter, ProgressOption
+from frazil.spark.runtime.stored_refs import BLOCKS, RefsSink, Stored, plan_sink
 from frazil.spark.table.cf import Values, decode, plan_decoding
 from frazil.spark.table.description import Grid, GroupDescription, choose_grid
 from frazil.spark.table.documents import group_document
@@ -394,38 +392,34 @@ def _store(
     session = session_at(job.repository, job.branch, str(job.base.snapshot_id))
     require_new(session, job.into, job.plan, job.grid)
     documents = create_arrays(session, job.base, job.into, job.plan, job.grid)
-    written = _run(job, StoreCells(job.plan, documents, session.chunk_writer()), note, progress)
-    chunks, size_bytes = 0, 0
-    ndim = len(job.plan.shape)
-    for position, variable in enumerate(job.plan.variables):
-        refs = refs_of(written, position, ndim)
-        session.set_chunk_refs(job.into.child(variable.source.name), refs)
-        chunks += len(refs)
-        size_bytes += int(refs.length.sum(dtype=np.uint64))
-    made = commit_once(job.repository, session, note, message, branch=job.branch, metadata=metadata)
+    paths = [job.into.child(variable.source.name) for variable in job.plan.variables]
+    with spark_executor(job.spark, job.repository, progress, job=note.job) as executor:
+        most = len(paths) * len(job.plan.cells)
+        sink = plan_sink(executor, job.repository, session, [(path, None) for path in paths], most)
+        store = StoreCells(job.plan, documents, session.chunk_writer(), sink.gather())
+        stored = _run(job, sink, store)
+        made = commit_once(
+            job.repository, session, note, message, branch=job.branch, metadata=metadata
+        )
     if not made.made:
         return _nothing(made.snapshot_id, started)
     return ReduceResult(
         snapshot_id=made.snapshot_id,
         variables=len(job.plan.variables),
-        chunks=chunks,
-        bytes=size_bytes,
+        chunks=stored.chunks,
+        bytes=stored.size_bytes,
         seconds=perf_counter() - started,
         committed=True,
     )
 
 
-def _run(job: _Job, store: StoreCells, note: CommitNote, progress: ProgressOption) -> list[Written]:
+def _run(job: _Job, sink: RefsSink, store: StoreCells) -> Stored:
     plan, spark = job.plan, job.spark
     if plan.tasks == 0:
-        return []
-    with (
-        spark_executor(spark, job.repository, progress, job=note.job) as executor,
-        executor.counter(f"Reducing to the {plan.how}", plan.size_bytes) as counter,
-    ):
-        # not Executor.run: parts are shuffled between the stages, and do not come to the driver
-        table = collect(map_arrow(_parts(spark, job.base, plan, counter), store, RESULTS))
-    return [written for part in unpickle_results(table) for written in part]
+        return Stored(chunks=0, size_bytes=0)
+    with sink.executor.counter(f"Reducing to the {plan.how}", plan.size_bytes) as counter:
+        # not RefsSink.run: parts are shuffled between the stages, and do not come to the driver
+        return sink.take(map_arrow(_parts(spark, job.base, plan, counter), store, BLOCKS))
 
 
 def _nothing(snapshot_id: str, started: float) -> ReduceResult:

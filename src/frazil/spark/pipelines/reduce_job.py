@@ -31,9 +31,9 @@ from frazil.spark.pipelines.reduce_plan import (
     value_dtype,
 )
 from frazil.spark.pipelines.relayout import read_bounded
-from frazil.spark.runtime.executor import pickle_result
-from frazil.spark.runtime.jobs import Written, region_shape, store_region
+from frazil.spark.runtime.jobs import region_shape, store_region
 from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.stored_refs import Gather, Written
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, Grid
@@ -96,18 +96,20 @@ class StoreCells:
     plan: ReducePlan
     documents: tuple[bytes, ...]
     writer: ChunkWriter
+    gather: Gather
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         limit_gc()
         with carrying_errors():
-            written = []
-            for cell, values in cells(self.plan, batches):
-                region = self.plan.cell_region(cell)
-                for variable, block in values.items():
-                    refs = store_region(self.documents[variable], self.writer, region, block)
-                    written.append(Written(variable, refs))
-            self.writer.sync()
-            yield pickle_result(0, written)
+            yield from self.gather(self._store(batches))
+
+    def _store(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Written]:
+        for cell, values in cells(self.plan, batches):
+            region = self.plan.cell_region(cell)
+            for variable, block in values.items():
+                refs = store_region(self.documents[variable], self.writer, region, block)
+                yield Written(variable, refs)
+        self.writer.sync()
 
 
 def add_block(

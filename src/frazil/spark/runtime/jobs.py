@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no annotations
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
-from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Inline, RefKind
@@ -119,7 +121,7 @@ def task_bytes(total: int, parallelism: int) -> int:
     return min(MAX_TASK_BYTES, max(MIN_TASK_BYTES, fair))
 
 
-# Chunk references on their way from executors to the driver: one row of an Arrow table per task.
+# Chunk references as a row of an Arrow table, for those who keep them.
 #
 #     column      bytes of
 #     index       (n, ndim) u32
@@ -169,27 +171,11 @@ def decode_refs(columns: Mapping[str, bytes], ndim: int) -> ChunkRefs:
     )
 
 
+_MAX_RESULT_SIZE = "maxResultSize"  # is in the message of the error
 _SPARK_TYPES = {
     pa.int32(): "int", pa.int64(): "long", pa.binary(): "binary", pa.string(): "string",
     pa.bool_(): "boolean",
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """Chunks of one array that a task stored."""
-
-    array: int
-    refs: ChunkRefs
-
-
-def refs_of(results: Iterable[Written], array: int, ndim: int) -> ChunkRefs:
-    """References to all chunks of one array; refuses two for one chunk."""
-    parts = [one.refs for one in results if one.array == array]
-    refs = ChunkRefs.concat([ChunkRefs.empty(ndim), *parts])
-    if sum(map(len, parts)) != len(refs):
-        raise InvalidInputError("two tasks wrote the same chunk; by plan each has one owner")
-    return refs
 
 
 def parallelism(spark: SparkSession) -> int:
@@ -228,9 +214,30 @@ def map_arrow(
 
 
 def collect(frame: DataFrame) -> pa.Table:
-    """Errors of tasks are raised as what they were."""
+    """Errors of tasks are raised as what they were.
+
+    What is more than `spark.driver.maxResultSize` together is fetched partition by partition.
+    """
     with errors_carried(), _pandas_warning_ignored():
-        return frame.toArrow()
+        try:
+            return frame.toArrow()
+        except (PySparkException, Py4JError) as error:
+            if _MAX_RESULT_SIZE not in str(error):
+                raise
+        return _collect_partitions(frame)
+
+
+def _collect_partitions(frame: DataFrame) -> pa.Table:
+    """Tasks run once more, and what they give is kept on the disks of executors."""
+    kept = frame.persist(StorageLevel.DISK_ONLY)
+    try:
+        kept.count()
+        rows = [row.asDict() for row in kept.toLocalIterator()]
+    finally:
+        kept.unpersist()
+    names = {text: kind for kind, text in _SPARK_TYPES.items()} | {"bigint": pa.int64()}
+    fields = [(field.name, names[field.dataType.simpleString()]) for field in frame.schema]
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
 def ddl(schema: pa.Schema) -> str:
