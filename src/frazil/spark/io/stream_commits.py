@@ -62,7 +62,7 @@ def parse_offset(value: Mapping[str, object]) -> Offset:
 # Spark asks for the columns before it says that it wants a stream, so `changes` must be asked for.
 
 STREAM_OPTIONS = {
-    "changes": "true adds the columns _change_type, _commit_snapshot_id, _commit_timestamp",
+    "changes": "true gives change data, with _change_type, _commit_version, _commit_timestamp",
     "startFrom": "earliest (all commits there are, by default) or latest (those to come)",
     "startingSnapshot": "id: the commits after it",
     "startingTimestamp": "ISO time: the commits since then",
@@ -247,11 +247,17 @@ def commits_between(info: RepoInfo, start: Offset, end: Offset) -> list[Commit]:
     if start == end:
         return []
     after = _row_of(info, end.after or start.snapshot)
-    return [_commit(info, row) for row in _rows_after(info, after, _row_of(info, end.snapshot))]
+    return commits_after(info, after, _row_of(info, end.snapshot))
 
 
-def _commit(info: RepoInfo, row: int) -> Commit:
-    parent = info.snapshots.parent(row)
+def commits_after(info: RepoInfo, base: int, tip: int) -> list[Commit]:
+    """Commits from the child of `base` to `tip`, its descendant."""
+    rows = _rows_after(info, base, tip)
+    return [commit_between(info, info.snapshots.parent(row), row) for row in rows]
+
+
+def commit_between(info: RepoInfo, parent: int, row: int) -> Commit:
+    """All that was committed after `parent` up to `row`, as one commit."""
     return Commit(
         snapshot_id(info, row),
         snapshot_id(info, parent),
