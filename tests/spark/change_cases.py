@@ -41,37 +41,46 @@ def make_repository(path: Path) -> frazil.Repository:
 def mutate(session: frazil.Session, random: np.random.Generator) -> None:
     group: Any = zarr.open_group(session.store)
     names = [name for name in ("a", "b", "n") if name in group]
-    size = group["a"].shape[0]
     name = names[random.integers(len(names))]
-    y, x = int(random.integers(size)), int(random.integers(4))
-    kinds = ["cell", "cell", "region", "delete", "drop", "append", "resize", "coordinate", "shift"]
-    match kinds[random.integers(len(kinds) + 1) % len(kinds)] if random.random() < 0.9 else "new":
-        case "cell":
-            group[name][y, x] = random.integers(3)
-        case "region":
-            group[name][y : y + 2, x:] = random.integers(4)
-        case "delete":
-            group[name][y, x:] = 0 if name == "n" else NAN
-        case "drop":
+    if random.random() < 0.5:
+        change_cells(session, group[name], random)
+    else:
+        change_table(group, names, name, random)
+
+
+def change_cells(session: frazil.Session, array: Any, random: np.random.Generator) -> None:
+    y, x = int(random.integers(array.shape[0])), int(random.integers(4))
+    match random.integers(4):
+        case 0:
+            array[y, x] = random.integers(3)
+        case 1:
+            array[y : y + 2, x:] = random.integers(4)
+        case 2:
+            array[y, x:] = 0 if array.basename == "n" else NAN
+        case _:
             engine: Session = session.engine
-            engine.delete_chunk(NodePath(f"/{name}"), (0, 0))
-        case "append":
+            engine.delete_chunk(NodePath(f"/{array.basename}"), (0, 0))
+
+
+def change_table(group: Any, names: list[str], name: str, random: np.random.Generator) -> None:
+    size = group["a"].shape[0]
+    match random.integers(6):
+        case 0:
             resize(group, names, size + 2)
             group["y"][size:] = group["y"][:size].max() + 10 * np.arange(1, 3)
             group[name][size] = random.integers(1, 9)
-        case "resize":
+        case 1:
             resize(group, names, max(1, size + int(random.integers(-2, 3))))
             fresh = np.arange(10_000, 10_000 + max(0, group["a"].shape[0] - size))
             group["y"][size:] = fresh + int(random.integers(1000)) * 10
-        case "coordinate":
-            group["y"][y] = 100_000 + random.integers(1000)
-        case "shift":  # a coordinate and its rows change places
+        case 2:
+            group["y"][int(random.integers(size))] = 100_000 + random.integers(1000)
+        case 3:  # values of a coordinate change places, with their rows or without
             order = random.permutation(size)
             group["y"][:] = group["y"][:][order]
-            if random.random() < 0.5:
-                for each in names:
-                    group[each][:] = group[each][:][order]
-        case _ if "n" in group:
+            for each in names if random.random() < 0.5 else ():
+                group[each][:] = group[each][:][order]
+        case 4 if "n" in names:
             group["n"].attrs["scale_factor"] = float(random.integers(1, 3))
         case _:
             dims = {"dimension_names": ["y", "x"]}
