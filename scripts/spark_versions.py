@@ -39,6 +39,7 @@ AREAS = {
     "writes": ("test_write",),
     "streams of rows into a repository": ("test_write_stream",),
     "streams of commits": ("test_streams",),
+    "change data: CHANGES, batches, functions, streams": ("test_changes",),
     "ingest, copied and virtual": ("test_ingest", "test_ingest_virtual"),
     "rechunk, reduce, map_blocks, export, clone": (
         "test_rechunk",

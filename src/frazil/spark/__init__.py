@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.io.read import ReadPlan as ReadPlan
     from frazil.spark.io.read import plan_read as plan_read
     from frazil.spark.io.read import read as read
+    from frazil.spark.io.read import read_changes as read_changes
     from frazil.spark.io.read import read_chunks as read_chunks
     from frazil.spark.io.read import read_stream as read_stream
     from frazil.spark.io.read import read_table as read_table
@@ -86,6 +87,7 @@ attach(
             "ReadPlan",
             "plan_read",
             "read",
+            "read_changes",
             "read_chunks",
             "read_stream",
             "read_table",

@@ -39,6 +39,7 @@ from frazil.spark.table.opened import Opened, engine_version, open_repository
 from frazil.spark.table.options import Mode, ReadOptions, Version, parse_options
 from frazil.spark.table.scan import plan_axes, plan_table
 from frazil.spark.table.schema import arrow_schema, spark_schema
+from frazil.spark.table.selection import EVERYTHING, Selection
 
 CHANGE_OPTIONS = {
     "from": "a tag, a branch or a snapshot: the commits after it; all of them by default",
@@ -113,12 +114,19 @@ def parse_changes(given: Mapping[str, str]) -> ChangesOptions:
 class ChangesReader(DataSourceReader):
     """Planned on the driver, commit by commit; executors read and compare."""
 
-    def __init__(self, asked: ChangesOptions, opened: Opened, schema: StructType) -> None:
+    def __init__(
+        self,
+        asked: ChangesOptions,
+        opened: Opened,
+        schema: StructType,
+        prune: Selection = EVERYTHING,
+    ) -> None:
         table = plan_table(opened, asked.reading)
         plan_axes(opened, table, asked.reading)  # raises if the selection is wrong
         require_columns(table, schema)
         self.range = asked.range
-        self.stream = CommitStream(changes_request(asked.reading, table), StreamOptions(), schema)
+        request = replace(changes_request(asked.reading, table), prune=prune)
+        self.stream = CommitStream(request, StreamOptions(), schema)
 
     @override
     def partitions(self) -> list[InputPartition]:

@@ -60,7 +60,14 @@ from frazil.spark.table.schema import (
     spark_type,
     to_arrow,
 )
-from frazil.spark.table.selection import Positions, compact
+from frazil.spark.table.selection import (
+    EVERYTHING,
+    Positions,
+    Selection,
+    compact,
+    intersect,
+    resolve,
+)
 
 type Numbers = npt.NDArray[np.int64]
 type Mask = npt.NDArray[np.bool_]
@@ -70,13 +77,15 @@ type Mask = npt.NDArray[np.bool_]
 class ChangesRequest:
     """`columns` of the table whose changes are asked for: dimensions, then variables.
 
-    `variables` are the arrays that make up the table.
+    `variables` are the arrays that make up the table. Rows that `prune` does not select may be left
+    out.
     """
 
     options: ReadOptions
     columns: StructType
     dimensions: tuple[str, ...]
     variables: tuple[str, ...]
+    prune: Selection = EVERYTHING
 
     @property
     def values(self) -> list[str]:
@@ -173,7 +182,7 @@ def _plan_parts(
         return []
     if old and new and {d.name for d in old.dimensions} != {d.name for d in new.dimensions}:
         raise InvalidInputError("the table has other dimensions than before")
-    keys = [_align(versions, old, new, c.name, request.options) for c in lead.dimensions]
+    keys = [_align(versions, old, new, c.name, request) for c in lead.dimensions]
     shape = [len(each) for each in keys]
     moved = [slabs(k, each.moved, shape) for k, each in enumerate(keys)]
     boxes = np.concatenate([_changed_boxes(versions, old, new, shape), *moved])
@@ -223,7 +232,7 @@ def _as_range(numbers: Numbers) -> Positions | Numbers:
 
 
 def _align(
-    versions: Versions, old: Table | None, new: Table | None, name: str, options: ReadOptions
+    versions: Versions, old: Table | None, new: Table | None, name: str, request: ChangesRequest
 ) -> Keys:
     before = _numbers_of(old, name)
     after = _numbers_of(new, name)
@@ -234,8 +243,8 @@ def _align(
     gone = np.setdiff1d(before, matched)
     was = np.concatenate([matched, gone])
     now = np.concatenate([after, np.full(len(gone), -1)])
-    was = _selected(versions.before, old, name, was, options)
-    now = _selected(versions.after, new, name, now, options)
+    was = _selected(versions.before, old, name, was, request)
+    now = _selected(versions.after, new, name, now, request)
     grown = (was < 0) & (now >= len(before)) if old else np.zeros(len(now), np.bool_)
     shrunk = (now < 0) & (was >= len(after)) & (was == np.arange(len(was)))
     differs = (was != now) & ~grown & ~shrunk & bool(old and new)
@@ -306,13 +315,20 @@ def _numbered(codes: Numbers) -> Numbers:
 
 
 def _selected(
-    opened: Opened, table: Table | None, name: str, positions: Numbers, options: ReadOptions
+    opened: Opened, table: Table | None, name: str, positions: Numbers, request: ChangesRequest
 ) -> Numbers:
     """Positions that the options do not select become -1."""
     if table is None:
         return positions
-    size = len(_numbers_of(table, name))
-    wanted = positions_or_none(opened, _column(table, name), size, options)
+    size, column = len(_numbers_of(table, name)), _column(table, name)
+    wanted = positions_or_none(opened, column, size, request.options)
+    pruning = request.prune.on(name)
+    if pruning:
+        try:
+            values = opened.coordinate(column, slice(0, size), size=size)
+            wanted = intersect(resolve(name, values, pruning), wanted)
+        except InvalidInputError:  # a literal that `sel` does not take: Spark's filter remains
+            pass
     if isinstance(wanted, range) and wanted == range(size):
         return positions
     return np.where(np.isin(positions, np.asarray(wanted, dtype=np.int64)), positions, -1)

@@ -49,6 +49,7 @@ from frazil.spark.native.answers import (
     describe_plain,
     find_option,
     find_version,
+    parse_prune,
     parse_question,
     parse_scan,
     pin_planned,
@@ -141,7 +142,8 @@ class IcechunkSource(DataSource):
             given = without_native_options(self.options)
             pinned_end = {"to": planned.snapshot} if planned is not None else {}
             asked = parse_changes({**given, **pinned_end})
-            return ChangesReader(asked, open_pinned(self._pin(asked.reading)), schema)
+            opened = open_pinned(self._pin(asked.reading))
+            return ChangesReader(asked, opened, schema, parse_prune(self.options))
         refuse_stream_options(self.options)
         options = pin_planned(parse_options(without_native_options(self.options)), planned)
         if options.table is not None:
@@ -169,7 +171,8 @@ class IcechunkSource(DataSource):
 
     @override
     def streamReader(self, schema: StructType) -> CommitStream:
-        pinned = self._pin(parse_options(without_stream_options(self.options)))
+        given = without_native_options(self.options)
+        pinned = self._pin(parse_options(without_stream_options(given)))
         return make_stream_reader(self.options, schema, pinned)
 
     @override

@@ -7,7 +7,7 @@ with the values of then. Spark keeps the offsets; the reader keeps nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import override
 
 import pyarrow as pa
@@ -39,6 +39,7 @@ from frazil.spark.io.stream_rows import (
     plan_rows,
     read_rows,
 )
+from frazil.spark.native.answers import parse_prune, without_native_options
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.runtime.workers import limit_gc, value_of
 from frazil.spark.table.opened import (
@@ -203,8 +204,10 @@ def make_stream_reader(
     options: Mapping[str, str], schema: StructType, pinned: Pinned
 ) -> CommitStream:
     """`pinned`: the version that the schema is of."""
-    reading, stream = parse_stream(options)
+    reading, stream = parse_stream(without_native_options(options))
     request = _request(reading, stream, schema, pinned)
+    if isinstance(request, ChangesRequest):
+        request = replace(request, prune=parse_prune(options))
     made = LimitedCommitStream if HAS_LIMITS else CommitStream
     return made(request, stream, schema)
 

@@ -34,7 +34,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Namespaces are folders, repositories and groups; tables are repositories, groups, arrays and
  * metadata tables. The Python side decides what a name stands for; this class asks it.
  */
-public class Catalog
+public class Catalog extends ChangelogCatalog
     implements TableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] SYSTEM = {"system"};
   private static final Pattern SECRET =
@@ -163,6 +163,10 @@ public class Catalog
   }
 
   private Table load(Identifier table, Map question) throws NoSuchTableException {
+    return new CatalogTable(name + "." + table, describe(table, question));
+  }
+
+  Description describe(Identifier table, Map question) throws NoSuchTableException {
     question.put("in", table.namespace());
     question.put("name", table.name());
     Map settings = settings();
@@ -178,7 +182,7 @@ public class Catalog
         options.put(key, settings.get(key));
       }
     }
-    return new CatalogTable(name + "." + table, Description.in(answer, options));
+    return Description.in(answer, options);
   }
 
   public boolean tableExists(Identifier table) {
