@@ -37,6 +37,7 @@ AREAS = {
     "the catalog: names, versions, procedures, Iceberg's statements": ("test_native_catalog",),
     "PySpark's pushFilters is as measured, and off": ("test_pushdown",),
     "writes": ("test_write",),
+    "several writes, one commit": ("test_transaction",),
     "streams of rows into a repository": ("test_write_stream",),
     "streams of commits": ("test_streams",),
     "change data: CHANGES, batches, functions, streams": ("test_changes",),

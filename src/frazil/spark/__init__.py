@@ -46,6 +46,8 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.io.sql import SqlPlan as SqlPlan
     from frazil.spark.io.sql import plan_sql as plan_sql
     from frazil.spark.io.sql import sql as sql
+    from frazil.spark.io.transaction import Transaction as Transaction
+    from frazil.spark.io.transaction import transaction as transaction
     from frazil.spark.io.write import WriteResult as WriteResult
     from frazil.spark.io.write import write as write
     from frazil.spark.pipelines.clone import CloneResult as CloneResult
@@ -93,6 +95,7 @@ attach(
             "read_table",
         ],
         "frazil.spark.io.sql": ["SqlPlan", "plan_sql", "sql"],
+        "frazil.spark.io.transaction": ["Transaction", "transaction"],
         "frazil.spark.io.write": ["WriteResult", "write"],
         "frazil.spark.pipelines.clone": ["CloneResult", "clone", "explain_clone"],
         "frazil.spark.pipelines.export": ["ExportResult", "export"],

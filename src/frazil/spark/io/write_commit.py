@@ -19,6 +19,7 @@ from frazil.engine.session.session import Session
 from frazil.errors import InternalError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import Inline, Native, Payload
+from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.spark.io.write_blocks import Indices, group_rows, locate
 from frazil.spark.io.write_columns import Column, StoredColumn, encode_coordinate
@@ -35,7 +36,7 @@ from frazil.spark.io.write_session import (
     place_rows,
     prepare,
 )
-from frazil.spark.runtime.commits import CommitNote, Committed, commit_once
+from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, session_at
 
 # Rows that wait in the repository's storage until all coordinates are known.
 #
@@ -276,5 +277,15 @@ def make_assembly(
 ) -> Assembly:
     base = None
     if not prepared.target.creates:
-        base = repository.readonly_session(Exactly(session.snapshot_id))
+        base = repository.readonly_session(Exactly(readable_snapshot(repository, session)))
     return Assembly(layout, session.chunk_writer(), base)
+
+
+def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
+    """The snapshot that a session shows; with changes, one on no branch that has them."""
+    if not session.has_uncommitted_changes:
+        return session.snapshot_id
+    changes = session.copy_changes()
+    copied = session_at(repository, session.branch or "main", str(session.snapshot_id))
+    copied.revise(lambda _: changes)
+    return copied.flush("pending changes of a transaction")
