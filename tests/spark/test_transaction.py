@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 from frazil.errors import ConflictError, InvalidInputError, SessionStateError
-from frazil.spark import transaction, write
+from frazil.spark import Transaction, transaction, write
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
@@ -21,7 +21,7 @@ def make_repository(path: Path) -> frazil.Repository:
 
 
 def rows(spark: SparkSession, days: Any, value: float, *, xs: Any = range(4)) -> DataFrame:
-    cells = [(int(day), int(x), value + 10 * day + x) for day in days for x in xs]
+    cells = [(int(day), int(x), float(value + 10 * day + x)) for day in days for x in xs]
     return spark.createDataFrame(cells, "day long, x long, t double")
 
 
@@ -88,9 +88,7 @@ def test_random_writes_are_the_same_as_one_commit_each(spark: SparkSession, tmp_
             t.write(frame, mode=mode)
             write(frame, other, mode=mode)
             if step == 3:
-                assert values(one, snapshot_id=t.flush()) == pytest.approx(
-                    values(other), nan_ok=True
-                )
+                np.testing.assert_array_equal(values(one, snapshot_id=t.flush()), values(other))
     np.testing.assert_array_equal(values(one), values(other))
     assert len(messages(one)) == 2
     assert len(messages(other)) == 7
@@ -98,9 +96,13 @@ def test_random_writes_are_the_same_as_one_commit_each(spark: SparkSession, tmp_
 
 def test_an_error_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "r")
-    with pytest.raises(ZeroDivisionError), transaction(spark, repository) as t:
+
+    def fail(t: Transaction) -> None:
         t.write(rows(spark, range(2), 1), **CREATE)
-        1 / 0  # noqa: B018 -- raises
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), transaction(spark, repository) as t:
+        fail(t)
     assert messages(repository) == []
     with pytest.raises(SessionStateError, match="has ended"):
         t.write(rows(spark, range(2), 1), **CREATE)
@@ -109,7 +111,7 @@ def test_an_error_leaves_nothing_behind(spark: SparkSession, tmp_path: Path) -> 
     with transaction(spark, repository, message="rest") as t:
         t.write(rows(spark, range(2), 1), **CREATE)
         twice = rows(spark, [7], 1).union(rows(spark, [7], 2))
-        with pytest.raises(InvalidInputError, match="two rows|more than one row|duplicate|twice"):
+        with pytest.raises(InvalidInputError, match="two rows"):
             t.write(twice, mode="append")
         t.write(rows(spark, [2], 1), mode="append")
     assert len(values(repository)) == 3
@@ -132,18 +134,19 @@ def test_a_branch_that_moved_is_a_conflict_or_rebased(spark: SparkSession, tmp_p
         with repository.transaction("main", message="meanwhile") as store:
             zarr.open_array(store, path="t")[0, 0] = value
 
+    def change(t: Transaction, day: int, value: float) -> None:
+        t.write(rows(spark, [day], 50), mode="region")
+        meanwhile(value)
+
     with pytest.raises(ConflictError), transaction(spark, repository) as t:
-        t.write(rows(spark, [3], 50), mode="region")
-        meanwhile(-1)
+        change(t, 3, -1)
     assert values(repository)[0][0] == -1
     assert values(repository)[3][0] == 31
     with transaction(spark, tmp_path / "r", rebase=True) as t:
-        t.write(rows(spark, [3], 50), mode="region")
-        meanwhile(-2)
+        change(t, 3, -2)
     assert t.committed
     assert values(repository)[0][0] == -2
     assert values(repository)[3] == [80, 81, 82, 83]
     with pytest.raises(ConflictError), transaction(spark, repository, rebase=True) as t:
-        t.write(rows(spark, [0], 50), mode="region")
-        meanwhile(-3)  # the same chunk
+        change(t, 0, -3)  # the same chunk
     assert values(repository)[0][0] == -3
