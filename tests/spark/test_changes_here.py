@@ -10,7 +10,7 @@ import pytest
 import zarr
 
 import frazil
-from frazil.errors import InvalidInputError, RefNotFoundError
+from frazil.errors import InvalidInputError, RefNotFoundError, SnapshotNotFoundError
 from frazil.spark.io.data_source import IcechunkSource
 from tests.examples_count import scaled
 from tests.spark.change_cases import (
@@ -18,9 +18,10 @@ from tests.spark.change_cases import (
     difference,
     make_history,
     make_repository,
+    mutate,
     rows_at,
 )
-from tests.spark.stream_cases import by_commit, changes_here
+from tests.spark.stream_cases import batch_here, by_commit, changes_here, stream_here
 
 
 def batch_of(path: Path, **options: str) -> list[dict[str, Any]]:
@@ -125,3 +126,89 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         batch_of(path, startFrom="latest", net="true")
     with pytest.raises(InvalidInputError, match=r"changes are of rows"):
         batch_of(path, mode="chunks", net="true")
+
+
+def apply(rows: dict[Any, Any], changes: list[dict[str, Any]], names: list[str]) -> None:
+    """Applies change data; each must fit what is there."""
+    for row in changes:
+        key, values = (row["y"], row["x"]), tuple(row[name] for name in names)
+        match row["_change_type"]:
+            case "insert":
+                assert key not in rows
+                rows[key] = values
+            case "delete":
+                assert rows.pop(key) == values
+            case "update_preimage":
+                assert rows[key] == values
+            case "update_postimage":
+                rows[key] = values
+
+
+@pytest.mark.parametrize("seed", range(scaled(4)))
+def test_a_mirror_stays_right_when_history_is_rewritten(tmp_path: Path, seed: int) -> None:
+    """Squashed, reset, amended: the stream goes on with what differs."""
+    path = tmp_path / "r"
+    made = make_history(path, seed + 100, 4)
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(path))
+    names = ["a", "b"]
+    random = np.random.default_rng(seed)
+
+    def follow(start: dict[str, str]) -> dict[str, str]:
+        options = {"onRewrite": "compare", "variables": "a,b", "maxCommitsPerTrigger": "2"}
+        stream = stream_here(path, **options)
+        while (end := stream.latestOffset(start, stream.getDefaultReadLimit())) != start:
+            apply(mirror, batch_here(stream, start, end), names)
+            start = end
+        tip = repository.lookup_branch("main")
+        assert start == {"snapshot": tip}
+        assert mirror == rows_at(path, tip, names)
+        return start
+
+    mirror: dict[Any, Any] = rows_at(path, made[2], names)
+    # read up to the middle of what is squashed
+    repository.squash(made[1], made[3], branch="main", message="squashed")
+    start = follow({"snapshot": made[2]})
+    for _step in range(3):
+        session = repository.writable_session("main")
+        mutate(session, random)
+        session.commit("more", allow_empty=True)
+        start = follow(start)
+    history = [info.id for info in repository.ancestry(branch="main")]
+    repository.squash(history[2], branch="main", message="all of it was read")
+    start = follow(start)
+    repository.reset_branch("main", history[4])
+    start = follow(start)
+    session = repository.writable_session("main")
+    mutate(session, random)
+    session.amend("amended", allow_empty=True)
+    follow(start)
+
+
+def test_a_rewritten_history_is_told_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    made = make_history(path, 5, 3)
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(path))
+    repository.squash(made[1], made[3], branch="main", message="squashed")
+    stream = stream_here(path)
+    with pytest.raises(InvalidInputError, match=r"squashed\. With the option onRewrite=compare"):
+        stream.latestOffset({"snapshot": made[2]}, stream.getDefaultReadLimit())
+    with pytest.raises(InvalidInputError, match=r"onRewrite=compare is of streams of changed rows"):
+        stream_here(path, changes="false", onRewrite="compare")
+
+
+def test_a_stream_whose_snapshot_was_expired_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "r"
+    made = make_history(path, 5, 3)
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(path))
+    assert repository.expire_snapshots(None, snapshot_ids=[made[1]]) == {made[1]}
+    for policy in ("fail", "compare"):
+        stream = stream_here(path, onRewrite=policy)
+        with pytest.raises(SnapshotNotFoundError, match="it was expired"):
+            stream.latestOffset({"snapshot": made[1]}, stream.getDefaultReadLimit())
+    # one that has read up to a snapshot that stays goes on, also over expired ones
+    rest = rows_at(path, made[0], ["a", "b"])
+    stream = stream_here(path, variables="a,b")
+    start = {"snapshot": made[0]}
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    apply(rest, batch_here(stream, start, end), ["a", "b"])
+    assert rest == rows_at(path, made[3], ["a", "b"])

@@ -22,6 +22,7 @@ from frazil.spark.io.chunk_scan import plan_chunk_scan
 from frazil.spark.io.stream_chunks import ChunksPart, ChunksRequest, plan_chunks, read_chunk_changes
 from frazil.spark.io.stream_commits import (
     Commit,
+    OnRewrite,
     StreamOptions,
     commits_between,
     first_offset,
@@ -206,6 +207,8 @@ def make_stream_reader(
     """`pinned`: the version that the schema is of."""
     reading, stream = parse_stream(without_native_options(options))
     request = _request(reading, stream, schema, pinned)
+    if stream.on_rewrite is OnRewrite.COMPARE and not isinstance(request, ChangesRequest):
+        raise InvalidInputError("onRewrite=compare is of streams of changed rows (changes=true)")
     if isinstance(request, ChangesRequest):
         request = replace(request, prune=parse_prune(options))
     made = LimitedCommitStream if HAS_LIMITS else CommitStream

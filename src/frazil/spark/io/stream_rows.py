@@ -167,9 +167,9 @@ class Versions:
         """True if its metadata or its values may have changed."""
         if not array.is_same or array.node_id is None:
             return True
-        return array.node_id in self.log.updated_chunks or array.node_id in ids_in(
-            self.log.updated_arrays
-        )
+        # new on both sides of a history that was rewritten, if it is in both versions
+        named = ids_in(self.log.updated_arrays, self.log.new_arrays)
+        return array.node_id in self.log.updated_chunks or array.node_id in named
 
     def logged(self, array: "ArrayVersions") -> Index:
         """Chunks of the new array that were written or deleted."""
