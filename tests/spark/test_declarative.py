@@ -90,6 +90,7 @@ def test_tables_and_a_sink_follow_a_repository_once(tmp_path: Path) -> None:
         own = {
             "spark.sql.catalogImplementation": "hive",  # one that knows its tables the next time
             "spark.connect.grpc.binding.address": HOST,
+            "spark.python.authenticate.socketTimeout": "120s",  # of a busy machine
         }
         given = with_jar({**SETTINGS, **own})
         settings = {name: text for name, text in given.items() if name != "spark.master"}

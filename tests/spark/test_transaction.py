@@ -7,6 +7,7 @@ import icechunk
 import numpy as np
 import pytest
 import zarr
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 import frazil
@@ -150,3 +151,12 @@ def test_a_branch_that_moved_is_a_conflict_or_rebased(spark: SparkSession, tmp_p
     with pytest.raises(ConflictError), transaction(spark, repository, rebase=True) as t:
         change(t, 0, -3)  # the same chunk
     assert values(repository)[0][0] == -3
+
+
+@pytest.mark.parametrize("statement", ["START TRANSACTION", "BEGIN TRANSACTION", "COMMIT"])
+def test_spark_has_no_transactions_of_several_statements(
+    spark: SparkSession, statement: str
+) -> None:
+    """If it has one day, the catalog should take part in them."""
+    with pytest.raises(ParseException):
+        spark.sql(statement)
