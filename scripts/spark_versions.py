@@ -42,8 +42,10 @@ AREAS = {
     "PySpark's pushFilters is as measured, and off": ("test_pushdown",),
     "writes": ("test_write", "test_native_write"),
     "INSERT, UPDATE, DELETE, MERGE against DuckDB": ("test_native_dml",),
+    "several writes, one commit": ("test_transaction",),
     "streams of rows into a repository": ("test_write_stream",),
     "streams of commits": ("test_streams",),
+    "change data: CHANGES, batches, functions, streams": ("test_changes",),
     "ingest, copied and virtual": ("test_ingest", "test_ingest_virtual"),
     "rechunk, reduce, map_blocks, export, clone": (
         "test_rechunk",

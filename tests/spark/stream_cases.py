@@ -26,7 +26,7 @@ CHUNK_ROWS = StructType(
         *(StructField(name, ArrayType(LongType())) for name in ("chunk", "offset", "shape")),
         *(StructField(name, StringType()) for name in ("dtype", "kind")),
         StructField("data", BinaryType()),
-        *(StructField(name, StringType()) for name in ("_change_type", "_commit_snapshot_id")),
+        *(StructField(name, StringType()) for name in ("_change_type", "_commit_version")),
         StructField("_commit_timestamp", TimestampType()),
     ]
 )
@@ -64,7 +64,7 @@ def by_commit(rows: list[Row]) -> dict[str, list[Row]]:
     """In the order of the commits."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row["_commit_snapshot_id"], []).append(row)
+        found.setdefault(row["_commit_version"], []).append(row)
     return found
 
 

@@ -68,22 +68,24 @@ def test_a_commit_gives_its_rows_and_says_which_it_is(
 ) -> None:
     rows = changes_here(path)
     info = next(iter(repository.ancestry(branch="main")))
-    assert {row["_commit_snapshot_id"] for row in rows} == {info.id}
+    assert {row["_commit_version"] for row in rows} == {info.id}
     assert {row["_commit_timestamp"] for row in rows} == {info.written_at}
     assert kinds(rows) == {"insert": 12}
     assert [row["t"] for row in sorted(rows, key=lambda r: (r["time"], r["x"]))] == list(range(12))
 
 
-def test_to_append_gives_new_rows_and_those_of_the_chunk_that_was_written_again(
+def test_to_append_gives_new_rows_and_without_changes_the_whole_chunk(
     repository: frazil.Repository, path: Path
 ) -> None:
     before = repository.lookup_branch("main")
     commit(repository, append)
     rows = rows_since(path, before)
     # the coordinate's only chunk was written again, too: its old values are no change
-    hours = {(row["time"].hour, row["_change_type"]) for row in rows}
-    assert hours == {(3, "update"), (4, "insert"), (5, "insert")}
-    assert len(rows) == 9
+    assert {row["time"].hour for row in rows} == {4, 5}
+    assert kinds(rows) == {"insert": 6}
+    chunk = rows_since(path, before, changes="false")
+    assert {row["time"].hour for row in chunk} == {3, 4, 5}
+    assert len(chunk) == 9
 
 
 def test_a_resize_uncovers_what_its_last_chunk_holds(
@@ -105,9 +107,14 @@ def test_a_value_of_a_coordinate_changes_its_rows(
     before = repository.lookup_branch("main")
     commit(repository, lambda group: group["time"].set_basic_selection(1, 100))
     rows = rows_since(path, before)
-    assert {row["time"] for row in rows} == {datetime(2024, 1, 5, 4, tzinfo=UTC)}
-    assert sorted(row["t"] for row in rows) == [3, 4, 5]
-    assert kinds(rows) == {"update": 3}
+    new, old = datetime(2024, 1, 5, 4, tzinfo=UTC), datetime(2024, 1, 1, 1, tzinfo=UTC)
+    assert {(row["time"], row["_change_type"]) for row in rows} == {
+        (new, "insert"),
+        (old, "delete"),
+    }
+    assert sorted(row["t"] for row in rows) == [3, 3, 4, 4, 5, 5]
+    after = rows_since(path, before, changes="false")
+    assert [(row["time"], row["t"]) for row in after] == [(new, 3), (new, 4), (new, 5)]
 
 
 def test_every_commit_is_read_at_its_own_snapshot(
@@ -120,7 +127,7 @@ def test_every_commit_is_read_at_its_own_snapshot(
     ]
     found = by_commit(rows_since(path, before))
     assert list(found) == made
-    assert [found[snapshot][0]["t"] for snapshot in made] == [7, 8]
+    assert [[row["t"] for row in found[snapshot]] for snapshot in made] == [[0, 7], [7, 8]]
 
 
 def test_variables_that_come_later_are_null_before(
@@ -130,8 +137,11 @@ def test_variables_that_come_later_are_null_before(
     found = by_commit(changes_here(path))
     first = next(iter(found.values()))
     assert {row["u"] for row in first} == {None}
-    assert {row["u"] for row in found[late]} == {1.0}
-    assert kinds(found[late]) == {"update": 12}
+    assert {(row["u"], row["_change_type"]) for row in found[late]} == {
+        (None, "update_preimage"),
+        (1.0, "update_postimage"),
+    }
+    assert len(found[late]) == 24
 
 
 def test_rows_of_fill_values_are_rows_though_nothing_is_stored(
@@ -141,12 +151,12 @@ def test_rows_of_fill_values_are_rows_though_nothing_is_stored(
     before = commit(repository, lambda group: group["dry"].set_basic_selection((0, 0), 1))
     dry = commit(repository, lambda group: group["dry"].set_basic_selection((0, 0), 0))
     rows = by_commit(changes_here(path, variables="dry"))
-    assert [kinds(each) for each in rows.values()] == [{"insert": 12}, {"update": 9}, {"update": 9}]
-    assert [sum(row["dry"] for row in each) for each in rows.values()] == [0, 1, 0]
+    images = {"update_preimage": 1, "update_postimage": 1}
+    assert [kinds(each) for each in rows.values()] == [{"insert": 12}, images, images]
+    assert [each[-1]["dry"] for each in rows.values()] == [0, 1, 0]
+    assert len(rows_since(path, before, changes="false", variables="dry")) == 9
     chunks = rows_since(path, before, mode="chunks", variables="dry")
-    assert [(row["_commit_snapshot_id"], row["_change_type"]) for row in chunks] == [
-        (dry, "delete")
-    ]
+    assert [(row["_commit_version"], row["_change_type"]) for row in chunks] == [(dry, "delete")]
 
 
 def test_commits_that_change_no_value_give_nothing(
@@ -177,15 +187,20 @@ def test_a_selection_is_kept_to(repository: frazil.Repository, path: Path) -> No
         (lambda g: g.__delitem__("t"), "array 't' was deleted or moved away"),
     ],
 )
-def test_rows_that_are_taken_away_are_an_error_or_ignored(
+def test_rows_that_are_taken_away_are_deletes_or_an_error_or_ignored(
     repository: frazil.Repository, path: Path, change: Change, message: str
 ) -> None:
-    stream, lenient = stream_here(path), stream_here(path, onRemoval="ignore")
+    told, stream = stream_here(path), stream_here(path, changes="false")
+    lenient = stream_here(path, changes="false", onRemoval="ignore")
     start = stream.initialOffset()
     snapshot = commit(repository, lambda g: (change(g), g["time"].resize((2,))))
     with pytest.raises(InvalidInputError, match=f"{snapshot}: {message}"):
         batch_here(stream, start, {"snapshot": snapshot})
     assert len(batch_here(lenient, start, {"snapshot": snapshot})) == 12
+    deleted = batch_here(told, start, {"snapshot": snapshot})[12:]
+    gone = [(row["t"], row["_change_type"]) for row in deleted]
+    kept = 6 if "shorter" in message else 0
+    assert sorted(gone) == [(float(value), "delete") for value in range(kept, 12)]
 
 
 def test_another_type_is_an_error(repository: frazil.Repository, path: Path) -> None:
@@ -197,7 +212,7 @@ def test_another_type_is_an_error(repository: frazil.Repository, path: Path) -> 
         put(group, "t", np.arange(12).reshape(4, 3), "time x", (3, 3))
 
     snapshot = commit(repository, replace)
-    with pytest.raises(InvalidInputError, match="column 't' is bigint, but double in the stream"):
+    with pytest.raises(InvalidInputError, match="column 't' is bigint, but double in the"):
         batch_here(stream, start, {"snapshot": snapshot})
 
 
@@ -226,7 +241,8 @@ def test_an_array_on_another_grid_is_deleted_and_inserted(
     commit(repository, replace)
     rows = rows_since(path, before, mode="chunks")
     assert kinds(rows) == {"delete": 2, "insert": 1}
-    assert kinds(rows_since(path, before)) == {"update": 12}
+    assert rows_since(path, before) == []  # its values are what they were
+    assert len(rows_since(path, before, changes="false")) == 12
 
 
 @pytest.mark.parametrize(
@@ -355,19 +371,21 @@ def test_a_mirror_of_rows_is_the_table(script: list[list[tuple[Any, ...]]], size
     with TemporaryDirectory() as folder:
         repository = history(Path(folder) / "r", script)
         mirror: dict[tuple[int, int], tuple[float | None, float | None]] = {}
-        length = 0
-        found = by_commit(changes_here(Path(folder) / "r", partitionBytes=size, onRemoval="ignore"))
+        options = {"changes": "false", "partitionBytes": size, "onRemoval": "ignore"}
+        stream = stream_here(Path(folder) / "r", **options)
+        start = stream.initialOffset()
         for info in reversed(list(repository.ancestry(branch="main"))[:-1]):
+            rows = batch_here(stream, start, {"snapshot": info.id})
+            start = {"snapshot": info.id}
             store = repository.readonly_session(snapshot_id=info.id).store
             arrays = {name: zarr.open_array(store, path=name, mode="r") for name in "ab"}
-            former, length = length, arrays["a"].shape[0]
+            length = arrays["a"].shape[0]
             mirror = {key: row for key, row in mirror.items() if key[0] < length}
             seen = set()
-            for row in found.get(info.id, []):
+            for row in rows:
                 key = row["y"], row["x"]
                 assert key not in seen
                 seen.add(key)
-                assert row["_change_type"] == ("update" if key[0] < former else "insert")
                 mirror[key] = row["a"], row["b"]
             for name, k in (("a", 0), ("b", 1)):
                 values = np.full((length, 5), np.nan)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
+import frazil
 import frazil.spark
 from frazil.engine.refs.version import Branch
 from frazil.paths import NodePath
@@ -95,6 +97,29 @@ def test_batches_are_committed_once_even_if_spark_dies_before_it_notes_so(feed: 
     assert feed.array("t").tolist() == list(range(6))
     batches = [record.metadata["frazil"]["batch"] for record in feed.commits()]
     assert batches == [2, 1, 0]
+
+
+def test_batches_are_known_after_their_commits_were_squashed_and_expired(feed: Feed) -> None:
+    for number in range(4):
+        feed.put(number, [number])
+    feed.run()
+    public = frazil.Repository.open(frazil.local_filesystem_storage(feed.folder / "repo"))
+    oldest = [info.id for info in public.ancestry(branch="main")][-2]
+    public.squash(oldest, branch="main", message="all in one")
+    feed.forget_commit(3)
+    feed.put(4, [4])
+    feed.run()  # does batch 3 again, then batch 4
+    assert feed.array("t").tolist() == list(range(5))
+    assert len(feed.commits()) == 2
+    tip = public.lookup_branch("main")
+    expired = public.expire_snapshots(datetime.now(UTC))
+    assert expired
+    assert tip not in expired
+    feed.forget_commit(4)
+    feed.put(5, [5])
+    feed.run()
+    assert feed.array("v").tolist() == [[t, t + 0.5] for t in range(6)]
+    assert len(feed.commits()) == 2  # batch 5, and the one that stayed
 
 
 def test_an_empty_batch_commits_nothing_and_bad_rows_stop_the_query(feed: Feed) -> None:

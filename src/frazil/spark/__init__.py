@@ -39,12 +39,15 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.io.read import ReadPlan as ReadPlan
     from frazil.spark.io.read import plan_read as plan_read
     from frazil.spark.io.read import read as read
+    from frazil.spark.io.read import read_changes as read_changes
     from frazil.spark.io.read import read_chunks as read_chunks
     from frazil.spark.io.read import read_stream as read_stream
     from frazil.spark.io.read import read_table as read_table
     from frazil.spark.io.sql import SqlPlan as SqlPlan
     from frazil.spark.io.sql import plan_sql as plan_sql
     from frazil.spark.io.sql import sql as sql
+    from frazil.spark.io.transaction import Transaction as Transaction
+    from frazil.spark.io.transaction import transaction as transaction
     from frazil.spark.io.write import WriteResult as WriteResult
     from frazil.spark.io.write import write as write
     from frazil.spark.pipelines.clone import CloneResult as CloneResult
@@ -86,11 +89,13 @@ attach(
             "ReadPlan",
             "plan_read",
             "read",
+            "read_changes",
             "read_chunks",
             "read_stream",
             "read_table",
         ],
         "frazil.spark.io.sql": ["SqlPlan", "plan_sql", "sql"],
+        "frazil.spark.io.transaction": ["Transaction", "transaction"],
         "frazil.spark.io.write": ["WriteResult", "write"],
         "frazil.spark.pipelines.clone": ["CloneResult", "clone", "explain_clone"],
         "frazil.spark.pipelines.export": ["ExportResult", "export"],

@@ -7,7 +7,9 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import pyspark
 import pytest
+from packaging.version import Version
 
 from frazil.errors import JavaNotFoundError, SessionStateError
 from frazil.spark.native.jar import compile_sources, find_jar, find_spark_jars, sources_digest
@@ -86,6 +88,17 @@ def test_the_jar_is_for_the_spark_that_will_run(tmp_path: Path) -> None:
     by_environment, by_argument = find_jar(given), find_jar(given, spark_home=other)
     assert by_environment.name.startswith("frazil-spark-9.8.7-")
     assert by_argument.name.startswith("frazil-spark-9.9.9-")
+
+
+def test_the_jar_has_what_its_spark_has(tmp_path: Path) -> None:
+    """The same Spark, once as it is, and once as if it were older and had no changes."""
+    older = other_spark(tmp_path / "older", "4.1.0")
+    given = environment(tmp_path / "cache")
+    for home, has in ((None, Version(pyspark.__version__) >= Version("4.2")), (older, False)):
+        with zipfile.ZipFile(find_jar(given, spark_home=home)) as archive:
+            names = archive.namelist()
+        assert ("frazil/spark/Changes.class" in names) == has
+        assert {"frazil/spark/Catalog.class", "frazil/spark/ChangelogCatalog.class"} <= set(names)
 
 
 def test_what_is_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

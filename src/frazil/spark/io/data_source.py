@@ -18,6 +18,13 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
+from frazil.spark.io.change_reader import (
+    FUNCTION,
+    ChangesReader,
+    changes_function,
+    parse_changes,
+    without_change_options,
+)
 from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
 from frazil.spark.io.metadata_functions import (
     TableReading,
@@ -43,6 +50,7 @@ from frazil.spark.native.answers import (
     describe_plain,
     find_option,
     find_version,
+    parse_prune,
     parse_question,
     parse_scan,
     pin_planned,
@@ -108,7 +116,7 @@ class IcechunkSource(DataSource):
             with carrying_errors() if asked.get("carry") else nullcontext():
                 return self._answer(asked, without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
-        found = self._schema(parse_options(without_stream_options(self.options)))
+        found = self._schema(_read_options(self.options))
         return with_change_columns(found) if wants_changes(self.options) else found
 
     def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
@@ -119,9 +127,8 @@ class IcechunkSource(DataSource):
             return with_answer(StructType(), answer_write(question, given))
         if "ddl" in question:
             return answer_for(question, given, lambda each: answer_ddl(question, each))
-        of_batches = without_stream_options(given)
-        options = parse_options(of_batches)
-        streams = len(of_batches) < len(given)  # the reader of batches refuses such options
+        options = _read_options(given)
+        streams = len(without_stream_options(given)) < len(given)  # a reader refuses such options
         if options.table is None and options.mode is not Mode.CHUNKS and not streams:
             return answer_about(question, options)
         schema = self._schema(options)
@@ -138,8 +145,14 @@ class IcechunkSource(DataSource):
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
-        refuse_stream_options(self.options)
         planned = parse_scan(self.options)
+        if wants_changes(self.options):
+            given = without_native_options(self.options)
+            pinned_end = {"to": planned.snapshot} if planned is not None else {}
+            asked = parse_changes({**given, **pinned_end})
+            opened = open_pinned(self._pin(asked.reading))
+            return ChangesReader(asked, opened, schema, parse_prune(self.options))
+        refuse_stream_options(self.options)
         options = pin_planned(parse_options(without_native_options(self.options)), planned)
         if options.table is not None:
             return TableReader(self._pin_table(options), schema)
@@ -168,7 +181,8 @@ class IcechunkSource(DataSource):
 
     @override
     def streamReader(self, schema: StructType) -> CommitStream:
-        pinned = self._pin(parse_options(without_stream_options(self.options)))
+        given = without_native_options(self.options)
+        pinned = self._pin(parse_options(without_stream_options(given)))
         return make_stream_reader(self.options, schema, pinned)
 
     @override
@@ -291,6 +305,13 @@ class ChunkReader(DataSourceReader):
             yield select_schema(batch, schema)
 
 
+def _read_options(given: Mapping[str, str]) -> ReadOptions:
+    """What is read, without what a stream or a batch of changes adds to it."""
+    if len(without_change_options(given)) < len(given):
+        return parse_changes(given).reading  # at the last version of the range
+    return parse_options(without_stream_options(given))
+
+
 def _with_schema(table: Table, schema: StructType) -> Table:
     """The columns of a schema that the user may have given: some of the table's, in any order."""
     by_name = {column.name: column for column in table.all_columns}
@@ -330,7 +351,7 @@ def register(spark: SparkSession, *, warehouse: Warehouse | None = None) -> None
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
     install_native(spark, warehouse)
-    for name, function in table_functions().items():
+    for name, function in {**table_functions(), FUNCTION: changes_function()}.items():
         spark.udtf.register(name, function)
 
 

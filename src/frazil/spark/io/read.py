@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.clock import from_datetime
 from frazil.errors import InvalidInputError
+from frazil.spark.io.change_reader import parse_changes
 from frazil.spark.io.chunk_scan import chunk_schema, plan_chunk_scan
 from frazil.spark.io.data_source import FORMAT, register_source
 from frazil.spark.io.metadata_functions import plan_reading
@@ -308,6 +309,52 @@ def _iso(when: datetime | str | None) -> str | None:
         return when
     aware = when if when.tzinfo else when.replace(tzinfo=UTC)
     return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def read_changes(
+    spark: SparkSession,
+    repository: RepositoryLike,
+    *,
+    from_version: str | None = None,
+    to_version: str | None = None,
+    net: bool = False,
+    group: str = "/",
+    variables: Sequence[str] | str | None = None,
+    dims: Sequence[str] | None = None,
+    sel: Mapping[str, object] | None = None,
+    isel: Mapping[str, object] | None = None,
+    decode_cf: bool = True,
+    partition_bytes: int = DEFAULT_PARTITION_BYTES,
+    storage: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """What the commits after `from_version` up to `to_version` did to the rows of a table.
+
+    Versions are branches, tags or snapshots; by default all of `main`. With `net`, only what
+    differs between both. The columns `_change_type`, `_commit_version` and `_commit_timestamp`
+    come last.
+    """
+    names = (variables,) if isinstance(variables, str) else variables
+    place = place_of(repository, storage)
+    options = ReadOptions(
+        path=place.path,
+        secret_storage=place.secret,
+        group="/" + group.strip("/"),
+        variables=None if names is None else tuple(names),
+        dims=None if dims is None else tuple(dims),
+        selection=to_selection(sel or {}),
+        isel=to_index_selection(isel or {}),
+        decode_cf=decode_cf,
+        partition_bytes=partition_bytes,
+        access=access_to(repository),
+        start=from_version,
+        end=to_version,
+    )
+    told = {**format_options(options), "changes": "true", "net": str(net).lower()}
+    found = parse_changes(told).range
+    told |= {"from": str(found.start), "to": str(found.end)}
+    register_source(spark)
+    install_native(spark)
+    return spark.read.format(FORMAT).options(**told).load()
 
 
 # DataFrames about a repository rather than of what is in it.

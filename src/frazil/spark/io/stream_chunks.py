@@ -26,6 +26,8 @@ from frazil.spark.io.chunk_scan import (
 from frazil.spark.io.stream_commits import Commit
 from frazil.spark.io.stream_rows import (
     DELETE,
+    INSERT,
+    UPDATE,
     ArrayVersions,
     Index,
     Versions,
@@ -106,7 +108,7 @@ def read_chunk_changes(
             index = changes.index[start : start + size]
             was = is_stored(before, changes.old, index)
             codes = change_codes(was, is_stored(after, changes.new, index))
-            live, gone = codes < DELETE, codes == DELETE
+            live, gone = np.isin(codes, [INSERT, UPDATE]), codes == DELETE
             if changes.new is not None and live.any():
                 batch = chunk_batch(after, scan, changes.new, index[live])
                 yield add_change_columns(batch, part.commit, codes[live], schema)

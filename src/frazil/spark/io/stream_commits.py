@@ -1,11 +1,12 @@
 """Commits that a stream reads next. No I/O: the repo info has all of it.
 
 A branch root - a - b - c - d is read in this order; at offset b, c and d are next. If the offset
-is x, a commit on b that the branch was reset away from, b is the newest in both histories, and
-`onRewrite=restart` goes on with c and d.
+is x, a commit on b that the branch was reset away from (or that was squashed into c), b is the
+newest in both histories: `onRewrite=restart` goes on with c and d, and `onRewrite=compare` with
+what differs between x and c, then with d.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -62,12 +63,12 @@ def parse_offset(value: Mapping[str, object]) -> Offset:
 # Spark asks for the columns before it says that it wants a stream, so `changes` must be asked for.
 
 STREAM_OPTIONS = {
-    "changes": "true adds the columns _change_type, _commit_snapshot_id, _commit_timestamp",
+    "changes": "true gives change data, with _change_type, _commit_version, _commit_timestamp",
     "startFrom": "earliest (all commits there are, by default) or latest (those to come)",
     "startingSnapshot": "id: the commits after it",
     "startingTimestamp": "ISO time: the commits since then",
     "maxCommitsPerTrigger": "at most so many commits in one batch; all by default",
-    "onRewrite": "fail (by default) or restart, when the branch was reset or amended",
+    "onRewrite": "fail (by default), restart or compare, when the branch was reset or squashed",
     "onRemoval": "fail (by default) or ignore, when a commit takes away rows; of mode rows",
 }
 
@@ -80,6 +81,7 @@ class StartFrom(StrEnum):
 class OnRewrite(StrEnum):
     FAIL = "fail"
     RESTART = "restart"
+    COMPARE = "compare"
 
 
 class OnRemoval(StrEnum):
@@ -235,10 +237,13 @@ def next_offset(
     tip = branch_row(info, branch) if until is None else _row_of(info, until)
     base = _base_row(info, branch, start.snapshot, tip, options)
     rows = _rows_after(info, base, tip)
-    if not rows:
-        return start
-    chosen = rows[: len(rows) if limit is None else limit]
     after = snapshot_id(info, base)
+    compares = options.on_rewrite is OnRewrite.COMPARE
+    if not rows:
+        return Offset(after) if compares else start
+    chosen = rows[: len(rows) if limit is None else limit]
+    if compares:
+        return Offset(snapshot_id(info, chosen[-1]))
     return Offset(snapshot_id(info, chosen[-1]), None if after == start.snapshot else after)
 
 
@@ -246,12 +251,45 @@ def commits_between(info: RepoInfo, start: Offset, end: Offset) -> list[Commit]:
     """Commits, oldest first. It does not matter where the branch is now."""
     if start == end:
         return []
-    after = _row_of(info, end.after or start.snapshot)
-    return [_commit(info, row) for row in _rows_after(info, after, _row_of(info, end.snapshot))]
+    after, last = _row_of(info, end.after or start.snapshot), _row_of(info, end.snapshot)
+    common = _newest_common(info, after, list(ancestor_rows(info, last)))
+    if common == after:
+        return commits_after(info, after, last)
+    return _commits_across(info, after, common, last)
 
 
-def _commit(info: RepoInfo, row: int) -> Commit:
-    parent = info.snapshots.parent(row)
+def _commits_across(info: RepoInfo, read: int, common: int | None, last: int) -> list[Commit]:
+    """What differs from a snapshot that is no ancestor, as one commit; then those after it."""
+    if common is None:
+        raise _expired_error(snapshot_id(info, read))
+    rows = _rows_after(info, common, last)
+    logs = log_ids_between(info, common, read)
+    if rows:
+        logs = [*log_ids_between(info, common, rows[0]), *logs]
+    first = rows[0] if rows else common
+    over = Commit(
+        snapshot_id(info, first),
+        snapshot_id(info, read),
+        info.snapshots.flushed_at(first),
+        tuple(logs),
+    )
+    return [over, *(commit_between(info, info.snapshots.parent(row), row) for row in rows[1:])]
+
+
+def _newest_common(info: RepoInfo, row: int, history: Sequence[int]) -> int | None:
+    """The newest of a history, newest first, that is also in that of a snapshot."""
+    read = set(ancestor_rows(info, row))
+    return next((each for each in history if each in read), None)
+
+
+def commits_after(info: RepoInfo, base: int, tip: int) -> list[Commit]:
+    """Commits from the child of `base` to `tip`, its descendant."""
+    rows = _rows_after(info, base, tip)
+    return [commit_between(info, info.snapshots.parent(row), row) for row in rows]
+
+
+def commit_between(info: RepoInfo, parent: int, row: int) -> Commit:
+    """All that was committed after `parent` up to `row`, as one commit."""
     return Commit(
         snapshot_id(info, row),
         snapshot_id(info, parent),
@@ -280,20 +318,23 @@ def _base_row(
     history = list(ancestor_rows(info, tip))
     if row in history:
         return row
-    restarts = options.on_rewrite is OnRewrite.RESTART
+    policy = options.on_rewrite
     if row < 0:
-        if restarts:
+        if policy is OnRewrite.RESTART:
             return _first_row(info, history, options)
         raise _expired_error(start)
-    if not restarts:
+    if policy is OnRewrite.FAIL:
         raise InvalidInputError(
             f"the stream has read branch {branch!r} up to snapshot {start}, which is not in its"
-            " history any more: the branch was reset or amended. With the option"
-            " onRewrite=restart the stream goes on from the newest snapshot that both have",
+            " history any more: the branch was reset or amended, or commits were squashed. With"
+            " the option onRewrite=compare a stream of changes goes on with what differs from"
+            " there; with onRewrite=restart any stream does from the newest snapshot that both"
+            " have, and what came after it comes again",
             kind="branch-rewritten",
         )
-    read = set(ancestor_rows(info, row))
-    common = next((each for each in history if each in read), None)
+    common = _newest_common(info, row, history)
+    if common is None and policy is OnRewrite.COMPARE:
+        raise _expired_error(start)
     return _first_row(info, history, options) if common is None else common
 
 

@@ -6,8 +6,8 @@ Every commit is read for itself, at its own snapshot: so what changed twice come
 with the values of then. Spark keeps the offsets; the reader keeps nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import override
 
 import pyarrow as pa
@@ -17,10 +17,12 @@ from pyspark.sql.types import StructType
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId
+from frazil.spark.io.change_rows import ChangesPart, ChangesRequest, plan_changes, read_changes
 from frazil.spark.io.chunk_scan import plan_chunk_scan
 from frazil.spark.io.stream_chunks import ChunksPart, ChunksRequest, plan_chunks, read_chunk_changes
 from frazil.spark.io.stream_commits import (
     Commit,
+    OnRewrite,
     StreamOptions,
     commits_between,
     first_offset,
@@ -38,6 +40,7 @@ from frazil.spark.io.stream_rows import (
     plan_rows,
     read_rows,
 )
+from frazil.spark.native.answers import parse_prune, without_native_options
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.runtime.workers import limit_gc, value_of
 from frazil.spark.table.opened import (
@@ -49,10 +52,11 @@ from frazil.spark.table.opened import (
     settings_digest,
 )
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
-from frazil.spark.table.scan import plan_axes, plan_table
-from frazil.spark.table.schema import arrow_schema
+from frazil.spark.table.scan import Table, plan_axes, plan_table
+from frazil.spark.table.schema import arrow_schema, spark_schema
 
-type Part = RowsPart | ChunksPart
+type Part = RowsPart | ChangesPart | ChunksPart
+type Request = RowsRequest | ChangesRequest | ChunksRequest
 type JsonOffset = dict[str, str]
 
 
@@ -67,9 +71,7 @@ class _Task:
 class CommitStream(DataSourceStreamReader):
     """Stream of commits for PySpark 4.1: every batch takes all commits there are."""
 
-    def __init__(
-        self, request: RowsRequest | ChunksRequest, options: StreamOptions, schema: StructType
-    ) -> None:
+    def __init__(self, request: Request, options: StreamOptions, schema: StructType) -> None:
         self.request = request
         self.stream = options
         self.schema = schema
@@ -98,12 +100,15 @@ class CommitStream(DataSourceStreamReader):
     @override
     def partitions(self, start: JsonOffset, end: JsonOffset) -> list[InputPartition]:
         repository = self.open_repository()
-        info, settings = repository.repo_info(), settings_digest(repository)
+        info = repository.repo_info()
         begin, stop = parse_offset(start), parse_offset(end)
         if stop.after is None:
             # PySpark 4.1 had no `start` for latestOffset: whether they fit is found out only here
             stop = next_offset(info, self.branch, begin, self.stream, until=stop.snapshot)
-        commits = commits_between(info, begin, stop)
+        return self.tasks(repository, commits_between(info, begin, stop))
+
+    def tasks(self, repository: Repository, commits: Iterable[Commit]) -> list[InputPartition]:
+        settings = settings_digest(repository)
         parts = (part for commit in commits for part in self._plan(commit, settings))
         return [InputPartition(_Task(part, settings)) for part in parts]
 
@@ -117,15 +122,20 @@ class CommitStream(DataSourceStreamReader):
         after = self._open(part.commit.snapshot, task.settings)
         if isinstance(part, RowsPart):
             yield from read_rows(after, part, schema)
-        elif isinstance(self.request, ChunksRequest):
-            before = self._open(part.commit.parent, task.settings)
+            return
+        before = self._open(part.commit.parent, task.settings)
+        if isinstance(part, ChangesPart) and isinstance(self.request, ChangesRequest):
+            yield from read_changes(before, after, part, self.request, schema)
+        elif isinstance(part, ChunksPart) and isinstance(self.request, ChunksRequest):
             yield from read_chunk_changes(before, after, part, self.request, schema)
 
-    def _plan(self, commit: Commit, settings: str) -> list[RowsPart] | list[ChunksPart]:
+    def _plan(self, commit: Commit, settings: str) -> Sequence[Part]:
         before, after = (self._open(each, settings) for each in (commit.parent, commit.snapshot))
         versions = open_versions(commit, before, after)
         if isinstance(self.request, ChunksRequest):
             return plan_chunks(commit, versions, self.request)
+        if isinstance(self.request, ChangesRequest):
+            return plan_changes(commit, versions, self.request)
         return plan_rows(commit, versions, self.request)
 
     def open_repository(self) -> Repository:
@@ -195,19 +205,34 @@ def make_stream_reader(
     options: Mapping[str, str], schema: StructType, pinned: Pinned
 ) -> CommitStream:
     """`pinned`: the version that the schema is of."""
-    reading, stream = parse_stream(options)
+    reading, stream = parse_stream(without_native_options(options))
     request = _request(reading, stream, schema, pinned)
+    if stream.on_rewrite is OnRewrite.COMPARE and not isinstance(request, ChangesRequest):
+        raise InvalidInputError("onRewrite=compare is of streams of changed rows (changes=true)")
+    if isinstance(request, ChangesRequest):
+        request = replace(request, prune=parse_prune(options))
     made = LimitedCommitStream if HAS_LIMITS else CommitStream
     return made(request, stream, schema)
 
 
 def _request(
     reading: ReadOptions, stream: StreamOptions, schema: StructType, pinned: Pinned
-) -> RowsRequest | ChunksRequest:
+) -> Request:
     opened = open_pinned(pinned)
     if reading.mode is Mode.CHUNKS:
         return ChunksRequest(reading, plan_chunk_scan(opened, reading).element)
     table = plan_table(opened, reading)
+    plan_axes(opened, table, reading)  # raises if the selection is wrong
+    require_columns(table, schema)
+    names = [column.name for column in table.all_columns]
+    if stream.changes:
+        return changes_request(reading, table)
+    variables = [v.name for v in table.grid.variables] or names[:1]
+    wanted = [name for name in variables if name in schema.names] or variables
+    return RowsRequest(reading, tuple(wanted), schema, stream.on_removal)
+
+
+def require_columns(table: Table, schema: StructType) -> None:
     names = [column.name for column in table.all_columns]
     unknown = [name for name in schema.names if name not in (*names, *NAMES)]
     if unknown:
@@ -215,7 +240,15 @@ def _request(
             f"the schema given has {', '.join(map(repr, unknown))};"
             f" the columns are {', '.join((*names, *NAMES))}"
         )
-    plan_axes(opened, table, reading)  # raises if the selection is wrong
-    variables = [v.name for v in table.grid.variables] or names[:1]
-    wanted = [name for name in variables if name in schema.names] or variables
-    return RowsRequest(reading, tuple(wanted), schema, stream.on_removal)
+
+
+def changes_request(reading: ReadOptions, table: Table) -> ChangesRequest:
+    """Asks for the changes of a table; of variables that `columns` leaves out, none are."""
+    kept = {column.name for column in table.columns}
+    dimensions = [column.name for column in table.dimensions]
+    columns = [c for c in table.all_columns if c.is_dimension or c.name in kept]
+    variables = [v.name for v in table.grid.variables if v.name in kept]
+    wanted = variables or [v.name for v in table.grid.variables] or dimensions[:1]
+    if not variables:
+        columns = list(table.all_columns)
+    return ChangesRequest(reading, spark_schema(columns), tuple(dimensions), tuple(wanted))

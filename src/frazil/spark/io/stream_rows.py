@@ -1,11 +1,9 @@
-"""Mode `rows`: the rows of the chunks that a commit changed, as they are after it.
+"""Mode `rows` without `changes`: rows of the chunks that a commit changed, as they are after it.
 
-    insert    the row is new: beyond the former shape of the variables
-    update    it was there: a chunk of it was written or deleted, or its coordinate was
-
-A chunk of fill values only is not stored, as Zarr would have it, but its rows are rows: what
-counts is what the transaction log names. Coordinates are compared value by value, since to append
-is to write the last chunk of one again.
+With `changes`, rows are compared one by one: see change_rows. A chunk of fill values only is not
+stored, as Zarr would have it, but its rows are rows: what counts is what the transaction log
+names. Coordinates are compared value by value, since to append is to write the last chunk of one
+again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -169,9 +167,9 @@ class Versions:
         """True if its metadata or its values may have changed."""
         if not array.is_same or array.node_id is None:
             return True
-        return array.node_id in self.log.updated_chunks or array.node_id in ids_in(
-            self.log.updated_arrays
-        )
+        # new on both sides of a history that was rewritten, if it is in both versions
+        named = ids_in(self.log.updated_arrays, self.log.new_arrays)
+        return array.node_id in self.log.updated_chunks or array.node_id in named
 
     def logged(self, array: "ArrayVersions") -> Index:
         """Chunks of the new array that were written or deleted."""
@@ -225,12 +223,14 @@ def _node_id(opened: Opened, array: ArrayDescription | None) -> NodeId | None:
     return None if array is None else opened.session.node(NodePath(array.path)).id
 
 
-# The columns that say what a row of a stream is: named as by those who know Delta and Iceberg.
+# The columns that say what a row of a stream is, named as Spark names them for CHANGES.
 
-CHANGE, SNAPSHOT, TIME = "_change_type", "_commit_snapshot_id", "_commit_timestamp"
-NAMES = (CHANGE, SNAPSHOT, TIME)
-INSERT, UPDATE, DELETE, NOTHING = range(4)
-_KINDS = pa.array(["insert", "update", "delete"], pa.string())
+CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
+NAMES = (CHANGE, VERSION, TIME)
+DELETE, INSERT, UPDATE, PREIMAGE, POSTIMAGE, NOTHING = range(6)
+_KINDS = pa.array(
+    ["delete", "insert", "update", "update_preimage", "update_postimage"], pa.string()
+)
 
 
 def change_codes(
@@ -243,7 +243,7 @@ def change_codes(
 
 def with_change_columns(schema: StructType | str) -> StructType | str:
     if isinstance(schema, str):
-        return f"{schema}, {CHANGE} STRING, {SNAPSHOT} STRING, {TIME} TIMESTAMP"
+        return f"{schema}, {CHANGE} STRING, {VERSION} STRING, {TIME} TIMESTAMP"
     doubled = [name for name in schema.names if name.casefold() in NAMES]
     if doubled:
         raise InvalidInputError(f"the table has a column {doubled[0]!r} of its own: leave it out")
@@ -258,12 +258,20 @@ def add_change_columns(
 ) -> pa.RecordBatch:
     """The columns of the schema: those of the batch, what changed, and NULL for the rest."""
     count = batch.num_rows
-    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    columns[CHANGE] = _KINDS.take(pa.array(codes))
-    columns[SNAPSHOT] = repeat_column(str(commit.snapshot), count)
-    columns[TIME] = time_column(np.full(count, commit.committed_us))
+    told = {
+        CHANGE: _KINDS.take(pa.array(codes)),
+        VERSION: repeat_column(str(commit.snapshot), count),
+        TIME: time_column(np.full(count, commit.committed_us)),
+    }
+    return fill_columns(batch, told, schema)
+
+
+def fill_columns(
+    batch: pa.RecordBatch, more: Mapping[str, pa.Array], schema: pa.Schema
+) -> pa.RecordBatch:
+    columns = {**dict(zip(batch.schema.names, batch.columns, strict=True)), **more}
     arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(count, field.type)
+        columns[field.name] if field.name in columns else pa.nulls(batch.num_rows, field.type)
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names).cast(schema)
@@ -285,7 +293,6 @@ class RowsPart:
 
     commit: Commit
     scan: Scan
-    former: tuple[ArrayDescription, ...]
     changed: Boxes | None
 
 
@@ -302,38 +309,24 @@ def plan_rows(commit: Commit, versions: Versions, request: RowsRequest) -> list[
 def read_rows(opened: Opened, part: RowsPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     own = arrow_schema(spark_schema(part.scan.table.columns))
     for box in part.scan.boxes:
-        codes = _codes(part, box).reshape(-1)
-        if (codes == NOTHING).all():
-            continue
+        mask = _mask(part, box).reshape(-1)
         start = 0
-        for batch in read_box(opened, part.scan, box, own):
-            found = codes[start : start + batch.num_rows]
+        for batch in read_box(opened, part.scan, box, own) if mask.any() else ():
+            keep = mask[start : start + batch.num_rows]
             start += batch.num_rows
-            keep = found != NOTHING
             if keep.any():
-                yield add_change_columns(
-                    batch.filter(pa.array(keep)), part.commit, found[keep], schema
-                )
+                yield fill_columns(batch.filter(pa.array(keep)), {}, schema)
 
 
-def _codes(part: RowsPart, box: Box) -> npt.NDArray[np.uint8]:
-    axes = part.scan.axes
-    dims = [axis.name for axis in axes]
+def _mask(part: RowsPart, box: Box) -> npt.NDArray[np.bool_]:
+    """True for rows that have changed."""
     places = [
         np.asarray(axis.positions[lo:hi], dtype=np.int64)
-        for axis, (lo, hi) in zip(axes, box, strict=True)
+        for axis, (lo, hi) in zip(part.scan.axes, box, strict=True)
     ]
-    was = inside_boxes(places, _whole_boxes(part.former, dims))
-    codes = np.where(was, UPDATE, INSERT).astype(np.uint8)
-    if part.changed is not None:
-        codes[~inside_boxes(places, part.changed)] = NOTHING
-    return codes
-
-
-def _whole_boxes(arrays: Sequence[ArrayDescription], dims: Sequence[str]) -> Boxes:
-    boxes = np.zeros((len(arrays), 2, len(dims)), dtype=np.int64)
-    boxes[:, 1] = [[_size(array, dim) for dim in dims] for array in arrays] or 0
-    return boxes
+    if part.changed is None:
+        return np.ones([len(along) for along in places], dtype=np.bool_)
+    return inside_boxes(places, part.changed)
 
 
 def _find_table(opened: Opened, request: RowsRequest) -> Table | None:
@@ -401,14 +394,12 @@ def _plan_parts(
     cells = cells_touched(changed, axes, sizes)
     grids = {tuple(array.chunk_of(dim) for dim in dims) for array in watched}
     whole = grids == {tuple(sizes)} and not slabbed
-    step = _cells_of_task(table, watched, sizes, request.options.partition_bytes)
+    step = cells_of_task(table, watched, sizes, request.options.partition_bytes)
     scan = Scan(table, axes, (), request.options.batch_rows)
-    former = tuple(pair.old for pair in pairs if pair.old is not None)
     return [
         RowsPart(
             commit,
             replace(scan, boxes=tuple(cell_box(cell, axes, sizes) for cell in part.tolist())),
-            former,
             None if whole else boxes_near_cells(changed, part, sizes),
         )
         for part in (cells[at : at + step] for at in range(0, len(cells), step))
@@ -492,19 +483,21 @@ def _equal_mask(old: Values, new: Values) -> npt.NDArray[np.bool_]:
 
 def _axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
     return tuple(
-        Axis(dimension.name, _positions(opened, column, dimension.size, options))
+        Axis(dimension.name, positions_or_none(opened, column, dimension.size, options))
         for dimension, column in zip(table.grid.dimensions, table.dimensions, strict=True)
     )
 
 
-def _positions(opened: Opened, column: ColumnPlan, size: int, options: ReadOptions) -> Positions:
+def positions_or_none(
+    opened: Opened, column: ColumnPlan, size: int, options: ReadOptions
+) -> Positions:
     try:
         return positions_along(opened, column, size, options)
     except InvalidInputError:
         return range(0)  # a value or a position that is not there yet; the newest was checked
 
 
-def _cells_of_task(
+def cells_of_task(
     table: Table, watched: Sequence[ArrayDescription], sizes: Sequence[int], target_bytes: int
 ) -> int:
     """Number of cells of about `target_bytes`."""

@@ -156,6 +156,7 @@ def write(
     rebase: bool = False,
     storage: Mapping[str, object] | None = None,
     progress: ProgressOption = None,
+    within: Session | None = None,
 ) -> WriteResult:
     """Writes a DataFrame, a row per cell, to the arrays of a group, as one commit.
 
@@ -194,6 +195,8 @@ def write(
         rebase: whether to commit on top of commits made meanwhile, if they changed other chunks.
         progress: a callback for JobProgress, True for a bar, False for silence; by default
             a bar when standard error is a terminal.
+        within: a session that gets the changes and commits them later; `frazil.spark.transaction`
+            gives its own.
 
     Raises:
         InvalidInputError: options, schema or rows do not fit.
@@ -230,23 +233,18 @@ def write(
     done = find_commit(repository, branch, options.key)
     if done is not None:
         return _empty_result(done, started)
-    session = repository.writable_session(branch)
+    session = within or repository.writable_session(branch)
     application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
     with progress_callback(progress) as tell:
         written = _write(df, repository, session, options, tell)
         if written is None:
             return _empty_result(str(session.snapshot_id), started)
+        if within is not None:
+            return _result(str(session.snapshot_id), written, started, committed=False)
         made = Commit(options, application, options.key, {}).make(repository, session, written)
     if not made.made:
         return _empty_result(made.snapshot_id, started)
-    return WriteResult(
-        snapshot_id=made.snapshot_id,
-        rows=written.rows,
-        chunks=written.chunks,
-        bytes=written.size_bytes,
-        seconds=perf_counter() - started,
-        committed=True,
-    )
+    return _result(made.snapshot_id, written, started, committed=True)
 
 
 def _write(
@@ -343,11 +341,15 @@ def _is_dim(layout: Layout, name: str) -> bool:
 
 
 def _empty_result(snapshot_id: str, started: float) -> WriteResult:
+    return _result(snapshot_id, Written(0, 0, 0), started, committed=False)
+
+
+def _result(snapshot_id: str, written: Written, started: float, *, committed: bool) -> WriteResult:
     return WriteResult(
         snapshot_id=snapshot_id,
-        rows=0,
-        chunks=0,
-        bytes=0,
+        rows=written.rows,
+        chunks=written.chunks,
+        bytes=written.size_bytes,
         seconds=perf_counter() - started,
-        committed=False,
+        committed=committed,
     )

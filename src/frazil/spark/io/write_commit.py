@@ -25,7 +25,7 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, ObjectNotFoundError, SessionStateError, StorageError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.ids import ChunkId
+from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.io.write_assembly import Box, Spans, assemble, find_spans, plan_boxes
 from frazil.spark.io.write_layout import Layout, plan_layout
@@ -191,8 +191,18 @@ def make_assembly(
 ) -> Assembly:
     base = None
     if has_base and not prepared.target.creates:
-        base = repository.readonly_session(Exactly(session.snapshot_id))
+        base = repository.readonly_session(Exactly(readable_snapshot(repository, session)))
     return Assembly(layout, session.chunk_writer(), base, keeps_values)
+
+
+def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
+    """The snapshot that a session shows; with changes, one on no branch that has them."""
+    if not session.has_uncommitted_changes:
+        return session.snapshot_id
+    changes = session.copy_changes()
+    copied = session_at(repository, session.branch or "main", str(session.snapshot_id))
+    copied.revise(lambda _: changes)
+    return copied.flush("pending changes of a transaction")
 
 
 # The state of a write of many rows

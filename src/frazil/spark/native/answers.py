@@ -44,10 +44,18 @@ from frazil.spark.table.options import ReadOptions, Version, format_options
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
 from frazil.spark.table.schema import ColumnPlan, spark_schema, spark_type, to_arrow
-from frazil.spark.table.selection import ALL_POSITIONS, Positions, compact, parse_selection
+from frazil.spark.table.selection import (
+    ALL_POSITIONS,
+    EVERYTHING,
+    Positions,
+    Selection,
+    compact,
+    parse_selection,
+)
 
 QUESTION = "frazilQuestion"
 SCAN = "frazilScan"
+PRUNE = "frazilPrune"  # of changes: what may be left unread
 JAVA = "frazilJava"
 WHICH = "?"  # the value of `frazilJava` that asks for the version instead of telling it
 _ANSWER = "frazil"
@@ -98,7 +106,7 @@ class PlannedScan:
 
 
 def without_native_options(options: Mapping[str, str]) -> dict[str, str]:
-    own = {QUESTION.lower(), SCAN.lower(), JAVA.lower()}
+    own = {QUESTION.lower(), SCAN.lower(), JAVA.lower(), PRUNE.lower()}
     return {name: text for name, text in options.items() if name.lower() not in own}
 
 
@@ -162,6 +170,15 @@ def _cuts(scan: Mapping[Any, Any]) -> tuple[tuple[int, ...], ...] | None:
 
 def _aggregate(scan: Mapping[Any, Any]) -> Aggregate | None:
     return parse_aggregate(scan["aggregate"]) if "aggregate" in scan else None
+
+
+def parse_prune(options: Mapping[str, str]) -> Selection:
+    """Parses the option `frazilPrune`: conditions that Spark applies again."""
+    text = find_option(options, PRUNE)
+    try:
+        return EVERYTHING if text is None else parse_selection(text)
+    except InvalidInputError:  # a literal that `sel` does not take
+        return EVERYTHING
 
 
 def pin_planned(options: ReadOptions, scan: PlannedScan | None) -> ReadOptions:

@@ -7,6 +7,7 @@
 | `{"catalog": "namespace", "in": [...]}` | `properties` |
 | `{"catalog": "table", "in": [...], "name": ...}`, and `version` or `timestamp` | a table's
 description, and the `options` that read it |
+| `{"catalog": "changes", "in": [...], "name": ..., ...}` | see native/changelog.py |
 | `{"catalog": "exists", "in": [...], "name": ...}` | nothing |
 | `{"catalog": "procedures"}` | `procedures` |
 | `{"catalog": "call", "name": ..., "arguments": {...}}` | `rows` |
@@ -26,6 +27,7 @@ from frazil.format.nodes import Node
 from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.spark.native.answers import answer_in, with_answer
+from frazil.spark.native.changelog import FoundChanges, find_changes
 from frazil.spark.native.names import (
     NOT_EMPTY,
     ROOT_TABLE,
@@ -88,6 +90,9 @@ def _answer(question: Mapping[str, Any], settings: Settings, describe: Describe)
         case {"catalog": "table", "in": list(parts), "name": str(name)}:
             asked = Asked(question.get("version"), question.get("timestamp"))
             return _table(settings, (*parts, name), asked, describe)
+        case {"catalog": "changes", "in": list(parts), "name": str(name), "range": dict(ends)}:
+            found = find_changes(settings, (*parts, name), ends, net=question.get("net") is True)
+            return _changes(settings, found, describe)
         case {"catalog": "exists", "in": list(parts), "name": str(name)}:
             if not find_named(settings, (*parts, name)).is_table:
                 raise NoSuchNameError(f"group {name!r} has no arrays")
@@ -217,6 +222,15 @@ def _with_nullability(answer: StructType, told: Mapping[str, Any]) -> StructType
             for field in answer.fields[:-1]
         ]
     )
+
+
+def _changes(settings: Settings, found: FoundChanges, describe: Describe) -> StructType:
+    answer = describe({"describe": True}, {**settings.reach, **found.options})
+    told = answer_in(answer) | {
+        "options": found.options,
+        "properties": {"rowId": found.dimensions, "stream": found.stream},
+    }
+    return with_answer(StructType(answer.fields[:-1]), told)
 
 
 def _documents(found: Found, told: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -56,7 +56,8 @@ def find_jar(
         if scratch is not None:
             try:
                 built = scratch / name
-                _write_jar(built, compile_sources(list_sources(), jars, scratch, environ))
+                sources = list_sources(spark_version(jars))
+                _write_jar(built, compile_sources(sources, jars, scratch, environ))
                 return built.replace(folder / name)  # several processes may do this at once
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
@@ -84,16 +85,30 @@ def spark_version(jars: Path) -> str:
     return "unknown"
 
 
-def list_sources() -> list[Path]:
-    return sorted(SOURCES.rglob("*.java"))
+def list_sources(version: str) -> list[Path]:
+    """Sources for one version of Spark.
+
+    `since-4.2/` has those that name classes of Spark 4.2; they replace files of the same name.
+    """
+    found = {path.relative_to(SOURCES): path for path in SOURCES.glob("frazil/**/*.java")}
+    for folder in sorted(SOURCES.glob("since-*"), key=lambda each: _number(each.name)):
+        if _number(folder.name) <= _number(version):
+            found |= {path.relative_to(folder): path for path in folder.rglob("*.java")}
+    return sorted(found.values())
+
+
+def _number(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version; a Spark that tells none is the oldest."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2]))
 
 
 @cache
 def sources_digest() -> str:
     """Hash of the Java sources, which differs from that of another version of frazil."""
     digest = hashlib.sha256(usedforsecurity=False)
-    for path in list_sources():
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sorted(SOURCES.rglob("*.java")):
+        name = path.relative_to(SOURCES).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -38,7 +38,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Namespaces are folders, repositories and groups; tables are repositories, groups, arrays and
  * metadata tables. The Python side decides what a name stands for; this class asks it.
  */
-public class Catalog
+public class Catalog extends ChangelogCatalog
     implements StagingTableCatalog, SupportsNamespaces, ProcedureCatalog, FunctionCatalog {
   private static final String[] SYSTEM = {"system"};
   private static final Pattern SECRET =
@@ -167,6 +167,10 @@ public class Catalog
   }
 
   private Table load(Identifier table, Map question) throws NoSuchTableException {
+    return new CatalogTable(name + "." + table, describe(table, question));
+  }
+
+  Description describe(Identifier table, Map question) throws NoSuchTableException {
     question.put("in", table.namespace());
     question.put("name", table.name());
     Map settings = settings();
@@ -175,8 +179,7 @@ public class Catalog
     if (isMissing(told)) {
       throw new NoSuchTableException(table);
     }
-    Map options = reaching((Map) told.get("options"), settings);
-    return new CatalogTable(name + "." + table, Description.in(answer, options));
+    return Description.in(answer, reaching((Map) told.get("options"), settings));
   }
 
   /** Options with those settings that say how storage is reached. */
