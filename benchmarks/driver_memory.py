@@ -45,10 +45,10 @@ from frazil.spark import clone, ingest, map_blocks, rechunk, reduce, write
 from frazil.spark.actions.collection import garbage_collect
 from frazil.spark.actions.pack import pack
 from frazil.spark.actions.verify import verify
-from frazil.spark.io.write_options import parse_write_options
-from frazil.spark.io.write_sink import RowsWriter
 from frazil.spark.pipelines.map_blocks import Output
 from frazil.spark.spark_session import session
+from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.sink import RowsWriter
 
 COUNTS = (10_000, 100_000, 1_000_000)
 WARM = 2_000

@@ -14,7 +14,7 @@ from benchmarks.spark.sample import (
     start_spark,
 )
 from frazil.spark.io.read import read
-from frazil.spark.io.write import write
+from frazil.spark.writing.write import write
 
 HOURS = amount(60, 4)
 ROWS = HOURS * ROWS_PER_HOUR

@@ -24,11 +24,11 @@ from frazil.objectstore.remote.s3 import S3Place
 from frazil.spark.io.data_source import IcechunkSource
 from frazil.spark.io.metadata_functions import ARGUMENTS, read_with_arguments
 from frazil.spark.io.stream_commits import STREAM_OPTIONS
-from frazil.spark.io.write_options import OPTIONS as WRITE_OPTIONS
-from frazil.spark.io.write_sink import RowsStreamWriter
 from frazil.spark.runtime.storage_options import format_place, open_place, place_of_options
 from frazil.spark.runtime.workers import TaskFailedError, unpack_error
 from frazil.spark.table.options import OPTIONS
+from frazil.spark.writing.options import OPTIONS as WRITE_OPTIONS
+from frazil.spark.writing.sink import RowsStreamWriter
 from tests.spark.repositories import make_weather
 from tests.spark.stream_cases import CHUNK_ROWS, changes_here
 from tests.spark.writing_cases import make_repository, table_of, write_here

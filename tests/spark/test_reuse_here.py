@@ -25,14 +25,14 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest import _write  # all of an ingest but its commit
 from frazil.spark.ingestion.ingest_run import Combine, IngestMode, OnError, Request, forget
-from frazil.spark.io import write_sink as streams
-from frazil.spark.io import write_sink as writer
-from frazil.spark.io.write_options import parse_write_options
-from frazil.spark.io.write_sink import RowsMessage, RowsStreamWriter
 from frazil.spark.runtime import jobs
 from frazil.spark.runtime.commits import CommitNote, commit_once
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.sources.source_search import find_sources
+from frazil.spark.writing import sink as streams
+from frazil.spark.writing import sink as writer
+from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.sink import RowsMessage, RowsStreamWriter
 from frazil.zarrstore.arrays import open_array
 from tests.examples_count import scaled
 from tests.spark.writing_cases import table_of

@@ -27,10 +27,10 @@ from pyspark.sql.types import (
 import frazil
 import frazil.spark
 from frazil.errors import InvalidInputError
-from frazil.spark.io.write_columns import plan_snapping
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.cf import Plain
 from frazil.spark.table.options import ReadOptions
+from frazil.spark.writing.columns import plan_snapping
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import write_here
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from frazil.spark.io.write_options import OPTIONS
+from frazil.spark.writing.options import OPTIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "spark-write.md"
 

@@ -30,24 +30,24 @@ from frazil.errors import ConflictError, IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.spark.io.write_assembly import assemble, find_spans, plan_boxes
-from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
-from frazil.spark.io.write_layout import plan_layout
-from frazil.spark.io.write_options import parse_write_options
-from frazil.spark.io.write_session import Assembly, apply_layout, prepare
-from frazil.spark.io.write_shuffle import (
+from frazil.spark.runtime.progress import NoCounter
+from frazil.spark.runtime.stored_refs import Written, decode_block, gather_blocks, plan_target
+from frazil.spark.runtime.workers import TaskFailedError
+from frazil.spark.table.options import ReadOptions
+from frazil.spark.writing.assembly import assemble, find_spans, plan_boxes
+from frazil.spark.writing.chunk_rows import ChunkRowsWriter
+from frazil.spark.writing.layout import plan_layout
+from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.session import Assembly, apply_layout, prepare
+from frazil.spark.writing.shuffle import (
     BLOCK,
     FindDistinct,
     LocateRows,
     StoreBlocks,
     decode_values,
 )
-from frazil.spark.io.write_sink import RowsMessage, RowsWriter
-from frazil.spark.io.write_stage import find_coordinates, join_pieces, stage
-from frazil.spark.runtime.progress import NoCounter
-from frazil.spark.runtime.stored_refs import Written, decode_block, gather_blocks, plan_target
-from frazil.spark.runtime.workers import TaskFailedError
-from frazil.spark.table.options import ReadOptions
+from frazil.spark.writing.sink import RowsMessage, RowsWriter
+from frazil.spark.writing.stage import find_coordinates, join_pieces, stage
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import (

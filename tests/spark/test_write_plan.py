@@ -26,7 +26,11 @@ from pyspark.sql.types import (
 )
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
-from frazil.spark.io.write_blocks import (
+from frazil.spark.runtime.storage_options import PlaceText
+from frazil.spark.table.cf import Plain, Scaled, decode, plan_decoding
+from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.schema import ColumnPlan, spark_type, to_arrow
+from frazil.spark.writing.blocks import (
     BlockGrid,
     Coordinate,
     Growth,
@@ -40,7 +44,7 @@ from frazil.spark.io.write_blocks import (
     plan_blocks,
     position_of,
 )
-from frazil.spark.io.write_columns import (
+from frazil.spark.writing.columns import (
     StoredColumn,
     encode_column,
     encode_coordinate,
@@ -48,13 +52,9 @@ from frazil.spark.io.write_columns import (
     snapped_column,
     stored_column,
 )
-from frazil.spark.io.write_layout import Target, choose_chunks, plan_layout, plan_target
-from frazil.spark.io.write_options import NewArrays, WriteMode, WriteOptions, parse_write_options
-from frazil.spark.io.write_shuffle import decode_values, encode_values
-from frazil.spark.runtime.storage_options import PlaceText
-from frazil.spark.table.cf import Plain, Scaled, decode, plan_decoding
-from frazil.spark.table.description import ArrayDescription, GroupDescription
-from frazil.spark.table.schema import ColumnPlan, spark_type, to_arrow
+from frazil.spark.writing.layout import Target, choose_chunks, plan_layout, plan_target
+from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
+from frazil.spark.writing.shuffle import decode_values, encode_values
 from tests.unit.spark.cf_cases import Encoded, encodings
 
 APPEND = Growth(grows=True, touches=False)

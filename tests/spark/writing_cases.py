@@ -32,9 +32,9 @@ from pyspark.sql.types import (
 
 from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
-from frazil.spark.io.write_options import parse_write_options
-from frazil.spark.io.write_sink import RowsWriter
 from frazil.spark.table.schema import arrow_schema
+from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.sink import RowsWriter
 
 type Rows = list[dict[str, Any]]
 

@@ -1,1 +1,1 @@
-"""Reading, writing, streams and SQL: what `spark.read` and `df.write` call."""
+"""Reading, streams and SQL: what `spark.read` calls, and the data source itself."""

@@ -39,10 +39,6 @@ from frazil.spark.io.stream_commits import (
 )
 from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
 from frazil.spark.io.stream_rows import with_change_columns
-from frazil.spark.io.table_ddl import answer_ddl
-from frazil.spark.io.write_chunk_rows import ChunkRowsWriter
-from frazil.spark.io.write_options import Input, parse_write_options
-from frazil.spark.io.write_sink import RowsStreamWriter, RowsWriter, TasksWriter, answer_write
 from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
 from frazil.spark.native.answers import (
     QUESTION,
@@ -67,6 +63,10 @@ from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
+from frazil.spark.writing.chunk_rows import ChunkRowsWriter
+from frazil.spark.writing.options import Input, parse_write_options
+from frazil.spark.writing.sink import RowsStreamWriter, RowsWriter, TasksWriter, answer_write
+from frazil.spark.writing.table_ddl import answer_ddl
 
 # Writers that the data source returns to Spark.
 

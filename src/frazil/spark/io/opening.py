@@ -9,9 +9,9 @@ from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.redirect import RedirectedStore
-from frazil.spark.io.write_options import open_engine
 from frazil.spark.runtime.storage_options import open_place, require_shared
 from frazil.spark.table.opened import RepositoryLike, place_of
+from frazil.spark.writing.options import open_engine
 
 type StorageOptions = Mapping[str, object]
 """How a bucket is reached, by the names of `frazil.s3_storage` and such; without the prefix."""

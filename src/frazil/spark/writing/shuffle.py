@@ -13,9 +13,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from frazil.spark.io.write_columns import Column, StoredColumn
-from frazil.spark.io.write_layout import Layout
-from frazil.spark.io.write_session import (
+from frazil.spark.runtime.progress import Counter
+from frazil.spark.runtime.stored_refs import Gather, Written
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
+from frazil.spark.writing.columns import Column, StoredColumn
+from frazil.spark.writing.layout import Layout
+from frazil.spark.writing.session import (
     Assembly,
     column_of,
     distinct_values,
@@ -23,9 +26,6 @@ from frazil.spark.io.write_session import (
     place_rows,
     require_coordinates,
 )
-from frazil.spark.runtime.progress import Counter
-from frazil.spark.runtime.stored_refs import Gather, Written
-from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 BLOCK, CELL = "__frazil_block", "__frazil_cell"
 

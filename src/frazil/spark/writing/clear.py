@@ -15,14 +15,14 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.io.write_commit import Commit
-from frazil.spark.io.write_layout import fill_of
-from frazil.spark.io.write_options import WriteOptions
-from frazil.spark.io.write_session import Written
 from frazil.spark.runtime.commits import session_at
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.opened import Opened
+from frazil.spark.writing.commit import Commit
+from frazil.spark.writing.layout import fill_of
+from frazil.spark.writing.options import WriteOptions
+from frazil.spark.writing.session import Written
 from frazil.zarrstore.arrays import read_region
 
 type Mask = npt.NDArray[np.bool_]

@@ -35,7 +35,7 @@ from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
-from frazil.spark.io.write_columns import Column, StoredColumn, encode_coordinate
+from frazil.spark.writing.columns import Column, StoredColumn, encode_coordinate
 
 INLINE_BYTES = 4096  # so little travels in the table of pieces itself
 PIECE_BYTES = 64 << 20  # of Arrow, before compression

@@ -27,10 +27,11 @@ from frazil.errors import ConflictError, ObjectNotFoundError, SessionStateError,
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.io.write_assembly import Box, Spans, assemble, find_spans, plan_boxes
-from frazil.spark.io.write_layout import Layout, plan_layout
-from frazil.spark.io.write_options import WriteMode, WriteOptions
-from frazil.spark.io.write_session import (
+from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
+from frazil.spark.writing.assembly import Box, Spans, assemble, find_spans, plan_boxes
+from frazil.spark.writing.layout import Layout, plan_layout
+from frazil.spark.writing.options import WriteMode, WriteOptions
+from frazil.spark.writing.session import (
     Assembly,
     Prepared,
     StoredChunks,
@@ -40,8 +41,7 @@ from frazil.spark.io.write_session import (
     prepare,
     truncate,
 )
-from frazil.spark.io.write_stage import count_rows, dump_pieces, find_coordinates, load_pieces
-from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
+from frazil.spark.writing.stage import count_rows, dump_pieces, find_coordinates, load_pieces
 
 _STATE = b"frazil.write"  # in the metadata of the pieces of a state
 _TRIES = 10  # of a write that is planned again if others commit at the same time

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.io.write_blocks import Coordinate, Indices, group_rows, locate, place
-from frazil.spark.io.write_columns import encode_coordinate
-from frazil.spark.io.write_layout import Layout
-from frazil.spark.io.write_session import Assembly, StoredChunks, encode_rows, positions_of
-from frazil.spark.io.write_stage import load_batches, rows_schema
+from frazil.spark.writing.blocks import Coordinate, Indices, group_rows, locate, place
+from frazil.spark.writing.columns import encode_coordinate
+from frazil.spark.writing.layout import Layout
+from frazil.spark.writing.session import Assembly, StoredChunks, encode_rows, positions_of
+from frazil.spark.writing.stage import load_batches, rows_schema
 
 OPERATION = "frazilOperation"  # the column that says what is done with a row: 0 write, 1 delete
 BOX_BYTES = 64 << 20  # of rows, about

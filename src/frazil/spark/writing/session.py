@@ -20,7 +20,13 @@ from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.paths import NodePath
-from frazil.spark.io.write_blocks import (
+from frazil.spark.runtime.jobs import store_region
+from frazil.spark.table.cf import decode
+from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.documents import group_document
+from frazil.spark.table.opened import Opened
+from frazil.spark.table.schema import to_arrow
+from frazil.spark.writing.blocks import (
     Coordinate,
     Indices,
     Region,
@@ -30,21 +36,15 @@ from frazil.spark.io.write_blocks import (
     place,
     position_of,
 )
-from frazil.spark.io.write_columns import (
+from frazil.spark.writing.columns import (
     Column,
     StoredColumn,
     encode_column,
     encode_coordinate,
     text_of,
 )
-from frazil.spark.io.write_layout import ArrayLayout, Layout, Target, plan_target
-from frazil.spark.io.write_options import WriteOptions
-from frazil.spark.runtime.jobs import store_region
-from frazil.spark.table.cf import decode
-from frazil.spark.table.description import ArrayDescription, GroupDescription
-from frazil.spark.table.documents import group_document
-from frazil.spark.table.opened import Opened
-from frazil.spark.table.schema import to_arrow
+from frazil.spark.writing.layout import ArrayLayout, Layout, Target, plan_target
+from frazil.spark.writing.options import WriteOptions
 from frazil.zarrstore.array_codecs import resized_document
 from frazil.zarrstore.arrays import read_region
 

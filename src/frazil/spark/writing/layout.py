@@ -13,7 +13,14 @@ from pyspark.sql.types import LongType, StructType
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.io.write_blocks import (
+from frazil.spark.table.description import ArrayDescription, GroupDescription
+from frazil.spark.table.documents import (
+    DEFAULT_CHUNK_BYTES,
+    TEXT_BYTES,
+    coordinate_chunks,
+    json_attributes,
+)
+from frazil.spark.writing.blocks import (
     BlockGrid,
     Coordinate,
     Growth,
@@ -23,7 +30,7 @@ from frazil.spark.io.write_blocks import (
     plan_blocks,
     require_distinct,
 )
-from frazil.spark.io.write_columns import (
+from frazil.spark.writing.columns import (
     Column,
     StoredColumn,
     new_array,
@@ -33,14 +40,7 @@ from frazil.spark.io.write_columns import (
     snapped_column,
     stored_column,
 )
-from frazil.spark.io.write_options import NewArrays, WriteMode, WriteOptions
-from frazil.spark.table.description import ArrayDescription, GroupDescription
-from frazil.spark.table.documents import (
-    DEFAULT_CHUNK_BYTES,
-    TEXT_BYTES,
-    coordinate_chunks,
-    json_attributes,
-)
+from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions
 from frazil.zarrstore.array_codecs import array_document, resized_document
 
 # Target of rows, decided before a row is seen: columns, types, growing dimensions. No I/O.

@@ -1,8 +1,8 @@
 """`df.write.format("icechunk")`: rows in any order and partitioning, one commit.
 
     driver      pin the branch's tip, check options and schema            nothing is written yet
-    executors   stage rows                                                (write_stage)
-    driver      coordinates -> layout -> chunks -> commit, once           (write_commit)
+    executors   stage rows                                                (stage)
+    driver      coordinates -> layout -> chunks -> commit, once           (commit)
 
 Where Spark has frazil's jar, the chunks of many rows are made by executors, too. A task that is
 tried again, or twice at once, stages its rows twice; the driver hears of one.
@@ -26,10 +26,12 @@ from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.spark.io.write_assembly import OPERATION, assemble, find_spans
-from frazil.spark.io.write_clear import clear_cells
-from frazil.spark.io.write_commit import Commit, RowsCommit, RowsPlan, WriteState, epoch_of
-from frazil.spark.io.write_options import (
+from frazil.spark.runtime.commits import find_commit
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
+from frazil.spark.writing.assembly import OPERATION, assemble, find_spans
+from frazil.spark.writing.clear import clear_cells
+from frazil.spark.writing.commit import Commit, RowsCommit, RowsPlan, WriteState, epoch_of
+from frazil.spark.writing.options import (
     TASKS,
     Input,
     NativeWrite,
@@ -39,14 +41,14 @@ from frazil.spark.io.write_options import (
     open_repository,
     parse_write_options,
 )
-from frazil.spark.io.write_session import (
+from frazil.spark.writing.session import (
     StoredChunks,
     find_dims,
     join_chunks,
     prepare,
     require_coordinates,
 )
-from frazil.spark.io.write_stage import (
+from frazil.spark.writing.stage import (
     count_rows,
     discard,
     dump_pieces,
@@ -54,8 +56,6 @@ from frazil.spark.io.write_stage import (
     load_pieces,
     stage,
 )
-from frazil.spark.runtime.commits import find_commit
-from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 APPLICATION = "spark"
 

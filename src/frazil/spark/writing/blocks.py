@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.errors import InvalidInputError
-from frazil.spark.io.write_columns import Column, StoredColumn, text_of
+from frazil.spark.writing.columns import Column, StoredColumn, text_of
 
 type Indices = npt.NDArray[np.int64]
 type Region = tuple[slice, ...]

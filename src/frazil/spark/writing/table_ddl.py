@@ -32,12 +32,6 @@ from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import ROOT, NodePath
-from frazil.spark.io.write_blocks import Growth, KnownDimension
-from frazil.spark.io.write_columns import new_array, stored_column
-from frazil.spark.io.write_layout import Target as Arrays
-from frazil.spark.io.write_layout import VariableTarget, plan_layout
-from frazil.spark.io.write_options import NewArrays, WriteMode, WriteOptions, parse_write_options
-from frazil.spark.io.write_session import apply_layout, prepare
 from frazil.spark.native.answers import with_answer
 from frazil.spark.native.names import TAKEN, NoSuchNameError, Settings, find_place, has_arrays
 from frazil.spark.native.namespaces import (
@@ -58,6 +52,12 @@ from frazil.spark.native.targets import (
 )
 from frazil.spark.table.description import ArrayDescription, Grid, choose_grid
 from frazil.spark.table.opened import Opened
+from frazil.spark.writing.blocks import Growth, KnownDimension
+from frazil.spark.writing.columns import new_array, stored_column
+from frazil.spark.writing.layout import Target as Arrays
+from frazil.spark.writing.layout import VariableTarget, plan_layout
+from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
+from frazil.spark.writing.session import apply_layout, prepare
 
 type Change = Mapping[str, Any]
 

@@ -4,7 +4,7 @@
     executors   rows -> blocks and cells, shuffled by block -> whole chunks -> references
     driver      references into the session, or manifests that executors made of them -> commit
 
-`df.write.format("icechunk")` evaluates the rows once and stages them instead (write_sink).
+`df.write.format("icechunk")` evaluates the rows once and stages them instead (sink).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,21 +23,6 @@ from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import Box
-from frazil.spark.io.write_blocks import Indices, locate
-from frazil.spark.io.write_columns import Column
-from frazil.spark.io.write_commit import Commit, make_assembly
-from frazil.spark.io.write_layout import ArrayLayout, Layout, plan_layout
-from frazil.spark.io.write_options import NewArrays, WriteOptions, open_engine, parse_mode
-from frazil.spark.io.write_session import Prepared, Written, apply_layout, prepare
-from frazil.spark.io.write_shuffle import (
-    BLOCK,
-    CELL,
-    DISTINCT,
-    FindDistinct,
-    LocateRows,
-    StoreBlocks,
-    decode_values,
-)
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.executor import ExecutorFiles, SparkExecutor
 from frazil.spark.runtime.jobs import collect, map_arrow, parallelism
@@ -51,6 +36,21 @@ from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.runtime.stored_refs import BLOCKS, plan_sink
 from frazil.spark.table.opened import RepositoryLike
 from frazil.spark.table.schema import quote_name
+from frazil.spark.writing.blocks import Indices, locate
+from frazil.spark.writing.columns import Column
+from frazil.spark.writing.commit import Commit, make_assembly
+from frazil.spark.writing.layout import ArrayLayout, Layout, plan_layout
+from frazil.spark.writing.options import NewArrays, WriteOptions, open_engine, parse_mode
+from frazil.spark.writing.session import Prepared, Written, apply_layout, prepare
+from frazil.spark.writing.shuffle import (
+    BLOCK,
+    CELL,
+    DISTINCT,
+    FindDistinct,
+    LocateRows,
+    StoreBlocks,
+    decode_values,
+)
 
 # Arguments of `frazil.spark.write`, checked as the options of the data source are. Pure.
 

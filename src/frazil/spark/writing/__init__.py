@@ -1,0 +1,1 @@
+"""Rows into arrays: writes, statements that change rows, definitions of tables."""
