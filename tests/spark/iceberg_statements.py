@@ -34,6 +34,7 @@ from pyspark.sql import Row, SparkSession
 import frazil
 from frazil.spark import register, session
 from frazil.spark.native.jar import find_jar
+from frazil.spark.native.procedures import PROCEDURES
 from frazil.spark.runtime.java import find_java
 from tests.spark.repositories import put
 
@@ -106,7 +107,6 @@ STATEMENTS = [
     # getting started, configuration
     Statement("getting-started", "SELECT count(1) as count, data FROM local.db.table GROUP BY data", shows=1),
     Statement("getting-started", "SELECT * FROM local.db.table.snapshots", shows=4),
-    Statement("getting-started", "CREATE TABLE local.db.table2 (id bigint, data string) USING iceberg", reason="the catalog is read-only in this release"),
     Statement("getting-started", "INSERT INTO local.db.table VALUES (1, 'a'), (2, 'b'), (3, 'c')", reason="the catalog is read-only in this release"),
     Statement("configuration", "SELECT * FROM hive_prod.db.table", shows="main"),
     Statement("configuration", "USE hive_prod.db", shows=0),
@@ -120,8 +120,6 @@ STATEMENTS = [
     Statement("spark", "SHOW CREATE TABLE prod.db.table", shows=1),
     Statement("spark", "SHOW TBLPROPERTIES prod.db.table"),
     Statement("spark", "SHOW COLUMNS IN prod.db.table", shows=2),
-    Statement("ddl", "DROP TABLE prod.db.sample", "DROP TABLE prod.db.table", reason="the catalog is read-only in this release"),
-    Statement("ddl", "ALTER TABLE prod.db.sample SET TBLPROPERTIES ('read.split.target-size'='268435456')", "ALTER TABLE prod.db.table SET TBLPROPERTIES ('read.split.target-size'='268435456')", reason="the catalog is read-only in this release"),
     # procedures
     Statement("procedures", "CALL spark_catalog.system.ancestors_of('db.tbl')", "CALL catalog_name.system.ancestors_of('db.table')", 3),
     Statement("procedures", "CALL spark_catalog.system.ancestors_of('db.tbl', 1)", "CALL catalog_name.system.ancestors_of('db.table', '{snapshot}')", 2),
@@ -130,15 +128,14 @@ STATEMENTS = [
     Statement(
         "procedures",
         "CALL hive_prod.system.expire_snapshots('db.sample', TIMESTAMP '2021-06-30 00:00:00.000', 100)",
-        "CALL hive_prod.system.expire_snapshots(table => 'db.table', older_than => TIMESTAMP '2021-06-30 00:00:00.000', retain_last => 100, dry_run => true)",
+        "CALL hive_prod.system.expire_snapshots('db.table', TIMESTAMP '2021-06-30 00:00:00.000', 100)",
         0,
-        close="only shows what would go",
     ),
     Statement(
         "procedures",
         "CALL hive_prod.system.expire_snapshots(table => 'db.sample', snapshot_ids => ARRAY(123))",
-        "CALL hive_prod.system.expire_snapshots(table => 'db.table', snapshot_ids => ARRAY('{snapshot}'), dry_run => true)",
-        close="only shows what would go",
+        "CALL hive_prod.system.expire_snapshots(table => 'db.table', snapshot_ids => ARRAY('{snapshot}'))",
+        0,  # a tag has it
     ),
     Statement(
         "procedures",
@@ -147,13 +144,45 @@ STATEMENTS = [
         2,
         close="changed nodes and chunks, not rows",
     ),
-    Statement("spark", "SHOW PROCEDURES IN catalog_name.system", shows=11),
-    Statement("procedures", "CALL catalog_name.system.rollback_to_snapshot('db.sample', 1)", reason="the catalog is read-only in this release; frazil.Repository.reset_branch"),
-    Statement("procedures", "CALL catalog_name.system.set_current_snapshot('db.sample', 1)", reason="the catalog is read-only in this release; frazil.Repository.reset_branch"),
-    Statement("procedures", "CALL catalog_name.system.cherrypick_snapshot('my_table', 1)", reason="the catalog is read-only in this release; frazil.Repository.cherry_pick"),
-    Statement("procedures", "CALL catalog_name.system.fast_forward('my_table', 'main', 'audit-branch')", reason="the catalog is read-only in this release; frazil.Repository.fast_forward"),
-    Statement("procedures", "CALL catalog_name.system.rewrite_data_files('db.sample')", reason="the catalog is read-only in this release; frazil.spark.rechunk and pack"),
-    Statement("procedures", "CALL catalog_name.system.rewrite_manifests('db.sample')", reason="the catalog is read-only in this release; frazil.spark.rewrite_manifests"),
+    Statement("spark", "SHOW PROCEDURES IN catalog_name.system", shows=len(PROCEDURES)),
+    # what changes something, when all of the others have been run
+    Statement("procedures", "CALL catalog_name.system.rollback_to_snapshot('db.sample', 1)", "CALL catalog_name.system.rollback_to_snapshot('db.table', '{snapshot}')", 1),
+    Statement("procedures", "CALL catalog_name.system.rollback_to_timestamp('db.sample', TIMESTAMP '2021-06-30 00:00:00.000')", "CALL catalog_name.system.rollback_to_timestamp('db.table', TIMESTAMP '{time}')", 1),
+    Statement("procedures", "CALL catalog_name.system.set_current_snapshot('db.sample', 1)", "CALL catalog_name.system.set_current_snapshot('db.table', '{snapshot}')", 1),
+    Statement("procedures", "CALL catalog_name.system.set_current_snapshot(table => 'db.sample', ref => 's1')", "CALL catalog_name.system.set_current_snapshot(table => 'db.table', ref => 'historical-snapshot')", 1),
+    Statement("procedures", "CALL catalog_name.system.cherrypick_snapshot('my_table', 1)", "CALL catalog_name.system.cherrypick_snapshot('db.table', '{picked}')", 1),
+    Statement("procedures", "CALL catalog_name.system.cherrypick_snapshot(snapshot_id => 1, table => 'my_table' )", "CALL catalog_name.system.cherrypick_snapshot(snapshot_id => '{picked}', table => 'db.table.`branch_audit-branch`' )", reason="both wrote the same chunks, which is a conflict"),
+    Statement("procedures", "CALL catalog_name.system.rollback_to_snapshot(table => 'db.sample', snapshot_id => 1)", "CALL catalog_name.system.rollback_to_snapshot(table => 'db.table', snapshot_id => '{snapshot}')", 1),
+    Statement("procedures", "CALL catalog_name.system.fast_forward('my_table', 'main', 'audit-branch')", "CALL catalog_name.system.fast_forward('db.table', 'main', 'audit-branch')", 1),
+    Statement("procedures", "CALL catalog_name.system.rewrite_manifests('db.sample')", "CALL catalog_name.system.rewrite_manifests('db.table')", 1),
+    Statement("procedures", "CALL catalog_name.system.rewrite_data_files('db.sample')", "CALL catalog_name.system.pack('db.table')", 1, close="combines small chunks; frazil.spark.rechunk makes other ones"),
+    Statement("procedures", "CALL catalog_name.system.remove_orphan_files(table => 'db.sample', location => 'tablelocation/data')", "CALL catalog_name.system.remove_orphan_files(table => 'db.table')", 0, close="of the whole repository"),
+    Statement("ddl", "CREATE TABLE prod.db.sample (id bigint NOT NULL COMMENT 'unique id', data string) USING iceberg", "CREATE TABLE prod.db.sample (id bigint NOT NULL COMMENT 'unique id', data string) USING icechunk PARTITIONED BY (id)", 0, close="which columns are dimensions must be said"),
+    Statement("ddl", "CREATE TABLE prod.db.sample (id bigint, data string, category string) USING iceberg PARTITIONED BY (category)", "CREATE TABLE prod.db.sample2 (id bigint, data string, category string) USING icechunk PARTITIONED BY (category)", 0),
+    Statement("ddl", "CREATE TABLE prod.db.sample (id bigint, data string, category string, ts timestamp) USING iceberg PARTITIONED BY (bucket(16, id), days(ts), category)", "CREATE TABLE prod.db.sample3 (id bigint, data string, category string, ts timestamp) USING icechunk PARTITIONED BY (bucket(16, id), days(ts), category)", reason="dimensions are columns; the property chunks divides them"),
+    Statement("getting-started", "CREATE TABLE local.db.table2 (id bigint, data string) USING iceberg", "CREATE TABLE local.db.table2 (id bigint, data string) USING icechunk PARTITIONED BY (id)", 0, close="which columns are dimensions must be said"),
+    Statement("ddl", "ALTER TABLE prod.db.sample SET TBLPROPERTIES ('read.split.target-size'='268435456')", shows=0),
+    Statement("ddl", "ALTER TABLE prod.db.sample UNSET TBLPROPERTIES ('read.split.target-size')", shows=0),
+    Statement("ddl", "ALTER TABLE prod.db.sample SET TBLPROPERTIES ('comment' = 'A table comment.')", shows=0),
+    Statement("ddl", "ALTER TABLE prod.db.sample ADD COLUMNS (new_column string comment 'new_column docs')", shows=0),
+    Statement("ddl", "ALTER TABLE prod.db.sample ADD COLUMN point struct<x: double, y: double>", reason="a Zarr array holds no structs"),
+    Statement("ddl", "ALTER TABLE prod.db.sample ADD COLUMN new_column bigint AFTER other_column", "ALTER TABLE prod.db.sample ADD COLUMN new_column2 bigint AFTER data", reason="arrays of a group have no order"),
+    Statement("ddl", "ALTER TABLE prod.db.sample RENAME COLUMN data TO payload", shows=0),
+    Statement("ddl", "ALTER TABLE prod.db.sample ALTER COLUMN measurement TYPE double", "ALTER TABLE prod.db.sample ALTER COLUMN id TYPE decimal(20, 0)", reason="the type of an array stays"),
+    Statement("ddl", "ALTER TABLE prod.db.sample ALTER COLUMN measurement COMMENT 'unit is kilobytes per second'", "ALTER TABLE prod.db.sample ALTER COLUMN payload COMMENT 'unit is kilobytes per second'", 0),
+    Statement("ddl", "ALTER TABLE prod.db.sample ALTER COLUMN col FIRST", "ALTER TABLE prod.db.sample ALTER COLUMN payload FIRST", reason="arrays of a group have no order"),
+    Statement("ddl", "ALTER TABLE prod.db.sample DROP COLUMN id", "ALTER TABLE prod.db.sample DROP COLUMN new_column", 0),
+    Statement("ddl", "ALTER TABLE prod.db.sample RENAME TO prod.db.new_name", reason="a repository has the name of its folder; groups and arrays are renamed"),
+    Statement("ddl", "ALTER TABLE prod.db.sample ADD PARTITION FIELD catalog", reason="chunks of an array stay; frazil.spark.rechunk makes other ones"),
+    Statement("ddl", "ALTER TABLE prod.db.sample CREATE BRANCH `audit-branch`", "CALL prod.system.create_branch('db.sample', 'audit-branch')", 1, close="a procedure: Spark's grammar has no branches"),
+    Statement("ddl", "ALTER TABLE prod.db.sample CREATE TAG `historical-tag`", "CALL prod.system.create_tag('db.sample', 'historical-tag')", 1, close="a procedure: Spark's grammar has no tags"),
+    Statement("ddl", "ALTER TABLE prod.db.sample REPLACE BRANCH `audit-branch` AS OF VERSION 4567", "CALL prod.system.reset_branch('db.sample', 'audit-branch', 'historical-tag')", 1, close="a procedure: Spark's grammar has no branches"),
+    Statement("ddl", "ALTER TABLE prod.db.sample DROP BRANCH `audit-branch`", "CALL prod.system.delete_branch('db.sample', 'audit-branch')", 1, close="a procedure: Spark's grammar has no branches"),
+    Statement("ddl", "ALTER TABLE prod.db.sample DROP TAG `historical-tag`", "CALL prod.system.delete_tag('db.sample', 'historical-tag')", 1, close="a procedure: Spark's grammar has no tags"),
+    Statement("ddl", "DROP TABLE prod.db.sample PURGE", reason="older snapshots keep the table; frazil.Repository.purge_path"),
+    Statement("ddl", "DROP TABLE prod.db.sample", shows=0),
+    Statement("spark", "CREATE NAMESPACE prod.db.made COMMENT 'a repository'", shows=0),
+    Statement("spark", "DROP NAMESPACE prod.db.made", shows=0),
 ]  # fmt: skip
 WORKING = [each for each in STATEMENTS if not each.reason]
 # Of these, the statements of Iceberg's own pages with nothing but names changed.
@@ -199,6 +228,7 @@ def make_table(warehouse: Path) -> Facts:
             zarr.open_array(store, path="data")[2:] = text
     words = {"snapshot": first, "time": f"{now:%Y-%m-%d %H:%M:%S}"}
     words["seconds"] = str(int(now.timestamp()))
+    words["picked"] = repository.lookup_branch("main")
     return Facts(str(warehouse), words)
 
 
