@@ -41,6 +41,7 @@ ALLOWED = {
     ("engine/session/session.py", "pickle.loads"): "inside of a pickle",
     ("engine/session/fork.py", "pickle.loads"): "inside of a pickle",
     ("spark/runtime/executor.py", "pickle.loads"): "results of our executors",
+    ("spark/runtime/stored_refs.py", "pickle.loads"): "references of our executors",
     ("format/config_codec.py", "yaml.load"): "with a loader of plain values",
     ("cli/views/values_view.py", "np.load"): "with allow_pickle=False, of the user's file",
     ("spark/runtime/java.py", "subprocess.run"): "java -version",
