@@ -55,6 +55,7 @@ AREAS = {
         "test_clone",
     ),
     "maintenance": ("test_rewriting",),
+    "declarative pipelines: tables and a sink": ("test_declarative",),
     "Spark Connect: reads, writes, streams, pipelines": ("test_connect",),
 }
 

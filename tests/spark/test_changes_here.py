@@ -91,6 +91,30 @@ def test_only_chunks_that_the_log_names_are_read(tmp_path: Path) -> None:
     ]
 
 
+def test_conditions_that_spark_pushed_down_prune(tmp_path: Path) -> None:
+    made = make_history(tmp_path / "r", 2, 3)
+    whole = batch_of(tmp_path / "r", **{"from": made[0]})
+    ends = {"from": made[0], "partitionBytes": "1"}
+    for prune, keeps in (
+        ('[{"x": {"ge": 10}}, {"x": {"lt": 30}}]', lambda row: 10 <= row["x"] < 30),
+        ('[{"y": {"in": [0, 5]}}]', lambda row: row["y"] in {0, 5}),
+        ('[{"x": {"in": ["no number"]}}]', lambda _: True),
+        ('[{"x": {"in": [{}]}}]', lambda _: True),
+    ):
+        options = {"path": str(tmp_path / "r"), "changes": "true", "frazilPrune": prune, **ends}
+        source = IcechunkSource(options)
+        schema: Any = IcechunkSource({k: v for k, v in options.items() if "Prune" not in k})
+        reader: Any = source.reader(schema.schema())
+        found = [
+            row
+            for part in reader.partitions()
+            for batch in reader.read(part)
+            for row in batch.to_pylist()
+        ]
+        expected = [row for row in whole if keeps(row)]
+        assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
 def test_values_that_spark_holds_for_equal_are_no_change(tmp_path: Path) -> None:
     repository = frazil.Repository.create(frazil.local_filesystem_storage(tmp_path / "r"))
 

@@ -27,7 +27,7 @@ libraries:
       include: flows/**
 """
 
-FLOWS = """
+TABLES = """
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
 
@@ -44,11 +44,14 @@ def means():
 def seen():
     stream = spark.readStream.format("icechunk").option("changes", "true").load("{source}")
     return stream.select("day", "x", "t", "_change_type")
+"""
 
+SINK = """
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
 
-dp.create_sink(
-    "copy", "icechunk", {{"path": "{copy}", "mode": "upsert", "dims": "day,x"}}
-)
+spark = SparkSession.active()
+dp.create_sink("copy", "icechunk", {{"path": "{copy}", "mode": "upsert", "dims": "day,x"}})
 
 
 @dp.append_flow(target="copy")
@@ -82,13 +85,13 @@ def test_tables_and_a_sink_follow_a_repository_once(tmp_path: Path) -> None:
     )
     (tmp_path / "flows").mkdir()
     paths = {"source": tmp_path / "source", "copy": tmp_path / "copy"}
-    (tmp_path / "flows" / "flows.py").write_text(FLOWS.format(**paths))
+    (tmp_path / "flows" / "tables.py").write_text(TABLES.format(**paths))
+    (tmp_path / "flows" / "sink.py").write_text(SINK.format(**paths))
     storage = (tmp_path / "storage").as_uri()
     (tmp_path / "spec.yaml").write_text(SPEC.format(storage=storage))
 
     def update() -> None:
         own = {
-            "spark.sql.catalogImplementation": "hive",  # one that knows its tables the next time
             "spark.connect.grpc.binding.address": HOST,
             "spark.python.authenticate.socketTimeout": "120s",  # of a busy machine
         }
@@ -98,14 +101,16 @@ def test_tables_and_a_sink_follow_a_repository_once(tmp_path: Path) -> None:
         run([*command, *confs(settings)], tmp_path / "run", PYSPARK_DRIVER_PYTHON=sys.executable)
 
     write_days(source, 0, 1.0)
-    update()
-    assert rows_in(tmp_path, "means") == [(0, 1.0), (1, 1.0)]
-    assert len(rows_in(tmp_path, "seen")) == 6
     write_days(source, 2, 2.0)
     update()
     assert rows_in(tmp_path, "means") == [(0, 1.0), (1, 1.0), (2, 2.0), (3, 2.0)]
-    assert {row[-1] for row in rows_in(tmp_path, "seen")} == {"insert"}
     assert len(rows_in(tmp_path, "seen")) == 12
+    assert {row[-1] for row in rows_in(tmp_path, "seen")} == {"insert"}
+    made = len(list(copy.ancestry(branch="main")))
+    # a catalog in memory has forgotten its tables, whose files are there
+    (tmp_path / "flows" / "tables.py").unlink()
+    write_days(source, 4, 3.0)
+    update()
     stored = zarr.open_array(copy.readonly_session("main").store, path="t", mode="r")[:]
-    assert np.asarray(stored).tolist() == [[1.0] * 3] * 2 + [[2.0] * 3] * 2
-    assert len(list(copy.ancestry(branch="main"))) == 3
+    assert np.asarray(stored).tolist() == [[v] * 3 for v in (1.0, 1.0, 2.0, 2.0, 3.0, 3.0)]
+    assert len(list(copy.ancestry(branch="main"))) == made + 1

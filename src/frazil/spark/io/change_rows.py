@@ -7,8 +7,8 @@ of a table without variables, if it is in the shape. Its identity are the values
     delete                               it was there before, and is not after
     update_preimage, update_postimage    it is there before and after, with another value
 
-So whoever applies the changes of some commits to the rows of the version before has the rows of
-the version after. Values are the same if Spark's `<=>` says so: NaN is NaN, -0.0 is 0.0.
+So the rows of the version before, with the changes of some commits applied, are the rows of the
+version after. Values are the same if Spark's `<=>` says so: NaN is NaN, -0.0 is 0.0.
 
 Only chunks that the transaction log names, and rows that a shape or a coordinate adds or takes
 away, are read: both versions of them, on executors. A chunk outside of an array's shape holds
@@ -102,7 +102,7 @@ class ChangesRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
-    """By key, its position before and after, -1 where there is none. `moved`: see above."""
+    """Positions before and after, by key, -1 where there is none. `moved`: see above."""
 
     name: str
     old: Numbers
@@ -273,7 +273,7 @@ def _values(opened: Opened, table: Table, name: str) -> pa.Array:
 
 
 def _match(old: pa.Array, new: pa.Array) -> Numbers:
-    """For each position of `new`, the one of `old` with the same value, -1 if there is none.
+    """Positions of `old` with the values of `new`, in its order; -1 if there is none.
 
     Of values that come several times, the first is that of the first, and so on.
     """
@@ -386,7 +386,7 @@ def _boxes_of(
 
 
 def _reads_alike(old: ColumnPlan, new: ColumnPlan) -> bool:
-    """Whether the same stored values give the same rows."""
+    """True if the same stored values give the same rows."""
     if old.array is None or new.array is None:
         return False
     return old.decoding == new.decoding and (
@@ -412,7 +412,7 @@ def _size(column: ColumnPlan, dim: str) -> int:
 
 
 def _fill_is_null(column: ColumnPlan) -> bool:
-    """Whether what was never written reads as NULL."""
+    """True if what was never written reads as NULL."""
     array = column.array
     if array is None:
         return False
@@ -527,7 +527,7 @@ def _compare(
 
 
 def _row_of(rows: _Rows, count: int) -> Numbers:
-    """By key, the number of its row, -1 if it is not there."""
+    """Number of the row of each key, -1 if it is not there."""
     found = np.full(count, -1, dtype=np.int64)
     found[rows.keys[rows.there]] = np.flatnonzero(rows.there)
     return found

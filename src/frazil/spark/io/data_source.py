@@ -306,7 +306,7 @@ class ChunkReader(DataSourceReader):
 
 
 def _read_options(given: Mapping[str, str]) -> ReadOptions:
-    """What is read, without what a stream or a batch of changes adds to it."""
+    """Options of reading, without those that a stream or a batch of changes adds."""
     if len(without_change_options(given)) < len(given):
         return parse_changes(given).reading  # at the last version of the range
     return parse_options(without_stream_options(given))

@@ -327,7 +327,7 @@ def read_changes(
     partition_bytes: int = DEFAULT_PARTITION_BYTES,
     storage: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """What the commits after `from_version` up to `to_version` did to the rows of a table.
+    """Changes of the rows of a table by the commits after `from_version` up to `to_version`.
 
     Versions are branches, tags or snapshots; by default all of `main`. With `net`, only what
     differs between both. The columns `_change_type`, `_commit_version` and `_commit_timestamp`

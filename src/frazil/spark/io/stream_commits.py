@@ -259,7 +259,7 @@ def commits_between(info: RepoInfo, start: Offset, end: Offset) -> list[Commit]:
 
 
 def _commits_across(info: RepoInfo, read: int, common: int | None, last: int) -> list[Commit]:
-    """What differs from a snapshot that is no ancestor, as one commit; then those after it."""
+    """Differences from a snapshot that is no ancestor, as one commit; then those after it."""
     if common is None:
         raise _expired_error(snapshot_id(info, read))
     rows = _rows_after(info, common, last)
