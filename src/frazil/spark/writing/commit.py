@@ -248,6 +248,6 @@ def epoch_of(options: WriteOptions) -> int | None:
 
 
 def _state_key(options: WriteOptions, epoch: int | None) -> str:
-    """As rows that are staged, it has the name of a chunk that nothing refers to."""
+    """The name of a chunk that nothing refers to, as staged rows have one."""
     job = "" if options.native is None else options.native.job
     return chunk_key(ChunkId(blake2b(f"{job} {epoch}".encode(), digest_size=12).digest()))

@@ -100,7 +100,7 @@ class NewArrays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeWrite:
-    """What the Java side says of a write, beside the options that people give."""
+    """Facts of a write that the Java side tells, beside the options that people give."""
 
     job: str = ""  # names the state of a write of many rows
     most_rows: int = 0  # that the commit makes chunks of at once

@@ -125,7 +125,7 @@ def _stage_table(
 def _new_table(
     settings: Settings, parts: tuple[str, ...], schema: StructType, question: Mapping[str, Any]
 ) -> tuple[Target, WriteOptions]:
-    """Where a table will be, and the options that make it. Makes a repository that is missing."""
+    """The place of a new table, and the options that make it; makes a missing repository."""
     if question.get("default"):
         raise InvalidInputError(f"column {question['default']!r} has a default: there is only fill")
     replaces = question.get("replaces") is True
