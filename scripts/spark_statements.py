@@ -16,7 +16,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "spark-statements.md"
 INTRODUCTION = """\
 # Statements that Iceberg teaches
 
-Statements of Iceberg's documentation of Spark (queries, getting started, configuration, DDL, procedures), run against a repository `db.table` with a branch `audit-branch` and a tag `historical-snapshot`, in catalogs with the names that its pages use.
+Statements of Iceberg's documentation of Spark (queries, writes, getting started, configuration, DDL, procedures), run against a repository `db.table` with a branch `audit-branch` and a tag `historical-snapshot`, in catalogs with the names that its pages use.
 {taught} run with nothing but names changed, {same} of them letter by letter: the others name a metadata table or a table differently, or have an id, which is a text in Icechunk, or a time after the first commit. {close} more have something close. {own} are Spark's own.
 Written by `scripts/spark_statements.py`; do not edit. `tests/spark/iceberg_statements.py` has the list, and the rows that each must give; of `spark-sql` it is only known that the statement ran. "not run" means just that.
 

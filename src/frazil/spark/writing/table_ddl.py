@@ -139,7 +139,7 @@ def _new_table(
         options = _options(target, schema, properties, question["partitions"], replaces=replaces)
         return target, options
     rehearsed = Target(Repository.create(MemoryStore()), place.location, ROOT, "main", False)
-    options = _options(rehearsed, schema, properties, question["partitions"])
+    options = _options(rehearsed, schema, properties, question["partitions"], replaces=replaces)
     _commit_table(rehearsed, schema, options)  # what is wrong leaves no empty repository
     repository = create_repository(settings, parts, place.location)
     return replace(rehearsed, repository=repository), options
