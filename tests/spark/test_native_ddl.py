@@ -446,6 +446,7 @@ def test_a_statement_is_a_commit_of_the_branch_in_the_name(catalog: Catalog) -> 
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('dims' = 'v')", "'dims'"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) TBLPROPERTIES ('dims' = 'y')", "names 'y'"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('chunk' = '1')", "did you mean 'chunks'"),
+        ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('order' = '{}')", "first write"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('path' = '/etc')", "unknown property"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('branch' = 'x')", "unknown property"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('storage.secretAccessKey' = 'hush')", "unknown property"),
