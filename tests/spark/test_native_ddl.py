@@ -14,13 +14,18 @@ import pytest
 import zarr
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 
 import frazil
 from frazil.engine.session.session import Session
-from frazil.errors import ConflictError
-from frazil.spark.native.names import Settings
+from frazil.errors import ConflictError, InvalidInputError, SessionStateError
+from frazil.spark.io.table_ddl import answer_ddl
+from frazil.spark.native.catalog import list_namespaces, list_tables
+from frazil.spark.native.names import Settings, parse_settings
+from frazil.spark.native.namespaces import create_namespace, drop_namespace
 from frazil.spark.native.targets import commit_statement, find_there
 from frazil.spark.table.schema import quote_name
+from tests.servers.s3 import S3Server
 from tests.spark.repositories import fill_weather, make_weather
 from tests.unit.spark.test_catalog_names import HOSTILE
 
@@ -441,6 +446,7 @@ def test_a_statement_is_a_commit_of_the_branch_in_the_name(catalog: Catalog) -> 
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('dims' = 'v')", "'dims'"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) TBLPROPERTIES ('dims' = 'y')", "names 'y'"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('chunk' = '1')", "did you mean 'chunks'"),
+        ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('order' = '{}')", "first write"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('path' = '/etc')", "unknown property"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('branch' = 'x')", "unknown property"),
         ("CREATE TABLE ddl.w.n (x INT, v INT) PARTITIONED BY (x) TBLPROPERTIES ('storage.secretAccessKey' = 'hush')", "unknown property"),
@@ -533,6 +539,43 @@ def test_version_1_has_no_moves(catalog: Catalog) -> None:
     assert catalog.columns("ddl.old").keys() == {"time", "lat", "lon", "n", "pressure"}
 
 
+def test_namespaces_and_tables_in_a_bucket(hot_s3_server: S3Server) -> None:
+    prefix = hot_s3_server.new_prefix()
+    reach = {
+        "storage.region": hot_s3_server.region,
+        "storage.endpointUrl": hot_s3_server.endpoint,
+        "storage.allowHttp": "true",
+        "storage.forcePathStyle": "true",
+        "storage.accessKeyId": hot_s3_server.access_key,
+        "storage.secretAccessKey": hot_s3_server.secret_key,
+    }
+    settings = parse_settings("c", {"warehouse": f"s3://{hot_s3_server.bucket}/{prefix}", **reach})
+    create_namespace(settings, ("new",), {"comment": "mine"})
+    create_namespace(settings, ("deep", "er"), {"kind": "repository"})
+    with pytest.raises(InvalidInputError, match="folders of a bucket"):
+        create_namespace(settings, ("folder",), {"kind": "folder"})
+    with pytest.raises(InvalidInputError, match="no repository and no folder"):
+        create_namespace(settings, ("none", "x"), {})
+    assert list_namespaces(settings, ()) == ["deep", "new"]
+    schema = StructType([StructField("x", LongType()), StructField("v", LongType())])
+    question: dict[str, Any] = {
+        "ddl": "create table",
+        "in": ["new"],
+        "name": "t",
+        "schema": schema.json(),
+    }
+    question |= {"properties": {"dims": "x", "owner": "me"}, "partitions": []}
+    answer_ddl(question, settings)
+    answer_ddl({**question, "in": [], "name": "direct"}, settings)
+    assert list_tables(settings, ("new",)) == ["t"]
+    assert list_tables(settings, ()) == ["direct", "new"]
+    drop_namespace(settings, ("deep", "er"), cascade=False)
+    assert list_namespaces(settings, ()) == ["direct", "new"]
+    with pytest.raises(SessionStateError, match="not empty"):
+        drop_namespace(settings, ("new",), cascade=False)
+    assert hot_s3_server.secret_key not in repr(settings)
+
+
 # Concurrent commits
 
 
@@ -559,6 +602,33 @@ def test_a_statement_is_repeated_on_commits_that_have_nothing_to_do_with_it(tmp_
     messages = [each.message for each in repository.ancestry(branch="main")]
     assert messages[:2] == ["DROP TABLE w.t2m", "faster"]
     assert made == repository.lookup_branch("main")
+
+
+def test_a_column_is_as_long_as_the_table_when_it_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebase alone would not see that the other arrays have grown meanwhile."""
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(tmp_path / "w"))
+    with repository.transaction("main", message="four") as store:
+        zarr.group(store).create_array("v", data=np.arange(4), dimension_names=["x"], chunks=(2,))
+    commit, beaten = Session.commit, list[int]()
+
+    def slower(session: Session, *args: Any, **options: Any) -> Any:
+        if not beaten:
+            beaten.append(1)
+            with repository.transaction("main", message="six") as store:
+                zarr.open_array(store, path="v").resize((6,))
+        return commit(session, *args, **options)
+
+    monkeypatch.setattr(Session, "commit", slower)
+    change = {"change": "add column", "column": ["w"], "type": '"long"', "nullable": True}
+    question = {"ddl": "alter table", "in": [], "name": "w", "changes": [change]}
+    answer_ddl(question, Settings("c", str(tmp_path)))
+    assert [each.message for each in repository.ancestry(branch="main")][:2] == [
+        "ALTER TABLE w ADD COLUMN w", "six",
+    ]  # fmt: skip
+    found = documents_of(repository)
+    assert found["/w"]["shape"] == found["/v"]["shape"] == [6]
 
 
 def test_a_statement_on_what_another_commit_changed_is_a_conflict(tmp_path: Path) -> None:

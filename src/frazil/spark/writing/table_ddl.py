@@ -180,6 +180,11 @@ def _own_properties(given: Mapping[str, str]) -> dict[str, str]:
     for name in left:
         if name.lower() in names or name == "comment":
             continue
+        if name.lower() == "order":
+            raise InvalidInputError(
+                "the property 'order' has no effect on a table without rows: it is an option of the"
+                " first write"
+            )
         close = get_close_matches(name.lower(), names, n=1)
         hint = f" (did you mean {names[close[0]]!r}?)" if close else ""
         raise InvalidInputError(
