@@ -19,12 +19,12 @@ from pyspark.sql.types import LongType, StructField, StructType
 import frazil
 from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, InvalidInputError, SessionStateError
-from frazil.spark.io.table_ddl import answer_ddl
 from frazil.spark.native.catalog import list_namespaces, list_tables
 from frazil.spark.native.names import Settings, parse_settings
 from frazil.spark.native.namespaces import create_namespace, drop_namespace
 from frazil.spark.native.targets import commit_statement, find_there
 from frazil.spark.table.schema import quote_name
+from frazil.spark.writing.table_ddl import answer_ddl
 from tests.servers.s3 import S3Server
 from tests.spark.repositories import fill_weather, make_weather
 from tests.unit.spark.test_catalog_names import HOSTILE
