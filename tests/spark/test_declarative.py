@@ -14,7 +14,9 @@ from tests.servers.process import HOST
 from tests.spark.change_cases import create
 from tests.spark.ways import PROGRAMS, SETTINGS, confs, run
 
-pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix, pytest.mark.timeout(1200)]
+# long: it starts two Connect servers, one after the other
+pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix, pytest.mark.long]
+pytestmark.append(pytest.mark.timeout(1200))
 
 pytest.importorskip("grpc", reason="declarative pipelines need the extra `connect`")
 pytest.importorskip("yaml", reason="declarative pipelines need PyYAML")
@@ -90,15 +92,18 @@ def test_tables_and_a_sink_follow_a_repository_once(tmp_path: Path) -> None:
     storage = (tmp_path / "storage").as_uri()
     (tmp_path / "spec.yaml").write_text(SPEC.format(storage=storage))
 
+    # the server that the program starts does not get the settings of the command line
+    defaults = tmp_path / "conf"
+    defaults.mkdir()
+    (defaults / "spark-defaults.conf").write_text(f"spark.connect.grpc.binding.address {HOST}\n")
+
     def update() -> None:
-        own = {
-            "spark.connect.grpc.binding.address": HOST,
-            "spark.python.authenticate.socketTimeout": "120s",  # of a busy machine
-        }
+        own = {"spark.python.authenticate.socketTimeout": "120s"}  # of a busy machine
         given = with_jar({**SETTINGS, **own})
         settings = {name: text for name, text in given.items() if name != "spark.master"}
         command = [f"{PROGRAMS}spark-pipelines", "run", "--spec", str(tmp_path / "spec.yaml")]
-        run([*command, *confs(settings)], tmp_path / "run", PYSPARK_DRIVER_PYTHON=sys.executable)
+        environment = {"PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_CONF_DIR": str(defaults)}
+        run([*command, *confs(settings)], tmp_path / "run", **environment)
 
     write_days(source, 0, 1.0)
     write_days(source, 2, 2.0)
