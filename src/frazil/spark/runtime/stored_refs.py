@@ -538,4 +538,4 @@ def _delete_chunks(session: Session, path: NodePath, index: Index) -> None:
     there = [session.chunk_payload(path, tuple(each)) is not None for each in index.tolist()]
     found = index[np.array(there, dtype=np.bool_)]
     if len(found):
-        session.change_chunks(path, found, [None] * len(found))
+        session.delete_chunks(path, found)
