@@ -128,6 +128,8 @@ def test_a_delete_by_coordinates_removes_chunks_and_reads_those_at_the_border(
     diff = repository.diff(from_snapshot_id=_parent(repository), to_branch="main")
     changed = {tuple(index) for index in diff.updated_chunks["/n"]}
     assert changed == {tuple(each) for each in np.argwhere(_any_in_chunk(gone))}
+    spark.sql(f"TRUNCATE TABLE icechunk.`{tmp_path / 'r'}`")
+    assert np.isnan(arrays(tmp_path / "r")["v"]).all()
 
 
 def _any_in_chunk(mask: np.ndarray) -> np.ndarray:
