@@ -54,7 +54,7 @@ final class CountedRows implements DataWriterFactory, StreamingDataWriterFactory
     }
 
     public WriterCommitMessage commit() throws IOException {
-      return new WriteJob.Staged(Collections.singletonList(python.commit()), rows);
+      return WriteJob.pack(Collections.singletonList(python.commit()), rows);
     }
 
     public void abort() throws IOException {

@@ -148,7 +148,7 @@ final class DeltaRows extends RowBatchWrite implements DeltaBatchWrite {
       if (!gathered.isEmpty()) {
         stage();
       }
-      return new WriteJob.Staged(messages, rows);
+      return WriteJob.pack(messages, rows);
     }
 
     /** What was staged is left to garbage collection. */

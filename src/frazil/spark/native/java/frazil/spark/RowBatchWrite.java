@@ -24,11 +24,11 @@ class RowBatchWrite implements BatchWrite {
   }
 
   public void commit(WriterCommitMessage[] messages) {
-    staging.commit(WriteJob.unwrap(messages));
+    staging.commit(WriteJob.unpack(messages));
     job.finish(messages, null);
   }
 
   public void abort(WriterCommitMessage[] messages) {
-    staging.abort(WriteJob.unwrap(messages));
+    staging.abort(WriteJob.unpack(messages));
   }
 }

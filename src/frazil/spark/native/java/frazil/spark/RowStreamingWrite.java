@@ -20,11 +20,11 @@ final class RowStreamingWrite implements StreamingWrite {
   }
 
   public void commit(long epoch, WriterCommitMessage[] messages) {
-    staging.commit(epoch, WriteJob.unwrap(messages));
+    staging.commit(epoch, WriteJob.unpack(messages));
     job.finish(messages, Long.valueOf(epoch));
   }
 
   public void abort(long epoch, WriterCommitMessage[] messages) {
-    staging.abort(epoch, WriteJob.unwrap(messages));
+    staging.abort(epoch, WriteJob.unpack(messages));
   }
 }

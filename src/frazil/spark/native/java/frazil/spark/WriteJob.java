@@ -1,11 +1,13 @@
 package frazil.spark;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 
 /**
  * The work that is left after the rows of a write have been staged, if they are many.
@@ -25,12 +27,41 @@ final class WriteJob {
     this.mostRows = mostRows;
   }
 
-  /** The messages of Python's tasks in ours. */
-  static WriterCommitMessage[] unwrap(WriterCommitMessage[] messages) {
+  /**
+   * The message of a task: those of Python's writers, and the number of rows that they staged.
+   *
+   * <p>It is of a class of Spark, for the driver reads results of tasks without the classes that a
+   * session brought.
+   */
+  static WriterCommitMessage pack(List messages, long rows) {
+    int size = 12;
+    for (Object each : messages) {
+      size += 4 + ((PythonWriterCommitMessage) each).pickledMessage().length;
+    }
+    ByteBuffer packed = ByteBuffer.allocate(size).putLong(rows).putInt(messages.size());
+    for (Object each : messages) {
+      byte[] pickled = ((PythonWriterCommitMessage) each).pickledMessage();
+      packed.putInt(pickled.length).put(pickled);
+    }
+    return new PythonWriterCommitMessage(packed.array());
+  }
+
+  private static ByteBuffer packed(WriterCommitMessage message) {
+    return ByteBuffer.wrap(((PythonWriterCommitMessage) message).pickledMessage());
+  }
+
+  /** The messages of Python's writers. */
+  static WriterCommitMessage[] unpack(WriterCommitMessage[] messages) {
     List found = new ArrayList();
     for (WriterCommitMessage each : messages) {
       if (each != null) {
-        found.addAll(((Staged) each).messages);
+        ByteBuffer packed = packed(each);
+        packed.getLong();
+        for (int left = packed.getInt(); left > 0; left--) {
+          byte[] pickled = new byte[packed.getInt()];
+          packed.get(pickled);
+          found.add(new PythonWriterCommitMessage(pickled));
+        }
       }
     }
     return (WriterCommitMessage[]) found.toArray(new WriterCommitMessage[0]);
@@ -40,7 +71,7 @@ final class WriteJob {
   void finish(WriterCommitMessage[] messages, Long epoch) {
     long rows = 0;
     for (WriterCommitMessage each : messages) {
-      rows += each == null ? 0 : ((Staged) each).rows;
+      rows += each == null ? 0 : packed(each).getLong();
     }
     if (rows <= mostRows) {
       return; // the commit has done everything
@@ -59,16 +90,5 @@ final class WriteJob {
         .options(options)
         .option(TASKS, told)
         .save();
-  }
-
-  /** What a task has staged. */
-  static final class Staged implements WriterCommitMessage {
-    final List messages; // of Python
-    final long rows;
-
-    Staged(List messages, long rows) {
-      this.messages = messages;
-      this.rows = rows;
-    }
   }
 }
