@@ -21,7 +21,7 @@ from frazil.api.repository import Repository
 from frazil.api.storage_functions import local_filesystem_storage
 from tests.spark.repositories import put
 
-TABLES = 2
+TABLES = 1
 QUERIES = 25  # of each table
 LONG_TABLES = 24
 PUSHED = "aggregates: ["

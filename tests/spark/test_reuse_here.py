@@ -3,6 +3,7 @@
 As tests/unit/maintenance/test_reuse.py: a collection runs between any two storage requests.
 """
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -11,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import xarray as xr
 from hypothesis import given, settings
@@ -19,7 +21,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
-from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.executor import Task, ThreadExecutor
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
@@ -27,6 +29,7 @@ from frazil.spark.ingestion.ingest import _write  # all of an ingest but its com
 from frazil.spark.ingestion.ingest_run import Combine, IngestMode, OnError, Request, forget
 from frazil.spark.runtime import jobs
 from frazil.spark.runtime.commits import CommitNote, commit_once
+from frazil.spark.runtime.stored_refs import BLOCKS, RefsSink, Stored, Written, gather_blocks
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.sources.source_search import find_sources
 from frazil.spark.writing import sink as streams
@@ -72,6 +75,15 @@ class OneProcess(ThreadExecutor):
     spark = SimpleNamespace(conf={"spark.default.parallelism": "1"})
 
 
+def run_here(
+    sink: RefsSink, task: Task[Iterable[Written]], count: int, doing: str, **_: object
+) -> Stored:
+    """Takes what the tasks stored, as the driver does."""
+    written = (one for some in sink.executor.run(task, count, doing) for one in some)
+    blocks = gather_blocks(written, sink.targets, by_cell=False)
+    return sink.set_refs(pa.Table.from_batches(blocks, BLOCKS))
+
+
 def temperatures(day: int) -> Any:
     """Too much for a reference, and not to be compressed: a chunk that is stored."""
     return np.random.default_rng(day).normal(size=(HOURS, PLACES))
@@ -105,6 +117,7 @@ def ingest_here(store: ObjectStore, folder: Path, *, commits: bool = True) -> No
         resume=True,
     )
     with (
+        patch.object(RefsSink, "run", run_here),
         patch.object(jobs, "MIN_TASK_BYTES", 1),
         patch.object(jobs, "MAX_TASK_BYTES", 8 * HOURS * PLACES),
     ):

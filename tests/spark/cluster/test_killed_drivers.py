@@ -71,6 +71,7 @@ def die_before_the_commit_and_run_again(
     return repo
 
 
+@pytest.mark.long  # tests/spark/test_ingest_resumed.py kills a driver in CI
 def test_an_ingest_whose_driver_dies_before_the_commit_is_done_once_by_a_rerun(
     drivers: Drivers, files: str, tmp_path: Path
 ) -> None:

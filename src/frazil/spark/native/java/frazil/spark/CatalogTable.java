@@ -80,6 +80,9 @@ final class CatalogTable extends ArrayTable
   }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    if (!described().hasCells()) {
+      throw new UnsupportedOperationException(name + " is a metadata table, which is only read");
+    }
     return new RowLevel(this, info);
   }
 
