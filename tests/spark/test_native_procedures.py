@@ -12,11 +12,13 @@ from typing import Any
 import icechunk
 import numpy as np
 import pytest
+import xarray as xr
 import zarr
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 import frazil
+from frazil.spark import ingest, rechunk
 from frazil.spark.native.procedures import PROCEDURES
 from tests.unit.spark.test_catalog_names import HOSTILE
 
@@ -313,9 +315,78 @@ def test_hostile_names_of_refs_are_names_or_errors(pair: Pair) -> None:
     assert [path.name for path in (pair.folder / "warehouse").iterdir()] == ["w"]
 
 
+# Procedures that run Spark jobs, in a Python process that drives the session of the statement
+
+
+def make_files(folder: Path) -> list[Path]:
+    rng = np.random.default_rng(19)
+    paths = [folder / f"day{k}.nc" for k in range(3)]
+    for k, path in enumerate(paths):
+        values = rng.normal(size=(4, 5))
+        dataset = xr.Dataset({"t": (("time", "x"), values)}, {"time": 4 * k + np.arange(4)})
+        dataset.to_netcdf(path, engine="h5netcdf")
+    return paths
+
+
+def test_files_are_ingested_and_rechunked(pair: Pair) -> None:
+    spark, paths = pair.spark, make_files(pair.folder)
+    default = spark._jvm.SparkSession.getDefaultSession().get()  # type: ignore[union-attr]
+    files, main = pair.files(), pair.words["main"]
+    spark.sparkContext.setLocalProperty("spark.jobGroup.id", "of the statement")
+    try:
+        named = f"table => 'w.obs', sources => ARRAY('{pair.folder}/day*.nc'), concat_dim => 'time'"
+        (row,) = pair.call(f"ingest({named}, chunks => MAP('time', 2), dry_run => true)")
+        assert tuple(row) == (3, 0, 6, 0, 3 * 4 * 5 * 8, main, None)
+        assert pair.files() == files
+        (row,) = pair.call(f"ingest({named}, chunks => MAP('time', 2), message => 'days')")
+        assert spark.sparkContext.statusTracker().getJobIdsForGroup("of the statement")
+    finally:
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    ingest(spark, paths, pair.copy, group="obs", concat_dim="time", chunks={"time": 2})
+    assert_same_group(pair)
+    tip = pair.called.lookup_branch("main")
+    assert (row["files"], row["previous_snapshot_id"], row["current_snapshot_id"]) == (3, main, tip)
+    assert next(pair.called.ancestry(branch="main")).message == "days"
+
+    files = pair.files()
+    (row,) = pair.call("rechunk('calls.w.obs', MAP('time', 12), dry_run => true)")
+    assert tuple(row) == (1, 1, 3 * 4 * 5 * 8, tip, None)
+    assert pair.files() == files
+    (row,) = pair.call("rechunk('w.obs', MAP('time', 6), codecs => ARRAY('zstd'))")
+    assert (row["arrays"], row["chunks"], row["previous_snapshot_id"]) == (1, 2, tip)
+    rechunk(spark, pair.copy, "obs", chunks={"time": 6}, codecs=["zstd"])
+    assert_same_group(pair)
+    assert spark._jvm.SparkSession.getDefaultSession().get().equals(default)  # type: ignore[union-attr]
+
+
+def assert_same_group(pair: Pair) -> None:
+    """Documents and chunks of the group are the same in the repository and its copy."""
+    stores = [each.readonly_session("main").store for each in (pair.called, pair.copy)]
+    groups = [zarr.open_group(store, path="obs", mode="r") for store in stores]
+    for name in ("t", "time"):
+        one, other = (group[name] for group in groups)
+        assert one.metadata.to_dict() == other.metadata.to_dict()
+        np.testing.assert_array_equal(one[:], other[:])  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ingest('w.obs', ARRAY('/nothing/*.nc'))", "/nothing/*.nc"),
+        ("rechunk('w.nothing', MAP('time', 12))", "no group or array 'w.nothing'"),
+        ("rechunk('w.v', codecs => ARRAY('{{'))", "is not JSON"),
+    ],
+)
+def test_a_job_that_fails_changes_nothing(pair: Pair, text: str, message: str) -> None:
+    before = pair.files()
+    assert message in pair.error(text)
+    assert pair.files() == before
+
+
 def test_every_procedure_that_changes_something_has_a_dry_run() -> None:
     tested = {text.partition("(")[0] for text, _ in CALLS}
     tested |= {"rollback_to_timestamp", "remove_orphan_files", "pack", "unpack"}
+    tested |= {"ingest", "rechunk"}
     tested |= {"migrate", "confirm_migration"}
     assert PROCEDURES.keys() - READING == tested
     for name, procedure in PROCEDURES.items():

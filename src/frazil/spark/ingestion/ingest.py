@@ -29,6 +29,7 @@ from frazil.spark.ingestion.ingest_run import (
     Request,
     SkippedSource,
     Written,
+    count_work,
     counted,
     forget,
     parse_combine,
@@ -82,7 +83,9 @@ def write_rows(rows: DataFrame, repo: Any, *, dims: tuple[str, ...], **options: 
     return write(rows, repo, dims=dims or None, **options)
 
 
-__all__ = ["IngestMode", "IngestResult", "SkippedSource", "ingest"]
+__all__ = [
+    "IngestMode", "IngestPlan", "IngestResult", "SkippedSource", "explain_ingest", "ingest",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +258,76 @@ def ingest(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestPlan:
+    """Amounts of a planned ingest; `bytes` are those of copied values, before compression."""
+
+    files: int
+    chunks: int
+    virtual_chunks: int
+    bytes: int
+    skipped: tuple[SkippedSource, ...] = ()
+
+
+def explain_ingest(
+    spark: SparkSession,
+    sources: SourceName | Iterable[SourceName],
+    repo: RepositoryLike,
+    *,
+    group: str = "/",
+    concat_dim: str | Iterable[str] | None = None,
+    combine: str = Combine.CONCAT,
+    virtual: bool = False,
+    on_error: str = OnError.FAIL,
+    format: str | None = None,  # noqa: A002 -- what Spark calls it
+    chunks: Mapping[str, int] | None = None,
+    branch: str = "main",
+    mode: str = IngestMode.CREATE,
+    variables: Iterable[str] | None = None,
+    source_group: str | None = None,
+    storage: Mapping[str, object] | None = None,
+    source_storage: Mapping[str, object] | None = None,
+) -> IngestPlan:
+    """Describes what `ingest` of files and Zarr stores would do, and raises what it would raise
+    about them. Reads their metadata only, and writes nothing.
+    """
+    given = find_rows(spark, sources, format)
+    if isinstance(given, DataFrame):
+        raise InvalidInputError("rows have no plan before they are read: Parquet is just ingested")
+    request = Request(
+        repository=open_engine(repo, storage),
+        group=parse_group(group),
+        dims=parse_dims(concat_dim),
+        combine=parse_combine(combine),
+        chunks=dict(chunks or {}),
+        branch=branch,
+        mode=parse_mode(mode),
+        virtual=virtual,
+        on_error=parse_on_error(on_error),
+        variables=None if variables is None else tuple(variables),
+        source_group=source_group,
+        key=None,
+        resume=False,
+    )
+    found = find_sources(given, source_format=parse_format(format), storage=source_storage)
+    session = request.repository.writable_session(branch)
+    with spark_executor(spark, request.repository, progress=False) as executor:
+        request, good, bad = _describe_all(executor, request, found)
+        (planned, virtual_chunks), more = without_bad_sources(
+            list(good),
+            lambda left: count_work(executor, request, session, {s: good[s] for s in left}),
+            request.on_error,
+            session.discard_changes,
+        )
+    return IngestPlan(
+        files=len(good) - len(more),
+        chunks=planned.chunks(),
+        virtual_chunks=virtual_chunks,
+        bytes=planned.size_bytes(),
+        skipped=(*(skipped(source.path, error) for source, error in bad), *more),
+    )
+
+
 def _require_for_rows(**given: bool) -> None:
     if any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
@@ -276,11 +349,7 @@ def _write(
     executor: SparkExecutor, request: Request, session: Session, found: tuple[Source, ...]
 ) -> tuple[Written, tuple[SkippedSource, ...]]:
     """Everything but the commit; what was left out."""
-    good, bad = _describe(executor, request, found)
-    if request.combine is Combine.COORDS and len(good) > 1:
-        dims = differing_dims(list(good.values()))
-        request = replace(request, dims=dims, combine=Combine.CONCAT)
-        good, _ = _describe(executor, request, tuple(good))
+    request, good, bad = _describe_all(executor, request, found)
     written, more = without_bad_sources(
         list(good),
         lambda left: write_sources(executor, request, session, {s: good[s] for s in left}),
@@ -290,9 +359,25 @@ def _write(
     return written, (*(skipped(source.path, error) for source, error in bad), *more)
 
 
+type _Described = dict[Source, SourceDescription]
+type _Errors = list[tuple[Source, IcechunkError]]
+
+
+def _describe_all(
+    executor: SparkExecutor, request: Request, found: tuple[Source, ...]
+) -> tuple[Request, _Described, _Errors]:
+    """Describes the sources; the request then has the dimensions that they are combined along."""
+    good, bad = _describe(executor, request, found)
+    if request.combine is Combine.COORDS and len(good) > 1:
+        dims = differing_dims(list(good.values()))
+        request = replace(request, dims=dims, combine=Combine.CONCAT)
+        good, _ = _describe(executor, request, tuple(good))
+    return request, good, bad
+
+
 def _describe(
     executor: SparkExecutor, request: Request, found: tuple[Source, ...]
-) -> tuple[dict[Source, SourceDescription], list[tuple[Source, IcechunkError]]]:
+) -> tuple[_Described, _Errors]:
     """Returns descriptions of the sources that can be described, and the errors of the others."""
     described = describe_sources(
         executor,
@@ -304,8 +389,8 @@ def _describe(
         storage=request.virtual,
         mark=request.resume,
     )
-    good: dict[Source, SourceDescription] = {}
-    bad: list[tuple[Source, IcechunkError]] = []
+    good: _Described = {}
+    bad: _Errors = []
     for source, one in zip(found, described, strict=True):
         if isinstance(one, IcechunkError):
             bad.append((source, one))

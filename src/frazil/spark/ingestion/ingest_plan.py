@@ -40,6 +40,10 @@ class Tiling:
     def count(self) -> int:
         return math.prod(self.tiles)
 
+    @property
+    def chunks(self) -> int:
+        return math.prod(end - start for start, end in zip(self.first, self.grid, strict=True))
+
     def box(self, number: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """First and one-past-last chunk index of a box."""
         at = np.unravel_index(number, self.tiles) if self.tiles else ()
@@ -109,10 +113,7 @@ class IngestPlan:
 
     def chunks(self) -> int:
         """Chunks that tasks write, empty ones included."""
-        return sum(
-            math.prod(end - start for start, end in zip(t.first, t.grid, strict=True))
-            for t in self.tilings
-        )
+        return sum(tiling.chunks for tiling in self.tilings)
 
     def size_bytes(self) -> int:
         """Raw bytes of what tasks write."""

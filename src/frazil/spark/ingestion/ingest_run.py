@@ -18,7 +18,7 @@ from frazil.paths import NodePath
 from frazil.references.plan import locate
 from frazil.spark.ingestion.grid import join_grid
 from frazil.spark.ingestion.ingest_layout import Layout, plan_layout
-from frazil.spark.ingestion.ingest_plan import IngestPlan, plan_ingest
+from frazil.spark.ingestion.ingest_plan import IngestPlan, plan_ingest, plan_tiling
 from frazil.spark.ingestion.target import (
     create_arrays,
     describe_group,
@@ -198,7 +198,7 @@ def write_sources(
     described: Mapping[Source, SourceDescription],
 ) -> Written:
     """Everything but the commit. Errors that are about a source begin with its path."""
-    layout, sources = _plan_sources(request, session, described)
+    layout, sources = plan_sources(request, session, described)
     if request.virtual:
         _require_containers(session, list(described))
     change = resize_arrays if request.changes_group else create_arrays
@@ -229,6 +229,26 @@ def write_sources(
         reused_chunks=sum(stored.counts.values()),
         records=(*virtual.records, *_records(stored.notes)),
     )
+
+
+def count_work(
+    executor: SparkExecutor,
+    request: Request,
+    session: Session,
+    described: Mapping[Source, SourceDescription],
+) -> tuple[IngestPlan, int]:
+    """The plan of what is copied, and the number of chunks that are referred to."""
+    layout, _ = plan_sources(request, session, described)
+    if request.virtual:
+        _require_containers(session, list(described))
+    virtual = [
+        plan_tiling(
+            array, base_length=layout.base_length, stop=int(layout.starts[-1]), task_bytes=1
+        ).chunks
+        for array in layout.arrays
+        if array.stored is not None
+    ]
+    return _plan_work(executor, layout), sum(virtual)
 
 
 def _write_chunks(
@@ -267,7 +287,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _plan_sources(
+def plan_sources(
     request: Request, session: Session, described: Mapping[Source, SourceDescription]
 ) -> tuple[Layout, tuple[AnySource, ...]]:
     """The layout, and the sources in its order."""

@@ -5,8 +5,8 @@ before: ids of snapshots that would be made are NULL. What is wrong is found out
 A branch only moves from where the procedure found it: if another client was faster, ConflictError
 is raised and nothing has changed.
 
-They run on threads of one Python process of the driver. What needs a cluster (rechunk, ingest) is
-in frazil.spark.
+They run on threads of one Python process of the driver. Those that run Spark jobs (ingest,
+rechunk) are in spark/actions/cluster_procedures.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,7 +40,7 @@ _DAY_US = 86_400_000_000
 _HOUR_US = 3_600_000_000
 
 
-def _dry(arguments: Arguments) -> bool:
+def is_dry_run(arguments: Arguments) -> bool:
     return arguments.get("dry_run") is True
 
 
@@ -69,7 +69,7 @@ def _tip(found: Found) -> SnapshotId:
 def create_branch(found: Found, arguments: Arguments) -> Rows:
     repository, name, snapshot = _repository(found), _text(arguments, "branch"), _tip(found)
     refs.create_branch(repository.repo_info(), name, snapshot)
-    if not _dry(arguments):
+    if not is_dry_run(arguments):
         repository.create_branch(name, snapshot)
     return [[name, str(snapshot)]]
 
@@ -77,7 +77,7 @@ def create_branch(found: Found, arguments: Arguments) -> Rows:
 def create_tag(found: Found, arguments: Arguments) -> Rows:
     repository, name, snapshot = _repository(found), _text(arguments, "tag"), _tip(found)
     refs.create_tag(repository.repo_info(), name, snapshot)
-    if not _dry(arguments):
+    if not is_dry_run(arguments):
         repository.create_tag(name, snapshot)
     return [[name, str(snapshot)]]
 
@@ -86,7 +86,7 @@ def delete_branch(found: Found, arguments: Arguments) -> Rows:
     repository, name = _repository(found), _text(arguments, "branch")
     refs.require_deletable(name)
     snapshot = repository.lookup_branch(name)
-    if not _dry(arguments):
+    if not is_dry_run(arguments):
         repository.delete_branch(name)
     return [[name, str(snapshot)]]
 
@@ -94,7 +94,7 @@ def delete_branch(found: Found, arguments: Arguments) -> Rows:
 def delete_tag(found: Found, arguments: Arguments) -> Rows:
     repository, name = _repository(found), _text(arguments, "tag")
     snapshot = repository.lookup_tag(name)
-    if not _dry(arguments):
+    if not is_dry_run(arguments):
         repository.delete_tag(name)
     return [[name, str(snapshot)]]
 
@@ -113,7 +113,7 @@ def _move(
     """Moves a branch to a snapshot; both ids."""
     repository = _repository(found)
     refs.reset_branch(repository.repo_info(), branch, to, expected=before)
-    if not _dry(arguments) and before != to:
+    if not is_dry_run(arguments) and before != to:
         repository.reset_branch(branch, to, expected=before)
     return [str(before), str(to)]
 
@@ -169,7 +169,9 @@ def fast_forward(found: Found, arguments: Arguments) -> Rows:
 
 
 def _edit(found: Found, arguments: Arguments) -> Edit:
-    return Edit(branch=_branch(found), message=arguments.get("message"), dry_run=_dry(arguments))
+    return Edit(
+        branch=_branch(found), message=arguments.get("message"), dry_run=is_dry_run(arguments)
+    )
 
 
 def _edited(found: Found, edited: Edited) -> list[Any]:
@@ -228,7 +230,7 @@ def expire_snapshots(found: Found, arguments: Arguments) -> Rows:
             " frazil.Repository.expire_snapshots"
         )
     rows = {each: _snapshot_row(repository, each) for each in plan.snapshots}
-    if _dry(arguments):
+    if is_dry_run(arguments):
         return rows.values()
     done = expire(repository, plan).snapshots
     return [rows.get(each, [each, None, None]) for each in done]
@@ -246,10 +248,12 @@ def remove_orphan_files(found: Found, arguments: Arguments) -> Rows:
     hours = arguments.get("safety_hours")
     request = GCRequest(
         cutoff_us=repository.clock() - 3 * _DAY_US if older_than is None else older_than,
-        safety_age_us=0 if _dry(arguments) else _HOUR_US * (24 if hours is None else int(hours)),
+        safety_age_us=0
+        if is_dry_run(arguments)
+        else _HOUR_US * (24 if hours is None else int(hours)),
     )
     plan = plan_gc(repository, request, executor)
-    if _dry(arguments):
+    if is_dry_run(arguments):
         return _garbage(plan)
     rows = list(islice(_garbage(plan), MOST_ROWS))
     collect_garbage(repository, plan, executor)
@@ -269,7 +273,7 @@ def _garbage(plan: GCPlan) -> Iterable[list[Any]]:
 def rewrite(found: Found, arguments: Arguments) -> Rows:
     repository, branch = _repository(found), _branch(found)
     plan = plan_rewrite_manifests(repository, branch)
-    if _dry(arguments):
+    if is_dry_run(arguments):
         return [[plan.manifests, None, plan.references, str(plan.snapshot), None]]
     message = arguments.get("message") or f"Rewrite manifests of {branch}"
     done = rewrite_manifests(repository, plan, str(message))
@@ -291,7 +295,7 @@ def pack_chunks(found: Found, arguments: Arguments) -> Rows:
         pack_bytes=arguments.get("pack_bytes") or PACK_BYTES,
     )
     message = arguments.get("message")
-    done = plan.result() if _dry(arguments) else pack(repository, plan, message, executor)
+    done = plan.result() if is_dry_run(arguments) else pack(repository, plan, message, executor)
     return [
         [done.chunks, done.packs, done.bytes, done.references, done.manifests, str(plan.snapshot),
          done.snapshot]
@@ -303,7 +307,7 @@ def unpack_chunks(found: Found, arguments: Arguments) -> Rows:
     executor = ThreadExecutor(quiet_files(repository))
     plan = plan_unpack(repository, branch, (NodePath(found.named.path),), executor)
     message = arguments.get("message")
-    done = plan.result() if _dry(arguments) else unpack(repository, plan, message, executor)
+    done = plan.result() if is_dry_run(arguments) else unpack(repository, plan, message, executor)
     return [
         [done.chunks, done.packs, done.bytes, done.references, done.manifests, str(plan.snapshot),
          done.snapshot]
@@ -314,7 +318,7 @@ def migrate(found: Found, arguments: Arguments) -> Rows:
     repository, to = _repository(found), arguments.get("to_version")
     executor = ThreadExecutor(quiet_files(repository))
     plan = migration.plan_migration(repository, executor, to=2 if to is None else int(to))
-    done = plan.result(dry_run=True) if _dry(arguments) else migration.migrate(plan, executor)
+    done = plan.result(dry_run=True) if is_dry_run(arguments) else migration.migrate(plan, executor)
     return [
         [done.generation, done.spec_version, done.snapshots, done.manifests, done.copied,
          done.bytes]
@@ -324,6 +328,6 @@ def migrate(found: Found, arguments: Arguments) -> Rows:
 def confirm_migration(found: Found, arguments: Arguments) -> Rows:
     store = _repository(found).raw_store
     leftovers = migration.find_leftovers(store)
-    if not _dry(arguments):
+    if not is_dry_run(arguments):
         migration.confirm(store, leftovers)
     return [[str(leftovers.generation), len(leftovers.keys), leftovers.bytes]]

@@ -1,7 +1,8 @@
 """Procedures of a catalog: `CALL frazil.system.ancestors_of(table => 'weather')`.
 
 Those that Iceberg has too bear its names. Here are those that only read, and the list of all; those
-that change something are in changing.py.
+that change something are in changing.py, and those that run Spark jobs in
+spark/actions/cluster_procedures.py, which a process with a session of its own runs.
 """
 
 import re
@@ -42,7 +43,7 @@ class Procedure:
     about: str
     parameters: tuple[Parameter, ...]
     columns: str
-    run: Callable[[Found, Arguments], Rows]
+    run: Callable[[Found, Arguments], Rows] | None  # None for those that run Spark jobs
 
 
 def describe_procedures() -> list[dict[str, Any]]:
@@ -51,6 +52,7 @@ def describe_procedures() -> list[dict[str, Any]]:
             "name": name,
             "about": each.about,
             "columns": each.columns,
+            "cluster": each.run is None,
             "parameters": [
                 {"name": p.name, "type": p.type, "about": p.about, "default": p.default}
                 for p in each.parameters
@@ -69,6 +71,8 @@ def call_procedure(settings: Settings, name: str, arguments: Arguments) -> list[
         raise InvalidInputError(
             f"no procedure {name!r}{hint}; the procedures are {', '.join(PROCEDURES)}"
         )
+    if procedure.run is None:
+        raise InvalidInputError(f"{name} runs Spark jobs, for which this process has no session")
     rows: list[list[Any]] = []
     for row in procedure.run(_find(settings, arguments), arguments):
         if len(rows) == MOST_ROWS:
@@ -191,6 +195,7 @@ _DRY_RUN = Parameter("dry_run", "BOOLEAN", "true: only shows what would change",
 _MESSAGE = Parameter("message", "STRING", "of the commit", "NULL")
 _BRANCH = Parameter("branch", "STRING", "the name of a branch")
 _TAG = Parameter("tag", "STRING", "the name of a tag")
+_KEY = Parameter("idempotency_key", "STRING", "a commit with the same is not repeated", "NULL")
 _SNAPSHOT = Parameter("snapshot_id", "STRING", "of a snapshot")
 _OLDER_THAN = Parameter("older_than", "TIMESTAMP", "younger ones stay", "NULL")
 
@@ -211,6 +216,12 @@ def _changes(
     return Procedure(about, (_TABLE, *parameters, _DRY_RUN, *more), columns, run)
 
 
+def _on_cluster(about: str, parameters: tuple[Parameter, ...], columns: str) -> Procedure:
+    """A procedure that runs Spark jobs."""
+    return Procedure(about, (_TABLE, *parameters, _MESSAGE, _KEY, _DRY_RUN), columns, None)
+
+
+_LENGTHS = "MAP<STRING, INT>"
 _MOVED = "previous_snapshot_id STRING, current_snapshot_id STRING"
 _EDITED = f"{_MOVED}, changed_nodes BIGINT, conflicts ARRAY<STRING>"
 _PACKED = (
@@ -375,6 +386,33 @@ PROCEDURES = {
         "from_generation STRING, to_version INT, snapshots BIGINT, manifests BIGINT,"
         " copied BIGINT, size_bytes BIGINT",
         changing.migrate,
+    ),
+    "ingest": _on_cluster(
+        "writes files (NetCDF, HDF5, Zarr, GRIB, TIFF, Parquet) to the table, as one commit",
+        (
+            Parameter("sources", "ARRAY<STRING>", "paths, patterns, folders, URLs"),
+            Parameter("concat_dim", "STRING", "dimensions, separated by commas", "NULL"),
+            Parameter("mode", "STRING", "create, append or region", "NULL"),
+            Parameter("chunks", _LENGTHS, "length by dimension, -1 for all of it", "NULL"),
+            Parameter("virtual", "BOOLEAN", "true: refers to the chunks of the files", "NULL"),
+            Parameter("variables", "ARRAY<STRING>", "by default all", "NULL"),
+            Parameter("format", "STRING", "of the files, if their names do not tell", "NULL"),
+            Parameter("combine", "STRING", "concat or coords", "NULL"),
+            Parameter("on_error", "STRING", "fail, or skip a file that cannot be read", "NULL"),
+            Parameter("source_group", "STRING", "the group in each file", "NULL"),
+        ),
+        f"files BIGINT, skipped BIGINT, chunks BIGINT, virtual_chunks BIGINT, size_bytes BIGINT,"
+        f" {_MOVED}",
+    ),
+    "rechunk": _on_cluster(
+        "rewrites arrays of the table with other chunks, codecs or shards, as one commit",
+        (
+            Parameter("chunks", _LENGTHS, "length by dimension, -1 for all of it", "NULL"),
+            Parameter("shards", _LENGTHS, "likewise; an empty map for no shards", "NULL"),
+            Parameter("codecs", "ARRAY<STRING>", "names, or JSON objects", "NULL"),
+            Parameter("into", "STRING", "a path that does not exist, for the result", "NULL"),
+        ),
+        f"arrays BIGINT, chunks BIGINT, size_bytes BIGINT, {_MOVED}",
     ),
     "confirm_migration": _changes(
         "removes the files of the old repository that a migration has kept",

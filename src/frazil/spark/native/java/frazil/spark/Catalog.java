@@ -95,6 +95,16 @@ public class Catalog extends ChangelogCatalog
     return isMissing(answer) ? null : answer;
   }
 
+  /** The answer of a process that may run jobs. */
+  Map askDriver(String kind, Map more) {
+    Map question = question(kind);
+    question.putAll(more);
+    question.put("settings", settings());
+    Map answer = PythonDriver.ask(question);
+    require(answer);
+    return answer;
+  }
+
   private static boolean isMissing(Map answer) {
     String error = (String) answer.get("error");
     if (error != null && !Boolean.TRUE.equals(answer.get("missing"))) {
@@ -254,16 +264,6 @@ public class Catalog extends ChangelogCatalog
   }
 
   // What writes
-
-  private UnsupportedOperationException writing(String what) {
-    return new UnsupportedOperationException(
-        "the catalog "
-            + name
-            + " is read-only, so "
-            + what
-            + " is not possible; df.write.format(\"icechunk\").save(path), frazil.spark.write and"
-            + " frazil.Repository write to repositories");
-  }
 
   /** The answer to a statement that defines something. */
   private Map define(String kind, String[] namespace, Map more) {

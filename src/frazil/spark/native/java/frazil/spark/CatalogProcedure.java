@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.connector.catalog.DefaultValue;
 import org.apache.spark.sql.connector.catalog.procedures.BoundProcedure;
 import org.apache.spark.sql.connector.catalog.procedures.ProcedureParameter;
@@ -18,6 +19,7 @@ import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -70,8 +72,12 @@ final class CatalogProcedure implements UnboundProcedure, BoundProcedure {
     Map question = new HashMap();
     question.put("name", name());
     question.put("arguments", arguments);
+    Map answer =
+        Boolean.TRUE.equals(told.get("cluster"))
+            ? catalog.askDriver("call", question)
+            : catalog.ask("call", question);
     List scans = new ArrayList();
-    scans.add(new Rows(columns(), (List) catalog.ask("call", question).get("rows")));
+    scans.add(new Rows(columns(), (List) answer.get("rows")));
     return scans.iterator();
   }
 
@@ -86,6 +92,18 @@ final class CatalogProcedure implements UnboundProcedure, BoundProcedure {
       List found = new ArrayList();
       for (int i = 0; i < values.numElements(); i++) {
         found.add(values.isNullAt(i) ? null : toJson(values.get(i, element), element));
+      }
+      return found;
+    } else if (type instanceof MapType) {
+      MapData entries = (MapData) value;
+      MapType of = (MapType) type;
+      Map found = new HashMap();
+      for (int i = 0; i < entries.numElements(); i++) {
+        Object key = toJson(entries.keyArray().get(i, of.keyType()), of.keyType());
+        boolean empty = entries.valueArray().isNullAt(i);
+        found.put(
+            key,
+            empty ? null : toJson(entries.valueArray().get(i, of.valueType()), of.valueType()));
       }
       return found;
     }
