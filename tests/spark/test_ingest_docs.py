@@ -22,7 +22,7 @@ def test_the_blocks_run(
     capsys: pytest.CaptureFixture[str],
     http_server: Callable[[Path], HttpServer],
 ) -> None:
-    assert len(BLOCKS) == 7
+    assert len(BLOCKS) == 8
     monkeypatch.chdir(tmp_path)
     names = {"spark": spark, "web": http_server(tmp_path).url}
     exec(compile("\n".join(BLOCKS), str(PAGE), "exec"), names)  # noqa: S102 -- our page

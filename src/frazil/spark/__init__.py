@@ -33,7 +33,9 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.actions.rewrite_manifests import rewrite_manifests as rewrite_manifests
     from frazil.spark.actions.verify import VerifyResult as VerifyResult
     from frazil.spark.actions.verify import verify as verify
+    from frazil.spark.ingestion.ingest import IngestPlan as IngestPlan
     from frazil.spark.ingestion.ingest import IngestResult as IngestResult
+    from frazil.spark.ingestion.ingest import explain_ingest as explain_ingest
     from frazil.spark.ingestion.ingest import ingest as ingest
     from frazil.spark.io.data_source import register as register
     from frazil.spark.io.read import ReadPlan as ReadPlan
@@ -83,7 +85,7 @@ attach(
         "frazil.spark.actions.purge": ["PurgeResult", "purge_messages", "purge_path"],
         "frazil.spark.actions.rewrite_manifests": ["RewriteManifestsResult", "rewrite_manifests"],
         "frazil.spark.actions.verify": ["VerifyResult", "verify"],
-        "frazil.spark.ingestion.ingest": ["IngestResult", "ingest"],
+        "frazil.spark.ingestion.ingest": ["IngestPlan", "IngestResult", "explain_ingest", "ingest"],
         "frazil.spark.io.data_source": ["register"],
         "frazil.spark.io.read": [
             "ReadPlan",
