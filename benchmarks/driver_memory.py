@@ -190,7 +190,7 @@ def prepare_df_write(spark: SparkSession, folder: Path, count: int) -> Job:
 
 
 def _df_write(options: dict[str, str], count: int) -> Sent:
-    """As frazil.spark.WriteJob does; the size of the messages."""
+    """Runs rounds of tasks as frazil.spark.WriteJob does; the size of the messages."""
     staged = _apart(_stage_rows, options, count)
     RowsWriter(parse_write_options(options), ROWS).commit([staged])
     sent = len(pickle.dumps(staged))
