@@ -10,15 +10,19 @@ run in the JVM of the driver and in Python workers: of the JVM only its limit is
 Arrays have chunks of one element in two dimensions, so that the rest is as small as can be, and
 repositories are in memory (/dev/shm) where there is such a folder. Jobs over chunk objects (clone,
 pack, garbage collection, verification) have as many objects as chunks.
-`df.write` commits in a process of Spark's own: here its commit is run in this one, as Spark runs
-it, with rows that tasks have put aside before.
+`df.write` plans and commits in Python processes of Spark's own on the driver. Here all of that is
+done in this one, as the Java side asks for it, and its tasks run in processes of their own; what is
+collected are the messages of the tasks.
 """
 
 import argparse
+import itertools
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,6 +32,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -49,15 +54,25 @@ from frazil.spark.actions.verify import verify
 from frazil.spark.pipelines.map_blocks import Output
 from frazil.spark.runtime import stored_refs
 from frazil.spark.spark_session import session
-from frazil.spark.writing.options import parse_write_options
-from frazil.spark.writing.sink import RowsWriter
+from frazil.spark.writing.options import TASKS, WRITE, parse_write_options
+from frazil.spark.writing.sink import RowsWriter, answer_write
+from frazil.spark.writing.write_tasks import TasksWriter
 
 COUNTS = (10_000, 100_000, 1_000_000)
 WARM = 2_000
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a folder in memory, below which a fresh one is made
 SMALL = {"x": 1, "y": 1}
 
+DRIVER_ROWS = 1_000_000  # spark.frazil.write.driverRows, unless set
+
 type Job = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Bytes that came to the driver in another way than as rows."""
+
+    count: int
 
 
 @dataclass(slots=True)
@@ -156,18 +171,61 @@ def _rows(spark: SparkSession, count: int) -> DataFrame:
     )
 
 
+ROWS = StructType(
+    [StructField("x", LongType()), StructField("y", LongType()), StructField("v", DoubleType())]
+)
+
+
 def prepare_df_write(spark: SparkSession, folder: Path, count: int) -> Job:
     del spark
     create(folder / "repo")
-    named = {"path": str(folder / "repo"), "dims": "x,y", "chunks": json.dumps(SMALL)}
-    fields = [StructField("x", LongType()), StructField("y", LongType())]
-    writer = RowsWriter(
-        parse_write_options(named), StructType([*fields, StructField("v", DoubleType())])
-    )
-    x, y = np.divmod(np.arange(count), sides(count)[1])
-    table = pa.table({"x": x, "y": y, "v": np.arange(count) * 1.0})
-    message = writer.write(iter(table.to_batches(max_chunksize=10_000)))
-    return lambda: writer.commit([message])
+    return lambda: _df_write(
+        {
+            "path": str(folder / "repo"), "dims": "x,y", "chunks": json.dumps(SMALL),
+            WRITE: json.dumps({"job": str(uuid4()), "rows": DRIVER_ROWS,
+                               "chunks": stored_refs.MOST_COLLECTED}),
+        },
+        count,
+    )  # fmt: skip
+
+
+def _df_write(options: dict[str, str], count: int) -> Sent:
+    """Runs rounds of tasks as frazil.spark.WriteJob does; the size of the messages."""
+    staged = _apart(_stage_rows, options, count)
+    RowsWriter(parse_write_options(options), ROWS).commit([staged])
+    sent = len(pickle.dumps(staged))
+    for number in itertools.count():
+        question = {"tasks": count, "round": number, "epoch": None}
+        tasks = answer_write(question, options)["tasks"]
+        if not tasks:
+            return Sent(sent)
+        writer = TasksWriter(parse_write_options({**options, TASKS: json.dumps(question)}))
+        messages = [_apart(_run_task, writer, task) for task in range(tasks)]
+        writer.commit(messages)
+        sent += len(pickle.dumps(messages))
+    raise AssertionError
+
+
+def _stage_rows(options: dict[str, str], count: int) -> Any:
+    columns = sides(count)[1]
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, count, 10_000):
+            number = np.arange(start, min(start + 10_000, count))
+            x, y = np.divmod(number, columns)
+            yield pa.record_batch({"x": x, "y": y, "v": number * 1.0})
+
+    return RowsWriter(parse_write_options(options), ROWS).write(batches())
+
+
+def _run_task(writer: TasksWriter, number: int) -> Any:
+    return writer.write(iter([pa.record_batch({"id": [number]})]))
+
+
+def _apart(function: Callable[..., Any], *arguments: object) -> Any:
+    """Result of a call in a process of its own, whose memory is not this one's."""
+    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
 
 
 def prepare_write(spark: SparkSession, folder: Path, count: int) -> Job:
@@ -267,7 +325,9 @@ def run_one(name: str, count: int, heap: str) -> Taken:
     ):
         job()
     with prepared(spark, name, count) as job, measured(spark) as taken:
-        job()
+        result = job()
+    if isinstance(result, Sent):
+        taken.collected_bytes += result.count
     spark.stop()
     return taken
 

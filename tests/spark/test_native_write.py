@@ -18,18 +18,21 @@ from frazil.spark import read
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
-ROWS = "spark.frazil.write.driverRows"
+ROWS, CHUNKS = "spark.frazil.write.driverRows", "spark.frazil.write.driverChunks"
 SIZE = (8, 7, 5)
 FILL = 1 - 2**31  # what NULL is stored as, unless said otherwise
 
 
 @contextmanager
-def rows_on_driver(spark: SparkSession, rows: int) -> Iterator[None]:
+def rows_on_driver(spark: SparkSession, rows: int, chunks: int = 65_536) -> Iterator[None]:
+    """Executors make the chunks of more rows, and write the manifests of more chunks."""
     spark.conf.set(ROWS, str(rows))
+    spark.conf.set(CHUNKS, str(chunks))
     try:
         yield
     finally:
         spark.conf.unset(ROWS)
+        spark.conf.unset(CHUNKS)
 
 
 def cells(spark: SparkSession, first: int = 0, last: int = SIZE[0]) -> DataFrame:
@@ -75,24 +78,39 @@ def test_executors_make_the_chunks_that_the_driver_makes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Nothing of what was staged is left."""
-    for name, rows in (("driver", 10_000), ("executors", 0)):
+    ways = {"driver": (10_000, 10_000), "chunks": (0, 10_000), "manifests": (10_000, 20)}
+    found = {}
+    for name, (rows, chunks) in ways.items():
         make(tmp_path / name)
-        with rows_on_driver(spark, rows):
+        with rows_on_driver(spark, rows, chunks):
             write(cells(spark), tmp_path / name)
             write(cells(spark, 8, 12), tmp_path / name)
-    one, other = arrays(tmp_path / "driver"), arrays(tmp_path / "executors")
-    assert one.keys() == other.keys() == {"t", "x", "s", "n", "v"}
-    for name, values in one.items():
-        assert np.array_equal(values, other[name]), name
-    assert one["n"].shape == (12, *SIZE[1:])
-    assert messages(tmp_path / "driver") == messages(tmp_path / "executors")
-    assert objects(tmp_path / "driver") == objects(tmp_path / "executors")
+        found[name] = (
+            {k: v.tolist() for k, v in arrays(tmp_path / name).items()},
+            messages(tmp_path / name),
+            objects(tmp_path / name),
+            _changed(tmp_path / name),
+        )
+    assert found["driver"][0].keys() == {"t", "x", "s", "n", "v"}
+    assert np.shape(found["driver"][0]["n"]) == (12, *SIZE[1:])
+    assert found["driver"] == found["chunks"]
+    assert found["driver"] == found["manifests"]
 
 
-def test_statements_change_rows_by_executors(spark: SparkSession, tmp_path: Path) -> None:
+def _changed(path: Path) -> dict[str, int]:
+    """Chunks that the last commit changed."""
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(path)))
+    diff = repository.diff(from_snapshot_id=_parent(repository), to_branch="main")
+    return {path: len(chunks) for path, chunks in diff.updated_chunks.items()}
+
+
+@pytest.mark.parametrize("chunks", [65_536, 0])
+def test_statements_change_rows_by_executors(
+    spark: SparkSession, tmp_path: Path, chunks: int
+) -> None:
     make(tmp_path / "r")
     table = f"icechunk.`{tmp_path / 'r'}`"
-    with rows_on_driver(spark, 0):
+    with rows_on_driver(spark, 0, chunks):
         write(cells(spark), tmp_path / "r")
         spark.sql(f"UPDATE {table} SET n = -n WHERE t >= 4 AND s = 's1'")
         spark.sql(f"DELETE FROM {table} WHERE x > 1 AND t < 2")
@@ -142,8 +160,8 @@ def test_rows_that_do_not_fit_commit_nothing(spark: SparkSession, tmp_path: Path
     make(tmp_path / "r")
     write(cells(spark), tmp_path / "r")
     table, before = f"icechunk.`{tmp_path / 'r'}`", objects(tmp_path / "r")
-    for rows in (10_000, 0):
-        with rows_on_driver(spark, rows):
+    for rows, chunks in ((10_000, 10_000), (0, 10_000), (0, 0)):
+        with rows_on_driver(spark, rows, chunks):
             cells(spark, 8, 9).union(cells(spark, 8, 9)).createOrReplaceTempView("twice")
             with pytest.raises(PySparkException, match="two rows are for one cell"):
                 spark.sql(f"INSERT INTO {table} SELECT t, x, s, n, v FROM twice")
@@ -227,8 +245,9 @@ def _parent(repository: frazil.Repository) -> str:
     return str(found)
 
 
+@pytest.mark.parametrize("chunks", [65_536, 0])
 def test_a_stream_of_many_rows_is_committed_once_a_batch(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, chunks: int
 ) -> None:
     make(tmp_path / "r")
     for k in range(3):
@@ -238,7 +257,7 @@ def test_a_stream_of_many_rows_is_committed_once_a_batch(
         .option("maxFilesPerTrigger", 1)
         .parquet(str(tmp_path / "in" / "*"))
     )
-    with rows_on_driver(spark, 0):
+    with rows_on_driver(spark, 0, chunks):
         query = (
             source.writeStream.format("icechunk")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))

@@ -31,6 +31,7 @@ from frazil.spark.runtime.stored_refs import (
     Stored,
     WriteCells,
     Written,
+    empty_blocks,
     plan_target,
 )
 from tests.examples_count import scaled
@@ -153,7 +154,9 @@ def store(folder: Path, case: Case, written: list[Written], *, many: bool) -> St
     if not many:
         stored = sink.set_refs(table)
     else:
-        rows = pa.concat_tables([table, sink.empty_blocks()]).sort_by("cell")
+        empty = [block.to_row() for block in empty_blocks((target,))]
+        more = pa.Table.from_pylist(empty, schema=BLOCKS)
+        rows = pa.concat_tables([table, more]).sort_by("cell")
         made = WriteCells(base, (target,))(rows.to_batches(max_chunksize=2))
         found = list(made)
         stored = sink.attach(pa.Table.from_batches(found)) if found else sink.set_refs(table)

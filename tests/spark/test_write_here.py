@@ -1,7 +1,9 @@
 """Writing through the data source's writer, with every task in this process. No Spark needed."""
 
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -24,6 +26,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+import frazil
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, IcechunkError
@@ -31,7 +34,7 @@ from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.spark.runtime.progress import NoCounter
-from frazil.spark.runtime.stored_refs import Written, decode_block, gather_blocks, plan_target
+from frazil.spark.runtime.stored_refs import Block, gather_blocks, plan_target
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.options import ReadOptions
 from frazil.spark.writing.assembly import assemble, find_spans, plan_boxes
@@ -53,6 +56,7 @@ from tests.spark.in_process import counted
 from tests.spark.writing_cases import (
     Case,
     Rows,
+    by_tasks,
     cases,
     make_repository,
     ordered,
@@ -118,6 +122,51 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
             assert array.metadata.dimension_names == case.dims  # type: ignore[union-attr]  # of Zarr 3
 
 
+@settings(max_examples=scaled(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(), st.none() | st.integers(1, 3), st.sampled_from([0, 512]), st.randoms())
+def test_tasks_make_the_commits_of_the_driver(
+    case: Case, split: int | None, inline: int, random: Random
+) -> None:
+    """The same cells and changed chunks, if tasks make chunks, and if they write manifests, too."""
+    some = random.sample(case.rows, len(case.rows) // 2)
+    emptied = [f.name for f in case.schema if isinstance(f.dataType, FloatType | IntegerType)]
+    names = [name for name in emptied if name not in case.dims]
+    gone = [{**row, **dict.fromkeys(names)} for row in case.rows if row not in some[1:]]
+    ways = {"driver": {}, "chunks": by_tasks(chunks=9999), "manifests": by_tasks()}
+    seen = {}
+    for name, way in ways.items():
+        with TemporaryDirectory() as folder:
+            make_split(Path(folder), split, inline)
+            write_here(folder, case.schema, case.parts, **case.options, **way)
+            write_here(folder, case.schema, [gone[::2], gone[1::2]], mode="region", **way)
+            write_here(folder, case.schema, [some], mode="upsert", **way)
+            seen[name] = read_back(folder, case).to_pylist(), changed_chunks(Path(folder))
+    assert seen["driver"] == seen["chunks"]
+    assert seen["driver"] == seen["manifests"]
+
+
+def make_split(path: Path, split: int | None, inline: int) -> None:
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=inline)
+    if split is not None:
+        sizes: Any = {frazil.ManifestSplitDimCondition.Any(): split}
+        config.manifest = frazil.ManifestConfig(
+            splitting=frazil.ManifestSplittingConfig.from_dict(
+                {frazil.ManifestSplitCondition.AnyArray(): sizes}
+            )
+        )
+    frazil.Repository.create(frazil.local_filesystem_storage(str(path)), config)
+
+
+def changed_chunks(path: Path) -> list[dict[str, list[Any]]]:
+    """Of each commit, as the transaction logs tell."""
+    repository = frazil.Repository.open(frazil.local_filesystem_storage(str(path)))
+    commits = [info.id for info in repository.ancestry(branch="main")]
+    diffs = [
+        repository.diff(from_snapshot_id=old, to_snapshot_id=new) for new, old in pairwise(commits)
+    ]
+    return [{k: sorted(map(tuple, v)) for k, v in each.updated_chunks.items()} for each in diffs]
+
+
 @settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(max_size=3), st.booleans())
 def test_shuffled_rows_make_the_same_chunks(case: Case, by_cell: bool) -> None:  # noqa: FBT001 -- drawn
@@ -148,11 +197,7 @@ def test_shuffled_rows_make_the_same_chunks(case: Case, by_cell: bool) -> None: 
         targets = [plan_target(session, path) for path in layout.paths]
         gather = partial(gather_blocks, targets=targets, by_cell=by_cell)
         stored = StoreBlocks(assembly, NoCounter(), gather)(located.to_batches(max_chunksize=3))
-        shuffled = [
-            Written(row["array"], *decode_block(row))
-            for batch in stored
-            for row in batch.to_pylist()
-        ]
+        shuffled = [Block.of_row(row) for batch in stored for row in batch.to_pylist()]
         spans = find_spans(layout, pieces)
         merged = [
             one

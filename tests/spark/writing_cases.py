@@ -7,10 +7,11 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -33,8 +34,9 @@ from pyspark.sql.types import (
 from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.spark.table.schema import arrow_schema
-from frazil.spark.writing.options import parse_write_options
-from frazil.spark.writing.sink import RowsWriter
+from frazil.spark.writing.options import TASKS, WRITE, parse_write_options
+from frazil.spark.writing.sink import RowsWriter, answer_write
+from frazil.spark.writing.write_tasks import TasksWriter
 
 type Rows = list[dict[str, Any]]
 
@@ -126,8 +128,8 @@ def write_here(
     **options: str,
 ) -> None:
     """As Spark would by its data source: every step with a copy of the writer."""
-    parsed = parse_write_options({"path": str(path), **options})
-    pickled = pickle.dumps(RowsWriter(parsed, schema))
+    given = {"path": str(path), **options}
+    pickled = pickle.dumps(RowsWriter(parse_write_options(given), schema))
 
     def copy() -> RowsWriter:
         made = pickle.loads(pickled)
@@ -136,6 +138,30 @@ def write_here(
 
     messages = [copy().write(iter(table_of(schema, part).to_batches())) for part in parts]
     copy().commit(pickle.loads(pickle.dumps(messages)))
+    if WRITE in options:
+        _run_tasks(given, sum(map(len, parts)))
+
+
+def _run_tasks(given: dict[str, str], rows: int) -> None:
+    """As the Java side does, task after task, the last one twice."""
+    for number in count():
+        question = {"tasks": rows, "round": number, "epoch": None}
+        tasks = answer_write(question, given)["tasks"]
+        if not tasks:
+            return
+        parsed = parse_write_options({**given, TASKS: json.dumps(question)})
+        pickled = pickle.dumps(TasksWriter(parsed))
+        messages: list[Any] = [
+            pickle.loads(pickled).write(iter([pa.record_batch({"id": [task]})]))
+            for task in [*range(tasks), tasks - 1]
+        ]
+        pickle.loads(pickled).commit(pickle.loads(pickle.dumps(messages[:-1])))
+
+
+def by_tasks(*, rows: int = 0, chunks: int = 0) -> dict[str, str]:
+    """The option of the Java side by which tasks make the chunks of more rows, and manifests."""
+    told = {"job": str(uuid4()), "rows": rows, "chunks": chunks}
+    return {WRITE: json.dumps(told)}
 
 
 def _exact(schema: StructType, rows: Rows) -> Rows:

@@ -65,8 +65,9 @@ from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
 from frazil.spark.writing.chunk_rows import ChunkRowsWriter
 from frazil.spark.writing.options import Input, parse_write_options
-from frazil.spark.writing.sink import RowsStreamWriter, RowsWriter, TasksWriter, answer_write
+from frazil.spark.writing.sink import RowsStreamWriter, RowsWriter, answer_write
 from frazil.spark.writing.table_ddl import answer_ddl
+from frazil.spark.writing.write_tasks import TasksWriter
 
 # Writers that the data source returns to Spark.
 

@@ -27,7 +27,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from frazil.engine.changes.attached_manifests import Attached, AttachedManifest, EmptiedCell
+from frazil.engine.changes.attached_manifests import (
+    Attached,
+    AttachedManifest,
+    EmptiedCell,
+    LogWriter,
+)
 from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.commit.splitting import cell_sizes, plan_manifests_in
 from frazil.engine.refs.version import Exactly
@@ -66,7 +71,7 @@ BLOCKS = pa.schema(
         ("notes", pa.binary()),
     ]
 )
-_MANIFESTS = pa.schema(
+MANIFESTS = pa.schema(
     [
         ("array", pa.int32()),
         ("cell", pa.int64()),
@@ -220,17 +225,44 @@ def plan_target(session: Session, path: NodePath, box: Box | None = None) -> Cel
 # Blocks: what tasks say that they stored.
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """References of several tasks or regions, of one cell unless they were not divided."""
+
+    array: int
+    cell: int  # -1 if nothing but a count and notes is told
+    refs: ChunkRefs
+    emptied: Index
+    count: int = 0
+    notes: bytes = b""
+
+    def to_row(self) -> dict[str, Any]:
+        """A row of BLOCKS."""
+        return {
+            "array": self.array,
+            "cell": self.cell,
+            "refs": pickle.dumps((self.refs.compact(), self.emptied)),
+            "count": self.count,
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def of_row(cls, row: Mapping[str, Any]) -> "Block":
+        refs, emptied = pickle.loads(row["refs"])  # noqa: S301 -- by our executors
+        return cls(row["array"], row["cell"], refs, emptied, row["count"], row["notes"])
+
+
 def gather_blocks(
     written: Iterable[Written], targets: Sequence[CellTarget], *, by_cell: bool
 ) -> Iterator[pa.RecordBatch]:
     """Rows of BLOCKS: references of tasks put together, and divided by cells if asked to."""
-    for rows in batched(_rows(written, targets, by_cell=by_cell), _BLOCKS_PER_BATCH):
-        yield pa.RecordBatch.from_pylist(list(rows), schema=BLOCKS)
+    for some in batched(make_blocks(written, targets, by_cell=by_cell), _BLOCKS_PER_BATCH):
+        yield pa.RecordBatch.from_pylist([block.to_row() for block in some], schema=BLOCKS)
 
 
-def _rows(
+def make_blocks(
     written: Iterable[Written], targets: Sequence[CellTarget], *, by_cell: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Block]:
     pending: dict[int, list[Written]] = {}
     waiting: dict[int, int] = {}
     for one in written:
@@ -240,26 +272,25 @@ def _rows(
         if waiting[one.array] >= BLOCK_ROWS:
             waiting[one.array] = 0
             some = pending.pop(one.array)
-            yield from _rows_of(one.array, targets[one.array], some, by_cell=by_cell)
+            yield from _blocks_of(one.array, targets[one.array], some, by_cell=by_cell)
     for array, some in pending.items():
-        yield from _rows_of(array, targets[array], some, by_cell=by_cell)
+        yield from _blocks_of(array, targets[array], some, by_cell=by_cell)
 
 
-def _rows_of(
+def _blocks_of(
     array: int, target: CellTarget, some: Sequence[Written], *, by_cell: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Block]:
     refs, emptied = _together(target, [(one.refs, one.emptied) for one in some])
-    told = {"count": sum(one.count for one in some), "notes": b"".join(one.note for one in some)}
+    count, notes = sum(one.count for one in some), b"".join(one.note for one in some)
     if not by_cell:
-        yield {"array": array, "cell": 0, **_encode(refs, emptied), **told}
+        yield Block(array, 0, refs, emptied, count, notes)
         return
     of_refs, of_emptied = target.numbers(refs.index), target.numbers(emptied)
     cells = np.union1d(of_refs, of_emptied).tolist()
-    for cell in cells or [-1]:  # of no cell, but something is told
+    for cell in cells or [-1]:
         mine = refs.take(np.flatnonzero(of_refs == cell)) if len(cells) > 1 else refs
-        gone = emptied[of_emptied == cell]
-        yield {"array": array, "cell": cell, **_encode(mine, gone), **told}
-        told = {"count": 0, "notes": b""}
+        yield Block(array, cell, mine, emptied[of_emptied == cell], count, notes)
+        count, notes = 0, b""
 
 
 def _together(
@@ -279,14 +310,12 @@ def _together(
     return refs, emptied
 
 
-def _encode(refs: ChunkRefs, emptied: Index) -> dict[str, bytes]:
-    return {"refs": pickle.dumps((refs.compact(), emptied))}
-
-
-def decode_block(row: Mapping[str, Any]) -> tuple[ChunkRefs, Index]:
-    """References, and chunks that hold nothing."""
-    found: tuple[ChunkRefs, Index] = pickle.loads(row["refs"])  # noqa: S301 -- by our executors
-    return found
+def empty_blocks(targets: Sequence[CellTarget]) -> Iterator[Block]:
+    """Blocks of cells that are rewritten in any case, also if they get no chunk."""
+    for array, target in enumerate(targets):
+        index = np.zeros((0, target.ndim), dtype=np.uint32)
+        for cell in sorted(target.wide_cells):
+            yield Block(array, cell, ChunkRefs.empty(target.ndim), index)
 
 
 # Manifests, one for each cell.
@@ -303,21 +332,26 @@ class WriteCells:
         limit_gc()
         with carrying_errors():
             rows = (row for batch in batches for row in batch.to_pylist())
-            for (array, cell), some in groupby(rows, key=itemgetter("array", "cell")):
-                told = self._write(array, cell, list(some))
-                yield pa.RecordBatch.from_pylist([told], schema=_MANIFESTS)
+            for _, some in groupby(rows, key=itemgetter("array", "cell")):
+                told = self.write([Block.of_row(row) for row in some])
+                yield pa.RecordBatch.from_pylist([told], schema=MANIFESTS)
             self.base.files.store.sync()
 
-    def _write(self, array: int, cell: int, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def write(self, blocks: Sequence[Block]) -> dict[str, Any]:
+        """Writes the manifest of a cell, which the blocks are all of; returns a row of MANIFESTS.
+
+        The store is to be synced after it.
+        """
+        array, cell = blocks[0].array, blocks[0].cell
         target = self.targets[array]
-        new, emptied = _together(target, [decode_block(row) for row in rows])
+        new, emptied = _together(target, [(block.refs, block.emptied) for block in blocks])
         told = {
             "array": array,
             "cell": cell,
             "chunks": len(new),
             "bytes": int(new.length.sum(dtype=np.uint64)),
-            "count": sum(row["count"] for row in rows),
-            "notes": b"".join(row["notes"] for row in rows),
+            "count": sum(block.count for block in blocks),
+            "notes": b"".join(block.notes for block in blocks),
         }
         return told | write_cell(self.base, target, cell, new, emptied)
 
@@ -433,7 +467,8 @@ class RefsSink:
         told = []
         for array, rows in by_array.items():
             target = self.targets[array]
-            refs, emptied = _together(target, [decode_block(row) for row in rows])
+            blocks = [Block.of_row(row) for row in rows]
+            refs, emptied = _together(target, [(block.refs, block.emptied) for block in blocks])
             if len(refs):
                 self.session.set_chunk_refs(target.path, refs)
             _delete_chunks(self.session, target.path, emptied)
@@ -446,39 +481,38 @@ class RefsSink:
     def _manifests(self, blocks: DataFrame) -> DataFrame:
         cells = sum(prod(target.cells) for target in self.targets)
         writers = max(1, min(cells, 4 * parallelism(self.executor.spark)))
-        empty = self.empty_blocks()
-        if empty.num_rows:
-            blocks = blocks.union(self.executor.spark.createDataFrame(empty))
+        empty = [block.to_row() for block in empty_blocks(self.targets)]
+        if empty:
+            table = pa.Table.from_pylist(empty, schema=BLOCKS)
+            blocks = blocks.union(self.executor.spark.createDataFrame(table))
         shuffled = blocks.repartition(writers, "array", "cell")
         ordered = shuffled.sortWithinPartitions("array", "cell")
-        return map_arrow(ordered, WriteCells(self.base, self.targets), _MANIFESTS)
-
-    def empty_blocks(self) -> pa.Table:
-        """Rows of BLOCKS of cells that are rewritten in any case, also if they get no chunk."""
-        rows: list[dict[str, Any]] = []
-        for array, target in enumerate(self.targets):
-            index = np.zeros((0, target.ndim), dtype=np.uint32)
-            nothing = {**_encode(ChunkRefs.empty(target.ndim), index), "count": 0, "notes": b""}
-            rows += [{"array": array, "cell": c, **nothing} for c in sorted(target.wide_cells)]
-        return pa.Table.from_pylist(rows, schema=BLOCKS)
+        return map_arrow(ordered, WriteCells(self.base, self.targets), MANIFESTS)
 
     def attach(self, table: pa.Table) -> Stored:
         """Manifests that WriteCells wrote."""
-        rows = table.to_pylist()
-        changed = sum(row["changed"] for row in rows)
         writer = partial(write_log, self.executor, self.base)
-        for array, target in enumerate(self.targets):
-            mine = [row for row in rows if row["array"] == array and row["rewritten"]]
-            cells = {row["cell"] for row in mine}
-            gone = {ref.id for cell in cells for ref in target.by_cell.get(cell, ())}
-            gone |= target.wide
-            replaced = [ref.id for ref in target.old if ref.id in gone]
-            if mine or replaced:
-                self.session.attach_manifests(
-                    target.path, [_attached(row) for row in mine], replaced,
-                    log_writer=writer if changed > CHUNKS_LOGGED_HERE else None,
-                )  # fmt: skip
-        return Stored.sum(rows)
+        return attach_manifests(self.session, self.targets, table, writer)
+
+
+def attach_manifests(
+    session: Session, targets: Sequence[CellTarget], table: pa.Table, writer: LogWriter | None
+) -> Stored:
+    """Lets a session have manifests, which are rows of MANIFESTS; `writer` stores a long log."""
+    rows = table.to_pylist()
+    changed = sum(row["changed"] for row in rows)
+    for array, target in enumerate(targets):
+        mine = [row for row in rows if row["array"] == array and row["rewritten"]]
+        cells = {row["cell"] for row in mine}
+        gone = {ref.id for cell in cells for ref in target.by_cell.get(cell, ())}
+        gone |= target.wide
+        replaced = [ref.id for ref in target.old if ref.id in gone]
+        if mine or replaced:
+            session.attach_manifests(
+                target.path, [_attached(row) for row in mine], replaced,
+                log_writer=writer if changed > CHUNKS_LOGGED_HERE else None,
+            )  # fmt: skip
+    return Stored.sum(rows)
 
 
 def plan_sink(
@@ -493,10 +527,14 @@ def plan_sink(
     The arrays are as they will be, pending in the session; a box is the part that gets chunks.
     """
     targets = tuple(plan_target(session, path, box) for path, box in arrays)
-    fits = all(target.cell_chunks <= _LARGEST_CELL for target in targets)
-    many = chunks > MOST_COLLECTED and fits
+    many = chunks > MOST_COLLECTED and can_write_cells(targets)
     base = repository.readonly_session(Exactly(session.snapshot_id))
     return RefsSink(executor, session, base, targets, many)
+
+
+def can_write_cells(targets: Iterable[CellTarget]) -> bool:
+    """False if a set of the chunks of a cell would take too much memory."""
+    return all(target.cell_chunks <= _LARGEST_CELL for target in targets)
 
 
 def write_log(

@@ -31,10 +31,9 @@ from frazil.spark.runtime.commits import find_commit, session_at
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.opened import Opened
-from frazil.spark.writing.commit import Commit
+from frazil.spark.writing.commit import APPLICATION, Commit
 from frazil.spark.writing.options import WriteMode, WriteOptions, open_repository
 from frazil.spark.writing.session import StoredChunks, make_group, merge_chunks
-from frazil.spark.writing.sink import APPLICATION
 from frazil.zarrstore.array_codecs import array_document
 
 COLUMNS = {

@@ -2,17 +2,20 @@
 
     few rows      session -> layout -> chunks, in this process -> commit
     many rows     session -> layout -> boxes; executors make the chunks of each box -> commit
+    many chunks   ... ; executors write manifests of their references -> commit
 
 Many rows wait as a state in the repository's storage, known by the job that the Java side named:
 the table of pieces, and little else. What can be computed of it is computed again by the tasks'
-plan. Nothing in it is code.
+plan. Nothing in it is code. `write_tasks` has the tasks.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import blake2b
+from math import prod
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -20,14 +23,15 @@ from pyspark.sql.types import StructType
 from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.merge.rebase import Rebasing
 from frazil.engine.merge.solver import Policy
-from frazil.engine.refs.version import Exactly
+from frazil.engine.refs.version import Branch, Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
-from frazil.errors import ConflictError, ObjectNotFoundError, SessionStateError, StorageError
+from frazil.errors import ConflictError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
+from frazil.spark.runtime.stored_refs import CellTarget, attach_manifests, plan_target
 from frazil.spark.writing.assembly import Box, Spans, assemble, find_spans, plan_boxes
 from frazil.spark.writing.layout import Layout, plan_layout
 from frazil.spark.writing.options import WriteMode, WriteOptions
@@ -36,15 +40,18 @@ from frazil.spark.writing.session import (
     Prepared,
     StoredChunks,
     Written,
+    adopt_node_ids,
     apply_layout,
     merge_chunks,
     prepare,
     truncate,
+    write_coordinates,
 )
 from frazil.spark.writing.stage import count_rows, dump_pieces, find_coordinates, load_pieces
 
-_STATE = b"frazil.write"  # in the metadata of the pieces of a state
-_TRIES = 10  # of a write that is planned again if others commit at the same time
+APPLICATION = "spark"
+_STATE, _BLOCKS = b"frazil.write", b"frazil.blocks"  # in the metadata of the pieces of a state
+TRIES = 10  # of a write that is planned again if others commit at the same time
 _VERBS = {
     WriteMode.CREATE: "Create",
     WriteMode.APPEND: "Append to",
@@ -106,16 +113,17 @@ class RowsCommit:
 
     def make(self, repository: Repository, pieces: pa.Table | None) -> None:
         """Makes chunks of all rows in this process, and commits them."""
-        for attempt in range(_TRIES if self.base is None else 1):
+        for attempt in range(TRIES if self.base is None else 1):
             if find_commit(repository, self.options.branch, self.commit.key) is not None:
                 return
             plan = self.plan(repository, pieces)
             if plan is None:
                 return
             try:
-                plan.commit(self.commit, repository, plan.assemble_all(repository.store))
+                plan.merge_chunks(plan.assemble_all(repository.store))
+                plan.commit(self.commit, repository)
             except ConflictError:
-                if attempt == _TRIES - 1 or self.base is not None:
+                if attempt == TRIES - 1 or self.base is not None:
                     raise
             else:
                 return
@@ -151,7 +159,7 @@ class RowsCommit:
         return RowsPlan(session, assembly, pieces, spans)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class RowsPlan:
     """Chunks to be made of staged rows, and the session that gets their references."""
 
@@ -159,10 +167,33 @@ class RowsPlan:
     assembly: Assembly
     pieces: pa.Table | None
     spans: Spans | None
+    written: Written | None = None  # chunks that the session has got
 
-    @property
+    @cached_property
     def boxes(self) -> list[Box]:
         return [] if self.spans is None else plan_boxes(self.spans)
+
+    @property
+    def most_chunks(self) -> int:
+        """Chunks that may be made; rows may be for fewer."""
+        layout = self.assembly.layout
+        return sum(
+            prod(layout.chunk_box(array, box).sides)
+            for box in self.boxes
+            for array in layout.arrays
+        )
+
+    def targets(self) -> tuple[CellTarget, ...]:
+        """Manifests of the arrays that the chunks go to."""
+        layout, spans = self.assembly.layout, self.spans
+        if spans is None:
+            return ()
+        first, last = spans.low.min(axis=0).tolist(), (spans.high.max(axis=0) + 1).tolist()
+        blocks = list(zip(first, last, strict=True))
+        return tuple(
+            plan_target(self.session, path, layout.chunk_box(array, blocks))
+            for path, array in zip(layout.paths, layout.arrays, strict=True)
+        )
 
     def assemble(self, store: ObjectStore, box: Box) -> Iterator[StoredChunks]:
         if self.pieces is not None and self.spans is not None:
@@ -172,11 +203,19 @@ class RowsPlan:
         for box in self.boxes:
             yield from self.assemble(store, box)
 
-    def commit(
-        self, commit: Commit, repository: Repository, chunks: Iterable[StoredChunks]
-    ) -> Committed:
-        written = merge_chunks(self.session, self.assembly.layout.paths, chunks)
-        told = Written(written.chunks, written.size_bytes, count_rows(self.pieces))
+    def merge_chunks(self, chunks: Iterable[StoredChunks]) -> None:
+        self.written = merge_chunks(self.session, self.assembly.layout.paths, chunks)
+
+    def attach_manifests(self, targets: Sequence[CellTarget], table: pa.Table) -> None:
+        """Takes manifests that tasks wrote, whose targets were planned as this is."""
+        adopt_node_ids(self.session, {target.path: target.node.id for target in targets})
+        stored = attach_manifests(self.session, targets, table, None)
+        self.written = Written(stored.chunks, stored.size_bytes, 0)
+
+    def commit(self, commit: Commit, repository: Repository) -> Committed:
+        write_coordinates(self.session, self.assembly.layout)
+        written = self.written or Written(0, 0, 0)
+        told = replace(written, rows=count_rows(self.pieces))
         return commit.make(repository, self.session, told)
 
 
@@ -208,46 +247,88 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 # The state of a write of many rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteState:
-    """Rows that wait for tasks: their pieces, their columns, and what the commit is to say."""
+    """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
+
+    There is one for each round of tasks. It is planned on `base` in all of them.
+    """
 
     pieces: pa.Table
     columns: StructType
+    base: str
+    tries: int = 1  # so often it may be planned, if others commit at the same time
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
+    blocks: pa.Table | None = None  # references to chunks, which wait to become manifests
+    cells: tuple[tuple[int, ...], ...] = ()  # of the manifests of each array, in chunks
 
-    def save(self, repository: Repository, options: WriteOptions, epoch: int | None = None) -> None:
-        told = {"columns": self.columns.json(), "key": self.key, "facts": dict(self.facts)}
+    def rows_commit(self, options: WriteOptions) -> RowsCommit:
+        commit = Commit(options, APPLICATION, self.key, self.facts)
+        return RowsCommit(commit, self.columns, self.base)
+
+    def again(self, repository: Repository, options: WriteOptions) -> "WriteState":
+        """The rows, to be planned on the tip that there is now."""
+        base = tip_of(repository, options)
+        return replace(self, base=base, tries=self.tries - 1, blocks=None, cells=())
+
+    def save(
+        self, repository: Repository, options: WriteOptions, *, epoch: int | None, round_: int
+    ) -> None:
+        told = {
+            "columns": self.columns.json(),
+            "base": self.base,
+            "tries": self.tries,
+            "key": self.key,
+            "facts": dict(self.facts),
+            "cells": self.cells,
+        }
         metadata = {**self.pieces.schema.metadata, _STATE: json.dumps(told).encode()}
+        if self.blocks is not None:
+            metadata[_BLOCKS] = dump_pieces(self.blocks)
         data = dump_pieces(self.pieces.replace_schema_metadata(metadata))
-        repository.store.put(_state_key(options, epoch), data)
+        repository.store.put(_state_key(options, epoch, round_), data)
         repository.store.sync()
 
     @classmethod
-    def load(cls, store: ObjectStore, options: WriteOptions) -> "WriteState":
-        """Raises SessionStateError if nothing waits."""
+    def find(cls, store: ObjectStore, options: WriteOptions) -> "WriteState | None":
+        """The state of the round that the options tell; None if nothing waits."""
+        native = options.native
+        if native is None:
+            return None
         try:
-            pieces = load_pieces(store.get(_state_key(options, epoch_of(options))).data)
-        except ObjectNotFoundError as error:
-            raise SessionStateError("no rows wait for the tasks of this write") from error
-        told = json.loads(pieces.schema.metadata[_STATE])
-        columns = StructType.fromJson(json.loads(told["columns"]))
-        return cls(pieces, columns, told["key"], told["facts"])
+            data = store.get(_state_key(options, native.epoch, native.round)).data
+        except ObjectNotFoundError:
+            return None
+        pieces = load_pieces(data)
+        metadata = dict(pieces.schema.metadata)
+        told, blocks = json.loads(metadata.pop(_STATE)), metadata.pop(_BLOCKS, None)
+        return cls(
+            pieces=pieces.replace_schema_metadata(metadata),
+            columns=StructType.fromJson(json.loads(told["columns"])),
+            base=told["base"],
+            tries=told["tries"],
+            key=told["key"],
+            facts=told["facts"],
+            blocks=None if blocks is None else load_pieces(blocks),
+            cells=tuple(tuple(each) for each in told["cells"]),
+        )
 
     @staticmethod
-    def delete(store: ObjectStore, options: WriteOptions, epoch: int | None = None) -> None:
+    def delete(
+        store: ObjectStore, options: WriteOptions, *, epoch: int | None, round_: int
+    ) -> None:
         if options.native is not None:
             with suppress(StorageError):  # garbage collection takes it
-                store.delete([_state_key(options, epoch)])
+                store.delete([_state_key(options, epoch, round_)])
 
 
-def epoch_of(options: WriteOptions) -> int | None:
-    """Batch of the stream that tasks make chunks for."""
-    return None if options.native is None else options.native.epoch
+def tip_of(repository: Repository, options: WriteOptions) -> str:
+    return str(repository.readonly_session(Branch(options.branch)).snapshot_id)
 
 
-def _state_key(options: WriteOptions, epoch: int | None) -> str:
+def _state_key(options: WriteOptions, epoch: int | None, round_: int) -> str:
     """The name of a chunk that nothing refers to, as staged rows have one."""
     job = "" if options.native is None else options.native.job
-    return chunk_key(ChunkId(blake2b(f"{job} {epoch}".encode(), digest_size=12).digest()))
+    told = f"{job} {epoch} {round_}".encode()
+    return chunk_key(ChunkId(blake2b(told, digest_size=12).digest()))

@@ -12,6 +12,7 @@ import numpy as np
 from pyspark.sql.types import LongType, StructType
 
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.format.chunk_index import Box
 from frazil.paths import NodePath
 from frazil.spark.table.description import ArrayDescription, GroupDescription
 from frazil.spark.table.documents import (
@@ -451,6 +452,15 @@ class Layout:
     def size_bytes(self) -> int:
         """Bytes of all cells, before compression."""
         return prod(self.shape) * sum(a.column.work_dtype.itemsize for a in self.arrays)
+
+    def chunk_box(self, array: ArrayLayout, blocks: Sequence[tuple[int, int]]) -> Box:
+        """Chunks of an array in blocks from the first up to the last along each dimension."""
+        lo, hi = [], []
+        for axis, chunk in zip(array.axes, array.chunks, strict=True):
+            (first, last), step, size = blocks[axis], self.grid.block[axis], self.shape[axis]
+            lo.append(first * step // chunk)
+            hi.append(-(-min(last * step, size) // chunk))
+        return Box(tuple(lo), tuple(hi))
 
 
 def plan_layout(

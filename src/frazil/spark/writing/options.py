@@ -102,14 +102,16 @@ class NewArrays:
 class NativeWrite:
     """Facts of a write that the Java side tells, beside the options that people give."""
 
-    job: str = ""  # names the state of a write of many rows
+    job: str = ""  # names the states of a write of many rows
     most_rows: int = 0  # that the commit makes chunks of at once
+    most_chunks: int = 0  # whose references the commit takes; tasks write the manifests of more
     in_place: bool = False  # of a table that is there: OVERWRITE keeps its arrays, without cells
     command: str | None = None  # UPDATE, DELETE or MERGE
     base: str | None = None  # the snapshot that the rows of a command were read from
     table: StructType | None = None  # columns of the table that a command changes
-    is_tasks: bool = False  # whether rows are numbers of tasks, which make chunks of staged rows
+    is_tasks: bool = False  # whether rows are numbers of tasks
     epoch: int | None = None  # of these, if they are of a stream
+    round: int = 0  # of these: tasks may leave more to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,13 +189,15 @@ def _native(write: str | None, tasks: str | None) -> NativeWrite | None:
         table = told.get("table")
         return NativeWrite(
             job=str(UUID(told["job"])),
-            most_rows=int(told["most"]),
+            most_rows=int(told["rows"]),
+            most_chunks=int(told["chunks"]),
             in_place=told.get("inPlace") is True,
             command=told.get("command"),
             base=told.get("base"),
             table=None if table is None else StructType.fromJson(json.loads(table)),
             is_tasks=tasks is not None,
             epoch=of_tasks.get("epoch"),
+            round=int(of_tasks.get("round", 0)),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
         raise InvalidInputError(

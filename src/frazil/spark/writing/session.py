@@ -5,7 +5,7 @@ Everything is pending until the commit.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
+from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.ids import NodeId
 from frazil.paths import NodePath
 from frazil.spark.runtime.jobs import store_region
 from frazil.spark.table.cf import decode
@@ -250,15 +252,34 @@ def prepare(session: Session, schema: StructType, options: WriteOptions) -> Prep
 
 def apply_layout(
     session: Session, target: Target, layout: Layout, attrs: Mapping[str, Json]
-) -> int:
-    """Arrays as they will be, and their coordinates; the number of chunks of these."""
+) -> None:
+    """Arrays as they will be, without coordinates: `write_coordinates`. Nothing is stored."""
     group = NodePath(layout.group)
     make_group(session, group, attrs)
     for name in target.replaced:
         session.delete_node(group.child(name))
     for array in layout.arrays:
         session.set_node(group.child(array.name), array.document)
-    return sum(_write_coordinate(session, group, layout, k) for k in range(len(layout.coordinates)))
+
+
+def write_coordinates(session: Session, layout: Layout) -> None:
+    for axis in range(len(layout.coordinates)):
+        _write_coordinate(session, NodePath(layout.group), layout, axis)
+
+
+def adopt_node_ids(session: Session, nodes: Mapping[NodePath, NodeId]) -> None:
+    """Lets new arrays have these ids, by which manifests know them already."""
+
+    def revised(changes: ChangeSet) -> ChangeSet:
+        for path, node_id in nodes.items():
+            node = changes.find_node(path)
+            if node is not None and node.id in changes.created:
+                changes.created.discard(node.id)
+                changes.created.add(node_id)
+                changes.edited[path.text] = replace(node, id=node_id)
+        return changes
+
+    session.revise(revised)
 
 
 def truncate(session: Session, group: str, names: Sequence[str]) -> None:
@@ -356,25 +377,24 @@ def _describe(session: Session, group: str) -> GroupDescription | None:
         return None
 
 
-def _write_coordinate(session: Session, group: NodePath, layout: Layout, axis: int) -> int:
-    """Number of chunks stored; only those that change."""
+def _write_coordinate(session: Session, group: NodePath, layout: Layout, axis: int) -> None:
+    """Stores chunks that change."""
     coordinate, document = layout.coordinates[axis], layout.coordinate_documents[axis]
     if document is None or coordinate.values is None:
-        return 0
+        return
     path = group.child(coordinate.name)
     node = session.find_node(path)
     if node is not None and node.user_data == document:
-        return 0
+        return
     session.set_node(path, document)
     base = layout.base_sizes[axis]
     chunk = Opened(session).describe(layout.group).arrays[coordinate.name].chunks[0]
     start = base // chunk * chunk
     if start >= coordinate.size:
-        return 0
+        return
     where = (slice(start, coordinate.size),)
     refs = store_region(document, session.chunk_writer(), where, coordinate.values[start:])
     session.set_chunk_refs(path, refs)
-    return len(refs)
 
 
 # Rows, as columns of Arrow, on their way to cells.

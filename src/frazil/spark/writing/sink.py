@@ -24,30 +24,30 @@ from pyspark.sql.types import StructType
 
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
-from frazil.errors import InvalidInputError, SessionStateError
+from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
-from frazil.spark.writing.assembly import OPERATION, assemble, find_spans
+from frazil.spark.writing.assembly import OPERATION
 from frazil.spark.writing.clear import clear_cells
-from frazil.spark.writing.commit import Commit, RowsCommit, RowsPlan, WriteState, epoch_of
+from frazil.spark.writing.commit import (
+    APPLICATION,
+    TRIES,
+    Commit,
+    RowsCommit,
+    WriteState,
+    tip_of,
+)
 from frazil.spark.writing.options import (
     TASKS,
     Input,
-    NativeWrite,
     WriteMode,
     WriteOptions,
     clearing,
     open_repository,
     parse_write_options,
 )
-from frazil.spark.writing.session import (
-    StoredChunks,
-    find_dims,
-    join_chunks,
-    prepare,
-    require_coordinates,
-)
+from frazil.spark.writing.session import find_dims, prepare, require_coordinates
 from frazil.spark.writing.stage import (
     count_rows,
     discard,
@@ -56,8 +56,7 @@ from frazil.spark.writing.stage import (
     load_pieces,
     stage,
 )
-
-APPLICATION = "spark"
+from frazil.spark.writing.write_tasks import count_tasks
 
 
 @dataclass
@@ -103,11 +102,9 @@ class RowsWriter(DataSourceArrowWriter):
         pieces = pieces_in(messages)
         with carrying_errors():
             repository = open_repository(self.options)
-            if _is_for_tasks(self.options.native, pieces):
-                WriteState(pieces, self.schema, self.options.key).save(repository, self.options)
-                return
-            self.rows_commit.make(repository, pieces)
-            discard(repository.store, pieces)
+            if not leave_to_tasks(repository, self.rows_commit, pieces):
+                self.rows_commit.make(repository, pieces)
+                discard(repository.store, pieces)
 
     @override
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -116,7 +113,7 @@ class RowsWriter(DataSourceArrowWriter):
         with carrying_errors():
             store = open_repository(self.options).store
             discard(store, pieces_in(messages))
-            WriteState.delete(store, self.options)
+            WriteState.delete(store, self.options, epoch=None, round_=0)
 
 
 def columns_of(options: WriteOptions, schema: StructType) -> StructType:
@@ -199,13 +196,10 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
             repository, query = open_repository(self.options), _query_in(messages)
             key = f"stream:{query}:{batchId}"
             facts: dict[str, Json] = {"query": query, "batch": batchId}
-            if _is_for_tasks(self.options.native, pieces):
-                state = WriteState(pieces, self.schema, key, facts)
-                state.save(repository, self.options, batchId)
-                return
-            commit = Commit(self.options, APPLICATION, key, facts)
-            RowsCommit(commit, self.schema).make(repository, pieces)
-            discard(repository.store, pieces)
+            commit = RowsCommit(Commit(self.options, APPLICATION, key, facts), self.schema)
+            if not leave_to_tasks(repository, commit, pieces, batchId):
+                commit.make(repository, pieces)
+                discard(repository.store, pieces)
 
     @override
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -213,7 +207,7 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
         with carrying_errors():
             store = open_repository(self.options).store
             discard(store, pieces_in(messages))
-            WriteState.delete(store, self.options, batchId)
+            WriteState.delete(store, self.options, epoch=batchId, round_=0)
 
 
 def _require_streamable(options: WriteOptions) -> None:
@@ -234,73 +228,31 @@ def _query_in(messages: list[WriterCommitMessage | None]) -> str:
     raise InvalidInputError("Spark did not say which streaming query this is")
 
 
-# Many rows: Spark runs tasks that make the chunks, as a write of their numbers.
+# Many rows: Spark runs tasks that make the chunks, as a write of their numbers (write_tasks).
 
 
-def _is_for_tasks(native: NativeWrite | None, pieces: pa.Table | None) -> bool:
+def leave_to_tasks(
+    repository: Repository, commit: RowsCommit, pieces: pa.Table | None, epoch: int | None = None
+) -> bool:
+    """Saves many rows for tasks, or few that many chunks may be made of; False if they are not."""
+    options, native = commit.options, commit.options.native
     if native is None or pieces is None:
         return False
-    return count_rows(pieces) > native.most_rows
-
-
-@dataclass
-class ChunksMessage(WriterCommitMessage):
-    """Message of a task: the chunks that it made, of each array."""
-
-    stored: tuple[StoredChunks, ...]
-
-
-class TasksWriter(DataSourceArrowWriter):
-    """Makes the chunks of boxes, whose numbers it gets as rows; commits when all are made."""
-
-    def __init__(self, options: WriteOptions) -> None:
-        self.options = options
-        with carrying_errors():
-            repository = open_repository(options)
-            self.state = WriteState.load(repository.store, options)
-            session = repository.readonly_session(Branch(options.branch))
-            tip = str(session.snapshot_id)
-            self.base = _base(options, tip) or tip
-            plan = self._plan(repository)
-            self.assembly = plan.assembly
-            self.boxes = plan.boxes
-
-    def _plan(self, repository: Repository) -> RowsPlan:
-        plan = self._rows_commit.plan(repository, self.state.pieces)
-        if plan is None:
-            raise SessionStateError("nothing is left of the rows of this write")
-        return plan
-
-    @property
-    def _rows_commit(self) -> RowsCommit:
-        commit = Commit(self.options, APPLICATION, self.state.key, self.state.facts)
-        return RowsCommit(commit, self.state.columns, self.base)
-
-    @override
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> ChunksMessage:
-        limit_gc()
-        with carrying_errors():
-            store, made = open_repository(self.options).store, list[StoredChunks]()
-            spans = find_spans(self.assembly.layout, self.state.pieces)
-            for number in (n for batch in iterator for n in batch.column(0).to_pylist()):
-                box = self.boxes[number]
-                made += assemble(store, self.state.pieces, spans, self.assembly, box)
-            self.assembly.writer.sync()
-            return ChunksMessage(tuple(join_chunks(made)))
-
-    @override
-    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        made = [one for m in messages if isinstance(m, ChunksMessage) for one in m.stored]
-        with carrying_errors():
-            repository = open_repository(self.options)
-            plan = self._plan(repository)
-            plan.commit(self._rows_commit.commit, repository, made)
-            discard(repository.store, self.state.pieces)
-            self.state.delete(repository.store, self.options, epoch_of(self.options))
-
-    @override
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        pass  # the write that this is a part of is aborted as well
+    rows = count_rows(pieces)
+    if rows <= native.most_rows:
+        plan = commit.plan(repository, pieces) if rows > native.most_chunks else None
+        if plan is None or plan.most_chunks <= native.most_chunks:
+            return False
+    state = WriteState(
+        pieces=pieces,
+        columns=commit.schema,
+        base=commit.base or tip_of(repository, options),
+        tries=1 if commit.base is not None else TRIES,
+        key=commit.commit.key,
+        facts=commit.commit.facts,
+    )
+    state.save(repository, options, epoch=epoch, round_=0)
+    return True
 
 
 def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -308,9 +260,9 @@ def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[
     match question:
         case {"sorted": list(columns)}:
             return {"dims": _sorted_by(parse_write_options(given), columns)}
-        case {"tasks": True}:
+        case {"tasks": int(rows)}:
             options = parse_write_options({**given, TASKS: json.dumps(question)})
-            return {"tasks": len(TasksWriter(options).boxes)}
+            return {"tasks": count_tasks(options, rows)}
         case {"clear": list()}:
             options = clearing(parse_write_options(given))
             clear_cells(open_repository(options), options, question, APPLICATION)

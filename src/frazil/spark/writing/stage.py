@@ -70,14 +70,14 @@ def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _stage(writer: ChunkWriter, rows: pa.Table, dims: Sequence[str]) -> pa.Table:
     batches = rows.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
-    data, starts, lengths = _dump(rows.schema, batches)
+    data, starts, lengths = dump_batches(rows.schema, batches)
     distinct = {dim: [rows[dim].unique()] for dim in dims}
     lists = {dim: pa.list_(rows.schema.field(dim).type) for dim in dims}
     coordinates = pa.record_batch({dim: pa.array(distinct[dim], lists[dim]) for dim in dims})
-    packed, _, _ = _dump(coordinates.schema, [coordinates])
+    packed, _, _ = dump_batches(coordinates.schema, [coordinates])
     columns: dict[str, pa.Array] = {
-        **_payload("", writer.put_chunk(data)),
-        **_payload("coordinates_", writer.put_chunk(packed)),
+        **payload_columns("", writer.put_chunk(data)),
+        **payload_columns("coordinates_", writer.put_chunk(packed)),
         "rows": pa.array([rows.num_rows]),
         "bytes": pa.array([rows.nbytes]),
         "start": pa.array([starts], pa.list_(pa.int64())),
@@ -92,7 +92,7 @@ def _stage(writer: ChunkWriter, rows: pa.Table, dims: Sequence[str]) -> pa.Table
     return pa.table(columns).replace_schema_metadata({_SCHEMA: bytes(rows.schema.serialize())})
 
 
-def _payload(prefix: str, payload: Payload) -> dict[str, pa.Array]:
+def payload_columns(prefix: str, payload: Payload) -> dict[str, pa.Array]:
     name = payload.chunk_id.raw if isinstance(payload, Native) else None
     data = payload.data if isinstance(payload, Inline) else None
     return {
@@ -101,7 +101,7 @@ def _payload(prefix: str, payload: Payload) -> dict[str, pa.Array]:
     }
 
 
-def _dump(
+def dump_batches(
     schema: pa.Schema, batches: Sequence[pa.RecordBatch]
 ) -> tuple[pa.Buffer, list[int], list[int]]:
     """A stream of Arrow, and where each batch is in it."""
@@ -164,7 +164,8 @@ def discard(store: ObjectStore, pieces: pa.Table | None) -> None:
     """Deletes staged rows, never what a commit may refer to; the rest is left to collection."""
     if pieces is None:
         return
-    ids = [i for name in ("id", "coordinates_id") for i in pieces[name].to_pylist() if i]
+    names = [name for name in ("id", "coordinates_id") if name in pieces.column_names]
+    ids = [i for name in names for i in pieces[name].to_pylist() if i]
     if ids:
         with suppress(StorageError):  # the write itself has succeeded, or failed, already
             store.delete([chunk_key(ChunkId(each)) for each in ids])

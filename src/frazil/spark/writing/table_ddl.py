@@ -57,7 +57,7 @@ from frazil.spark.writing.columns import new_array, stored_column
 from frazil.spark.writing.layout import Target as Arrays
 from frazil.spark.writing.layout import VariableTarget, plan_layout
 from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
-from frazil.spark.writing.session import apply_layout, prepare
+from frazil.spark.writing.session import apply_layout, prepare, write_coordinates
 
 type Change = Mapping[str, Any]
 
@@ -154,6 +154,7 @@ def _commit_table(target: Target, schema: StructType, options: WriteOptions) -> 
         }
         layout = plan_layout(prepared.target, prepared.documents, found, options.new)
         apply_layout(session, prepared.target, layout, options.group_attrs)
+        write_coordinates(session, layout)
 
     commit_statement(
         target, _VERBS[options.mode], create, message=options.message, metadata=options.metadata

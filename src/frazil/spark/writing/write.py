@@ -22,7 +22,6 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_index import Box
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.executor import ExecutorFiles, SparkExecutor
 from frazil.spark.runtime.jobs import collect, map_arrow, parallelism
@@ -41,7 +40,13 @@ from frazil.spark.writing.columns import Column
 from frazil.spark.writing.commit import Commit, make_assembly
 from frazil.spark.writing.layout import ArrayLayout, Layout, plan_layout
 from frazil.spark.writing.options import NewArrays, WriteOptions, open_engine, parse_mode
-from frazil.spark.writing.session import Prepared, Written, apply_layout, prepare
+from frazil.spark.writing.session import (
+    Prepared,
+    Written,
+    apply_layout,
+    prepare,
+    write_coordinates,
+)
 from frazil.spark.writing.shuffle import (
     BLOCK,
     CELL,
@@ -264,10 +269,12 @@ def _write(
     layout = plan_layout(prepared.target, prepared.documents, found, options.new)
     assembly = make_assembly(repository, session, prepared, layout)
     apply_layout(session, prepared.target, layout, options.group_attrs)
+    write_coordinates(session, layout)
     if empty or not layout.arrays:
         return Written(0, 0, 0)
     touched = _touched_blocks(layout, found)
-    boxes = [_box(layout, array, touched) for array in layout.arrays]
+    blocks = [(int(along[0]), int(along[-1]) + 1) if len(along) else (0, 0) for along in touched]
+    boxes = [layout.chunk_box(array, blocks) for array in layout.arrays]
     executor = SparkExecutor(df.sparkSession, ExecutorFiles.of(repository), tell)
     sink = plan_sink(
         executor,
@@ -289,17 +296,6 @@ def _touched_blocks(layout: Layout, found: Mapping[str, Column]) -> list[Indices
         positions = locate(coordinate, found[coordinate.name])
         touched.append(np.unique(positions[positions >= 0] // step))
     return touched
-
-
-def _box(layout: Layout, array: ArrayLayout, touched: Sequence[Indices]) -> Box:
-    """The chunks of an array that rows may be for, and those between."""
-    lo, hi = [], []
-    for axis, chunk in zip(array.axes, array.chunks, strict=True):
-        blocks, step, size = touched[axis], layout.grid.block[axis], layout.shape[axis]
-        first, last = (int(blocks[0]), int(blocks[-1]) + 1) if len(blocks) else (0, 0)
-        lo.append(first * step // chunk)
-        hi.append(-(-min(last * step, size) // chunk))
-    return Box(tuple(lo), tuple(hi))
 
 
 def _chunks_in(layout: Layout, array: ArrayLayout, touched: Sequence[Indices]) -> int:

@@ -35,13 +35,15 @@ class RowWrite implements RequiresDistributionAndOrdering {
   private static final String OPTION = "frazilWrite";
   /** The setting: so many rows of a write become chunks in the driver's Python process. */
   private static final String DRIVER_ROWS = "spark.frazil.write.driverRows";
+  /** The setting: references to so many chunks go to it, and executors write manifests of more. */
+  private static final String DRIVER_CHUNKS = "spark.frazil.write.driverChunks";
 
   private final String[] dims; // by which rows are sorted; none if they are not
   private final LogicalWriteInfo info;
   private final boolean truncates;
   private final Map options;
-  private final long mostRows =
-      Long.parseLong(SQLConf.get().getConfString(DRIVER_ROWS, "1000000").trim());
+  private final long mostRows = setting(DRIVER_ROWS, "1000000");
+  private final long mostChunks = setting(DRIVER_CHUNKS, "65536");
 
   /** With what the Python side must know beside the options that people give. */
   RowWrite(Map options, Map told, String[] dims, LogicalWriteInfo info, boolean truncates) {
@@ -50,9 +52,14 @@ class RowWrite implements RequiresDistributionAndOrdering {
     this.truncates = truncates;
     Map more = new HashMap(told);
     more.put("job", UUID.randomUUID().toString());
-    more.put("most", Long.valueOf(mostRows));
+    more.put("rows", Long.valueOf(mostRows));
+    more.put("chunks", Long.valueOf(mostChunks));
     this.options = new HashMap(options);
     this.options.put(OPTION, Description.write(more));
+  }
+
+  private static long setting(String name, String usual) {
+    return Long.parseLong(SQLConf.get().getConfString(name, usual).trim());
   }
 
   public String description() {
@@ -84,7 +91,7 @@ class RowWrite implements RequiresDistributionAndOrdering {
   }
 
   WriteJob job() {
-    return new WriteJob(options, mostRows);
+    return new WriteJob(options, Math.min(mostRows, mostChunks));
   }
 
   public BatchWrite toBatch() {

@@ -12,19 +12,22 @@ import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMe
 /**
  * The work that is left after the rows of a write have been staged, if they are many.
  *
- * <p>The Python side says how many tasks it is. Spark runs them as a write of their numbers: its
- * tasks make the chunks, its commit is that to the repository.
+ * <p>The Python side says how many tasks it is, round by round, until nothing is left. Spark runs
+ * the tasks of a round as a write of their numbers. Those of the first make chunks, and if these
+ * are many, those of the second write manifests; the commit of the last round is that to the
+ * repository.
  */
 final class WriteJob {
-  /** The option of a write of task numbers: its tasks make chunks of rows that were staged. */
+  /** The option of a write of task numbers: what they do, Python knows. */
   static final String TASKS = "frazilTasks";
 
   private final Map options;
-  private final long mostRows;
+  private final long few;
 
-  WriteJob(Map options, long mostRows) {
+  /** Of `few` rows, or less, Python's commit leaves nothing to do. */
+  WriteJob(Map options, long few) {
     this.options = options;
-    this.mostRows = mostRows;
+    this.few = few;
   }
 
   /**
@@ -73,15 +76,27 @@ final class WriteJob {
     for (WriterCommitMessage each : messages) {
       rows += each == null ? 0 : packed(each).getLong();
     }
-    if (rows <= mostRows) {
-      return; // the commit has done everything
+    if (rows <= few) {
+      return;
     }
+    boolean more = true;
+    for (int round = 0; more; round++) {
+      more = run(round, rows, epoch);
+    }
+  }
+
+  /** Runs the tasks of a round; false if there are none. */
+  private boolean run(int round, long rows, Long epoch) {
     Map question = new HashMap();
-    question.put("tasks", Boolean.TRUE);
+    question.put("tasks", Long.valueOf(rows));
+    question.put("round", Integer.valueOf(round));
     question.put("epoch", epoch);
     String told = Description.write(question);
     question.put("carry", Boolean.TRUE);
     int tasks = ((Number) Description.ask(options, question).get("tasks")).intValue();
+    if (tasks == 0) {
+      return false;
+    }
     SparkSession.active()
         .range(0, tasks, 1, tasks)
         .write()
@@ -90,5 +105,6 @@ final class WriteJob {
         .options(options)
         .option(TASKS, told)
         .save();
+    return true;
   }
 }
