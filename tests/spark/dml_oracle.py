@@ -8,7 +8,7 @@ that they span. `Changes(spark, folder, seed).run(count)` does the statements of
 # ruff: noqa: S608 -- no user's text is in these statements
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import product
@@ -463,7 +463,6 @@ class Changes:
         self.statements, self.twin = create(spark, folder, seed)
         self.table = self.statements.table
         self.told = f"seed {seed}, dimensions {self.table.kinds}, chunks {self.table.chunks}"
-        self.trouble: Callable[[Statement], Trouble] = lambda _: Trouble()
 
     def run(self, count: int) -> None:
         self.check()
@@ -473,6 +472,9 @@ class Changes:
             self.do(statement)
             self.check()
 
+    def execute(self, statement: Statement) -> None:
+        execute(self.spark, self.table, statement)
+
     def do(self, statement: Statement) -> None:
         """One commit if something changes; none if the statement is refused."""
         history, before = self.table.snapshots(), self.twin.cells()
@@ -481,7 +483,7 @@ class Changes:
             self.twin.apply(statement)
         except RefusedError as error:
             refused = str(error)
-        error = self._execute(statement)
+        error = self._error_of(statement)
         told = f"{self.told}\nexpected {refused or 'no error'}, got {error}"
         assert (error is None) == (refused is None), told
         assert refused is None or refused in str(error), told
@@ -490,9 +492,9 @@ class Changes:
         made = len(after) - len(history)
         assert made == 1 or (made == 0 and self.twin.cells() == before), f"{made}: {self.told}"
 
-    def _execute(self, statement: Statement) -> Exception | None:
+    def _error_of(self, statement: Statement) -> Exception | None:
         try:
-            execute(self.spark, self.table, statement, self.trouble(statement))
+            self.execute(statement)
         except PySparkException as error:
             return error
         return None
@@ -509,4 +511,8 @@ class Changes:
             if found.get(at) != expected.get(at) or (at in found) != (at in expected)
         }
         assert not differing, f"{self.told}\nSpark, DuckDB: {differing}"
-        assert self.table.read() == expected, self.told
+        self.check_reference()
+
+    def check_reference(self) -> None:
+        found, expected = self.table.read(), self.twin.cells()
+        assert found == expected, f"{self.told}\nicechunk: {found}\nDuckDB: {expected}"
