@@ -32,7 +32,7 @@ def test_statements_do_what_they_say_whatever_happens_to_tasks(
     monkeypatch.setenv("PYTHONPATH", str(PRELOADED), prepend=os.pathsep)
     monkeypatch.setenv("FRAZIL_TEST_BOX_BYTES", "200")
     counts = Counter[str]()
-    driver = Driver("local-cluster[2,1,1024]", tmp_path, CONFIG)
+    driver = Driver("local-cluster[2,1,1024]", tmp_path, CONFIG, answer_s=3600)
     try:
         for seed in range(500, 500 + TABLES):
             counts += driver.run(change_under_faults, tmp_path, seed, STATEMENTS)

@@ -28,7 +28,7 @@ def test_statements_of_several_writers_are_isolated(
     monkeypatch.setenv("PYTHONPATH", str(PRELOADED), prepend=os.pathsep)
     monkeypatch.setenv("FRAZIL_TEST_BOX_BYTES", "200")
     statements, commits, conflicts, rebased = 0, 0, 0, 0
-    driver = Driver(f"local[{WRITERS}]", tmp_path, CONFIG)
+    driver = Driver(f"local[{WRITERS}]", tmp_path, CONFIG, answer_s=3600)
     try:
         for seed in range(700, 700 + TABLES):
             table = driver.run(make_table, tmp_path, seed)
