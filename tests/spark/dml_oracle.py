@@ -1,15 +1,17 @@
-"""Random INSERT, UPDATE, DELETE and MERGE on a random table, and the same on a table of DuckDB.
+"""Random statements that change a random table, and the same on a table of DuckDB.
 
-DuckDB's table has a row for every cell of the grid. Two rules make up the difference: a cell that
-is deleted has NULL in its variables, and new coordinate values come with all the cells that they
-span. `Changes(spark, folder, seed).run(count)` does the statements of a seed again.
+DuckDB's table, the twin, has a row for every cell of the grid. Two rules make up the difference: a
+cell that is deleted has NULL in its variables, and new coordinate values come with all the cells
+that they span. `Changes(spark, folder, seed).run(count)` does the statements of a seed again.
 """
 
 # ruff: noqa: S608 -- no user's text is in these statements
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,19 @@ import duckdb
 import icechunk
 import numpy as np
 import pyarrow as pa
-import pytest
 import zarr
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 import frazil
 
 type Row = dict[str, Any]
+type Cells = dict[tuple[Any, ...], tuple[int | None, float | None]]
+"""The variables n and v, by coordinates."""
 
 _START = datetime(2024, 1, 1)  # noqa: DTZ001 -- Spark's session is in UTC
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- the same
+_STEP = timedelta(hours=6)
 _KINDS = ("long", "double", "time", "text", "down")
 _SPARK = {
     "long": "BIGINT",
@@ -35,7 +41,26 @@ _SPARK = {
     "down": "INT",
 }
 _DUCK = {**_SPARK, "text": "VARCHAR"}
+_ARROW = {
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "time": pa.timestamp("us"),
+    "text": pa.string(),
+    "down": pa.int32(),
+}
 _VARIABLES = {"n": "INT", "v": "DOUBLE"}  # in the order of the table's columns
+_FILL = -999  # of n
+_DRIVER_ROWS = "spark.frazil.write.driverRows"
+_FREQUENCIES = {
+    "update": 0.22,
+    "delete": 0.12,
+    "insert": 0.14,
+    "merge": 0.2,
+    "append": 0.1,
+    "upsert": 0.13,
+    "overwrite": 0.03,
+    "empty": 0.06,
+}
 
 
 def coordinate(kind: str, number: int) -> Any:
@@ -46,32 +71,37 @@ def coordinate(kind: str, number: int) -> Any:
         case "double":
             return number / 4 - 1.0
         case "time":
-            return _START + timedelta(hours=6 * number)
+            return _START + _STEP * number
         case "text":
             return f"s{number:03d}"
     return -number
 
 
-class Changes:
-    """A table of a catalog, and its twin in DuckDB."""
+def number_of(kind: str, value: Any) -> int:
+    """The inverse of `coordinate`."""
+    match kind:
+        case "long":
+            return (int(value) + 30) // 10
+        case "double":
+            return round((float(value) + 1) * 4)
+        case "time":
+            return int((value - _START) / _STEP)
+        case "text":
+            return int(value[1:])
+    return -int(value)
 
-    def __init__(self, spark: SparkSession, folder: Path, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.spark = spark
-        self.path = folder / f"r{seed}"
-        self.kinds = {
-            f"d{k}": str(self.rng.choice(_KINDS)) for k in range(int(self.rng.integers(1, 4)))
-        }
-        self.sizes = {dim: int(self.rng.integers(1, 7)) for dim in self.kinds}
-        chunks = {dim: int(self.rng.integers(1, 5)) for dim in self.kinds}
-        self.table = f"icechunk.`{self.path}`"
-        self.told = f"seed {seed}, dimensions {self.kinds}, sizes {self.sizes}, chunks {chunks}"
-        self.duck = duckdb.connect()
-        types = {**{d: _DUCK[k] for d, k in self.kinds.items()}, **_VARIABLES}
-        columns = ", ".join(f"{name} {kind}" for name, kind in types.items())
-        self.duck.execute(f"CREATE TABLE t ({columns})")
-        frazil.Repository.create(frazil.local_filesystem_storage(str(self.path)))
-        self._create(chunks)
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A repository whose root group is the table."""
+
+    path: str
+    kinds: Mapping[str, str]  # by dimension
+    chunks: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        return f"icechunk.`{self.path}`"
 
     @property
     def dims(self) -> list[str]:
@@ -81,155 +111,203 @@ class Changes:
     def columns(self) -> list[str]:
         return [*self.kinds, *_VARIABLES]
 
-    def _create(self, chunks: dict[str, int]) -> None:
-        self._view(rows := self._cells(), "first")
-        down = {dim: "descending" for dim, kind in self.kinds.items() if kind == "down"}
-        (
-            self.spark.table("first")
-            .write.format("icechunk")
-            .mode("append")
-            .options(dims=",".join(self.dims), chunks=json.dumps(chunks), fill='{"n": -999}')
-            .options(order=json.dumps(down))
-            .save(str(self.path))
+    @property
+    def schema(self) -> pa.Schema:
+        dims = [(dim, _ARROW[kind]) for dim, kind in self.kinds.items()]
+        return pa.schema([*dims, ("n", pa.int32()), ("v", pa.float64())])
+
+    def columns_in(self, words: Mapping[str, str]) -> str:
+        types = {**{dim: words[kind] for dim, kind in self.kinds.items()}, **_VARIABLES}
+        return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+    def sizes_of(self, cells: Iterable[tuple[Any, ...]]) -> dict[str, int]:
+        """One more than the last number along each dimension."""
+        numbers = [
+            [number_of(kind, value) for value in set(values)]
+            for kind, values in zip(self.kinds.values(), zip(*cells, strict=True), strict=True)
+        ]
+        return {dim: max(found) + 1 for dim, found in zip(self.dims, numbers, strict=True)}
+
+    def read(self, snapshot: str | None = None) -> Cells:
+        """Its cells, as the live `icechunk` package reads them."""
+        storage = icechunk.local_filesystem_storage(self.path)
+        repository = icechunk.Repository.open(storage)
+        session = (
+            repository.readonly_session("main")
+            if snapshot is None
+            else repository.readonly_session(snapshot_id=snapshot)
         )
-        self._insert(rows)
-        self.expand()
+        group = zarr.open_group(session.store, mode="r")
+        arrays = {name: np.asarray(group[name][...]) for name in self.columns}  # type: ignore[index]
+        coordinates = [self._decode(dim, arrays[dim]) for dim in self.dims]
+        n = [None if x == _FILL else x for x in arrays["n"].ravel().tolist()]
+        v = [None if np.isnan(x) else x for x in arrays["v"].ravel().tolist()]
+        return dict(zip(product(*coordinates), zip(n, v, strict=True), strict=True))
 
-    def _cells(self) -> list[Row]:
-        """All cells of the grid, with random values."""
-        grids = np.meshgrid(*(np.arange(n) for n in self.sizes.values()), indexing="ij")
-        return [self._row(index) for index in zip(*(g.ravel() for g in grids), strict=True)]
+    def _decode(self, dim: str, stored: np.ndarray) -> list[Any]:
+        values = stored.tolist()
+        if self.kinds[dim] == "time":
+            return [_EPOCH + timedelta(microseconds=value) for value in values]
+        return values
 
-    def _row(self, index: Sequence[Any]) -> Row:
+    def snapshots(self) -> list[str]:
+        """The history of main, oldest first."""
+        repository = frazil.Repository.open(frazil.local_filesystem_storage(self.path))
+        return [info.id for info in repository.ancestry(branch="main")][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A change of the table: SQL, or rows that a DataFrame writes."""
+
+    kind: str
+    rows: tuple[Row, ...] = ()  # of the view `source`
+    sql: str = ""  # with {table}, and {trouble} at the end of a condition
+    duck: tuple[str, ...] = ()  # the same on the twin
+    options: Mapping[str, str] | None = None  # of a DataFrame's write
+    by_name: bool = False  # whether it is written to the table's name or to its path
+    by_executors: bool = False  # whether tasks make the chunks, however few the rows are
+    partitions: int = 1  # of the rows
+
+    def __str__(self) -> str:
+        how = self.sql or f"write {'to the table' if self.by_name else ''} {self.options}"
+        tasks = ", by executors" if self.by_executors else ""
+        return f"{self.kind}{tasks}: {how} {list(self.rows) if self.rows else ''}"
+
+
+class Statements:
+    """Random statements for a table."""
+
+    def __init__(self, table: Table, rng: np.random.Generator) -> None:
+        self.table = table
+        self.rng = rng
+        self.sizes: dict[str, int] = {}
+
+    def choose(self, sizes: Mapping[str, int], without: Sequence[str] = ()) -> Statement:
+        """A statement for a table that has the coordinates with numbers below `sizes`."""
+        self.sizes = dict(sizes)
+        frequencies = {k: p for k, p in _FREQUENCIES.items() if k not in without}
+        p = np.array(list(frequencies.values()))
+        kind = str(self.rng.choice(list(frequencies), p=p / p.sum()))
+        statement: Statement = getattr(self, f"_{kind}")()
+        return replace(
+            statement,
+            by_executors=bool(self.rng.random() < 0.4),
+            partitions=int(self.rng.integers(1, 4)),
+        )
+
+    def cells(self, sizes: Mapping[str, int]) -> list[Row]:
+        """All cells of a grid, with random values."""
+        return [self._row(index) for index in product(*(range(n) for n in sizes.values()))]
+
+    def _row(self, index: Sequence[int]) -> Row:
         places = {
-            dim: coordinate(kind, int(k))
-            for (dim, kind), k in zip(self.kinds.items(), index, strict=True)
+            dim: coordinate(kind, k)
+            for (dim, kind), k in zip(self.table.kinds.items(), index, strict=True)
         }
-        v = None if self.rng.random() < 0.1 else float(self.rng.integers(-40, 40)) / 4
         n = None if self.rng.random() < 0.1 else int(self.rng.integers(-9, 10))
-        return {**places, "v": v, "n": n}
+        v = None if self.rng.random() < 0.1 else float(self.rng.integers(-40, 40)) / 4
+        return {**places, "n": n, "v": v}
 
-    def _random_rows(self, beyond: int) -> list[Row]:
+    def _random_rows(self, beyond: int) -> tuple[Row, ...]:
         """Rows at random cells, of which some may be up to `beyond` further along a dimension."""
-        found: dict[tuple[int, ...], Row] = {}
-        for _ in range(int(self.rng.integers(1, 9))):
-            index = tuple(int(self.rng.integers(n + beyond)) for n in self.sizes.values())
-            found[index] = self._row(index)
-        # values that are new must follow in order, without a gap that would be filled later
-        for position, dim in enumerate(self.dims):
-            new = sorted({index[position] for index in found if index[position] >= self.sizes[dim]})
-            for index in [i for i in found if i[position] in new]:
-                nearer = list(index)
-                nearer[position] = self.sizes[dim] + new.index(index[position])
-                row = found.pop(index)
-                row[dim] = coordinate(self.kinds[dim], nearer[position])
-                found[tuple(nearer)] = row
-        return list(found.values())
-
-    def _view(self, rows: list[Row], name: str) -> None:
-        types = {**{d: _SPARK[k] for d, k in self.kinds.items()}, **_VARIABLES}
-        schema = ", ".join(f"{column} {kind}" for column, kind in types.items())
-        tuples = [tuple(row[column] for column in self.columns) for row in rows]
-        frame = self.spark.createDataFrame(tuples, schema)
-        frame.repartition(int(self.rng.integers(1, 4))).createOrReplaceTempView(name)
-
-    # the twin
-
-    def _insert(self, rows: list[Row]) -> None:
-        marks = ", ".join("?" for _ in self.columns)
-        for row in rows:
-            self.duck.execute(f"INSERT INTO t VALUES ({marks})", [row[c] for c in self.columns])
-
-    def expand(self) -> None:
-        """Adds the cells that are without a row, and learns the sizes."""
-        grid = " CROSS JOIN ".join(f"(SELECT DISTINCT {dim} FROM t)" for dim in self.dims)
-        self.duck.execute(
-            f"INSERT INTO t ({', '.join(self.dims)}) SELECT * FROM (SELECT * FROM {grid})"
-            f" EXCEPT SELECT {', '.join(self.dims)} FROM t"
-        )
-        self.sizes = {
-            dim: self.duck.execute(f"SELECT count(DISTINCT {dim}) FROM t").fetchall()[0][0]
-            for dim in self.dims
+        dims, sizes = self.table.dims, self.sizes
+        found = {
+            tuple(int(self.rng.integers(n + beyond)) for n in sizes.values())
+            for _ in range(int(self.rng.integers(1, 9)))
         }
+        # values that are new must follow in order, without a gap that would be filled later
+        for axis, dim in enumerate(dims):
+            new = sorted({index[axis] for index in found if index[axis] >= sizes[dim]})
+            nearer = {number: sizes[dim] + k for k, number in enumerate(new)}
+            found = {
+                (*index[:axis], nearer.get(index[axis], index[axis]), *index[axis + 1 :])
+                for index in found
+            }
+        return tuple(self._row(index) for index in sorted(found))
 
-    # statements
-
-    def run(self, count: int) -> None:
-        self.check()
-        kinds = ("update", "delete", "insert", "merge", "overwrite", "empty")
-        for number in range(count):
-            kind = str(self.rng.choice(kinds, p=[0.3, 0.15, 0.2, 0.25, 0.03, 0.07]))
-            getattr(self, kind)()
-            self.told += f"\n{number}: {self.statement}"
-            self.expand()
-            self.check()
-        self.check_reference()
-
-    def _do(self, statement: str) -> None:
-        self.statement = statement
-        self.spark.sql(statement)
-
-    def update(self) -> None:
+    def _update(self) -> Statement:
         choices = ["v = v * 2 + 1", "n = NULL", "v = n, n = 5 - n", "v = -v", "v = 0.5"]
         setting, where = str(self.rng.choice(choices)), self._condition()
-        self._do(f"UPDATE {self.table} SET {setting} WHERE {where}")
-        self.duck.execute(f"UPDATE t SET {setting} WHERE {where}")
+        return Statement(
+            "update",
+            sql=f"UPDATE {{table}} SET {setting} WHERE ({where}){{trouble}}",
+            duck=(f"UPDATE t SET {setting} WHERE {where}",),
+        )
 
-    def delete(self) -> None:
+    def _delete(self) -> Statement:
         where = self._condition()
-        self._do(f"DELETE FROM {self.table} WHERE {where}")
-        self.duck.execute(f"UPDATE t SET v = NULL, n = NULL WHERE {where}")
+        return Statement(
+            "delete",
+            sql=f"DELETE FROM {{table}} WHERE ({where}){{trouble}}",
+            duck=(f"UPDATE t SET v = NULL, n = NULL WHERE {where}",),
+        )
 
-    def insert(self) -> None:
+    def _insert(self) -> Statement:
         """Where there is a value, nothing is inserted at all."""
-        rows = self._random_rows(beyond=2)
-        self._view(rows, "source")
-        self.duck.register("source", pa.Table.from_pylist(rows, self._arrow()))
-        same = " AND ".join(f"s.{dim} = t.{dim}" for dim in self.dims)
-        taken = self.duck.execute(
-            f"SELECT count(*) FROM t JOIN source s ON {same}"
-            " WHERE t.v IS NOT NULL OR t.n IS NOT NULL"
-        ).fetchall()[0][0]
-        statement = f"INSERT INTO {self.table} SELECT * FROM source"
-        if taken:
-            with pytest.raises(Exception, match="inserting never overwrites"):
-                self._do(statement)
-            return
-        self._do(statement)
-        self.duck.execute(f"DELETE FROM t USING source s WHERE {same}")
-        self._insert(rows)
+        return Statement(
+            "insert",
+            self._random_rows(beyond=2),
+            "INSERT INTO {table} SELECT * FROM source",
+            self._replaced(),
+        )
 
-    def merge(self) -> None:
-        self._view(rows := self._random_rows(beyond=2), "source")
-        self.duck.register("source", pa.Table.from_pylist(rows, self._arrow()))
-        same = " AND ".join(f"s.{dim} = t.{dim}" for dim in self.dims)
+    def _replaced(self) -> tuple[str, ...]:
+        return (f"DELETE FROM t USING source s WHERE {self._same}", "INSERT INTO t FROM source")
+
+    @property
+    def _same(self) -> str:
+        return " AND ".join(f"s.{dim} = t.{dim}" for dim in self.table.dims)
+
+    def _append(self) -> Statement:
+        """Rows at new values of the first dimension; with one that is there it is refused."""
+        first = self.sizes[self.table.dims[0]]
+        known = self.rng.random() < 0.1
+        found = {
+            (first + k - known, *(int(self.rng.integers(n)) for n in [*self.sizes.values()][1:]))
+            for k in range(int(self.rng.integers(1, 3)))
+            for _ in range(int(self.rng.integers(1, 5)))
+        }
+        rows = tuple(self._row(index) for index in sorted(found))
+        return self._written("append", rows, {"mode": "append"})
+
+    def _upsert(self) -> Statement:
+        """Rows at cells that are there or not."""
+        options = {"mode": "upsert", "appendDim": "*"}
+        return self._written("upsert", self._random_rows(beyond=2), options)
+
+    def _written(self, kind: str, rows: tuple[Row, ...], options: dict[str, str]) -> Statement:
+        by_name = bool(self.rng.random() < 0.5)
+        if not by_name and self.rng.random() < 0.5:
+            options = {**options, "rebase": "rebase"}
+        return Statement(kind, rows, duck=self._replaced(), options=options, by_name=by_name)
+
+    def _merge(self) -> Statement:
         then = str(self.rng.choice(["UPDATE SET v = s.v, n = s.n", "UPDATE SET v = t.v + 1", ""]))
         clauses = [f"WHEN MATCHED AND s.n < 5 THEN {then}"] if then else []
         removed = ["WHEN MATCHED THEN DELETE"] if self.rng.random() < 0.5 else []
         added = ["WHEN NOT MATCHED THEN INSERT *"] if self.rng.random() < 0.8 else []
         left = "WHEN NOT MATCHED BY SOURCE AND t.n = 3 THEN UPDATE SET n = 4"
         others = [left] if self.rng.random() < 0.3 or not (clauses or removed or added) else []
-        self._do(
-            f"MERGE INTO {self.table} t USING source s ON {same} "
-            + " ".join([*clauses, *removed, *added, *others])
-        )
         emptied = [each.replace("DELETE", "UPDATE SET v = NULL, n = NULL") for each in removed]
         named = [each.replace("INSERT *", "INSERT BY NAME") for each in added]
-        self.duck.execute(
-            f"MERGE INTO t USING source s ON {same} "
-            + " ".join([*clauses, *emptied, *named, *others])
+        using = f"USING source s ON {self._same}"
+        return Statement(
+            "merge",
+            self._random_rows(beyond=2),
+            " ".join(["MERGE INTO {table} t", using, *clauses, *removed, *added, *others]),
+            (" ".join(["MERGE INTO t", using, *clauses, *emptied, *named, *others]),),
         )
 
-    def overwrite(self) -> None:
-        self.sizes = {dim: int(self.rng.integers(1, 6)) for dim in self.kinds}
-        self._view(rows := self._cells(), "source")
-        self._do(f"INSERT OVERWRITE {self.table} SELECT * FROM source")
-        self.duck.execute("DELETE FROM t")
-        self._insert(rows)
+    def _overwrite(self) -> Statement:
+        rows = self.cells({dim: int(self.rng.integers(1, 6)) for dim in self.table.dims})
+        sql = "INSERT OVERWRITE {table} SELECT * FROM source"
+        return Statement("overwrite", tuple(rows), sql, ("DELETE FROM t", *self._replaced()[1:]))
 
-    def empty(self) -> None:
+    def _empty(self) -> Statement:
         """Changes nothing, by a condition that no row fulfils."""
-        self._do(f"UPDATE {self.table} SET v = 1 WHERE {self.dims[0]} IS NULL")
+        sql = f"UPDATE {{table}} SET v = 1 WHERE {self.table.dims[0]} IS NULL"
+        return Statement("empty", sql=sql)
 
     def _condition(self) -> str:
         parts = [self._simple() for _ in range(int(self.rng.integers(1, 4)))]
@@ -238,11 +316,9 @@ class Changes:
     def _simple(self) -> str:
         if self.rng.random() < 0.3:
             return str(self.rng.choice(["v > 2", "n IS NULL", "n IN (1, 2, 3)", "NOT v <= n"]))
-        dim = str(self.rng.choice(self.dims))
+        dim = str(self.rng.choice(self.table.dims))
         numbers = sorted(int(k) for k in self.rng.integers(self.sizes[dim], size=2))
-        low, high = sorted(
-            (coordinate(self.kinds[dim], k) for k in numbers),
-        )
+        low, high = sorted(coordinate(self.table.kinds[dim], k) for k in numbers)
         written = [f"TIMESTAMP '{x}'" if isinstance(x, datetime) else repr(x) for x in (low, high)]
         forms = [
             f"{dim} BETWEEN {written[0]} AND {written[1]}",
@@ -252,34 +328,191 @@ class Changes:
         ]
         return str(self.rng.choice(forms))
 
-    # comparisons
 
-    def _arrow(self) -> pa.Schema:
-        kinds = {
-            "long": pa.int64(), "double": pa.float64(), "time": pa.timestamp("us"),
-            "text": pa.string(), "down": pa.int32(),
-        }  # fmt: skip
-        dims = [(dim, kinds[kind]) for dim, kind in self.kinds.items()]
-        return pa.schema([*dims, ("n", pa.int32()), ("v", pa.float64())])
+class RefusedError(Exception):
+    """The twin's no to a statement; its text is in frazil's error, too."""
+
+
+class Twin:
+    """The table in DuckDB."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.duck = duckdb.connect()
+        self.duck.execute(f"CREATE TABLE t ({table.columns_in(_DUCK)})")
+
+    def load(self, rows: Iterable[Row]) -> None:
+        self.duck.execute("DELETE FROM t")
+        self._register(rows)
+        self.duck.execute("INSERT INTO t FROM source")
+        self._expand()
+
+    def load_cells(self, cells: Cells) -> None:
+        columns = self.table.columns
+        self.load(dict(zip(columns, (*at, *values), strict=True)) for at, values in cells.items())
+
+    def apply(self, statement: Statement) -> None:
+        """Raises RefusedError, and changes nothing."""
+        self._register(statement.rows)
+        if statement.kind == "insert" and self._count("(t.v IS NOT NULL OR t.n IS NOT NULL)"):
+            raise RefusedError("inserting never overwrites")
+        if statement.kind == "append":
+            first = self.table.dims[0]
+            (known,) = self._ask(f"SELECT count(*) FROM source SEMI JOIN t USING ({first})")
+            if known[0]:
+                raise RefusedError("appending never overwrites")
+        for each in statement.duck:
+            self.duck.execute(each)
+        self._expand()
+
+    def cells(self) -> Cells:
+        rows = self._ask(f"SELECT {', '.join(self.table.columns)} FROM t")
+        return {row[:-2]: (row[-2], row[-1]) for row in rows}
+
+    def _ask(self, query: str) -> list[tuple[Any, ...]]:
+        return self.duck.execute(query).fetchall()
+
+    def _count(self, condition: str) -> int:
+        same = " AND ".join(f"s.{dim} = t.{dim}" for dim in self.table.dims)
+        ((found,),) = self._ask(f"SELECT count(*) FROM t JOIN source s ON {same} WHERE {condition}")
+        return int(found)
+
+    def _register(self, rows: Iterable[Row]) -> None:
+        self.duck.register("source", pa.Table.from_pylist(list(rows), self.table.schema))
+
+    def _expand(self) -> None:
+        """Adds the cells that are without a row."""
+        dims = ", ".join(self.table.dims)
+        grid = " CROSS JOIN ".join(f"(SELECT DISTINCT {dim} FROM t)" for dim in self.table.dims)
+        self.duck.execute(
+            f"INSERT INTO t ({dims}) SELECT * FROM (SELECT * FROM {grid})"
+            f" EXCEPT SELECT {dims} FROM t"
+        )
+
+
+class Trouble:
+    """Something that goes wrong in tasks of a statement; by default nothing."""
+
+    def among(self, rows: DataFrame) -> DataFrame:
+        return rows
+
+    @property
+    def condition(self) -> str:
+        """Goes on after a condition; true for every row."""
+        return ""
+
+
+def view(spark: SparkSession, table: Table, rows: Iterable[Row], partitions: int) -> DataFrame:
+    tuples = [tuple(row[column] for column in table.columns) for row in rows]
+    return spark.createDataFrame(tuples, table.columns_in(_SPARK)).repartition(partitions)
+
+
+def execute(
+    spark: SparkSession, table: Table, statement: Statement, trouble: Trouble | None = None
+) -> None:
+    """Raises what Spark raises."""
+    trouble = Trouble() if trouble is None else trouble
+    spark.conf.set(_DRIVER_ROWS, "0" if statement.by_executors else "1000000")
+    if statement.rows:
+        frame = trouble.among(view(spark, table, statement.rows, statement.partitions))
+        frame.createOrReplaceTempView("source")
+    if statement.options is None:
+        spark.sql(statement.sql.format(table=table.name, trouble=trouble.condition))
+    elif statement.by_name:
+        spark.table("source").writeTo(table.name).options(**statement.options).append()
+    else:
+        options = {"path": table.path, **statement.options}
+        spark.table("source").write.format("icechunk").mode("append").options(**options).save()
+
+
+def create(
+    spark: SparkSession,
+    folder: Path,
+    seed: int,
+    sizes: tuple[int, int] = (1, 7),
+    most_dims: int = 3,
+) -> tuple[Statements, Twin]:
+    """A table of random dimensions, sizes and chunks, and its twin."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, most_dims + 1))
+    kinds = {f"d{k}": str(rng.choice(_KINDS)) for k in range(count)}
+    lengths = {dim: int(rng.integers(*sizes)) for dim in kinds}
+    chunks = {dim: int(rng.integers(1, 5)) for dim in kinds}
+    table = Table(str(folder / f"r{seed}"), kinds, chunks)
+    frazil.Repository.create(frazil.local_filesystem_storage(table.path))
+    statements, twin = Statements(table, rng), Twin(table)
+    rows = statements.cells(lengths)
+    down = {dim: "descending" for dim, kind in kinds.items() if kind == "down"}
+    (
+        view(spark, table, rows, 2)
+        .write.format("icechunk")
+        .mode("append")
+        .options(dims=",".join(kinds), chunks=json.dumps(chunks), order=json.dumps(down))
+        .options(fill=json.dumps({"n": _FILL}))
+        .save(table.path)
+    )
+    twin.load(rows)
+    return statements, twin
+
+
+class Changes:
+    """A table of a catalog and its twin, compared after every statement."""
+
+    def __init__(self, spark: SparkSession, folder: Path, seed: int) -> None:
+        self.spark = spark
+        self.statements, self.twin = create(spark, folder, seed)
+        self.table = self.statements.table
+        self.told = f"seed {seed}, dimensions {self.table.kinds}, chunks {self.table.chunks}"
+
+    def run(self, count: int) -> None:
+        self.check()
+        for number in range(count):
+            statement = self.statements.choose(self.table.sizes_of(self.twin.cells()))
+            self.told += f"\n{number}: {statement}"
+            self.do(statement)
+            self.check()
+
+    def execute(self, statement: Statement) -> None:
+        execute(self.spark, self.table, statement)
+
+    def do(self, statement: Statement) -> None:
+        """One commit if something changes; none if the statement is refused."""
+        history, before = self.table.snapshots(), self.twin.cells()
+        refused = None
+        try:
+            self.twin.apply(statement)
+        except RefusedError as error:
+            refused = str(error)
+        error = self._error_of(statement)
+        told = f"{self.told}\nexpected {refused or 'no error'}, got {error}"
+        assert (error is None) == (refused is None), told
+        assert refused is None or refused in str(error), told
+        after = self.table.snapshots()
+        assert after[: len(history)] == history, self.told
+        made = len(after) - len(history)
+        assert made == 1 or (made == 0 and self.twin.cells() == before), f"{made}: {self.told}"
+
+    def _error_of(self, statement: Statement) -> Exception | None:
+        try:
+            self.execute(statement)
+        except PySparkException as error:
+            return error
+        return None
 
     def check(self) -> None:
-        order = ", ".join(self.dims)
-        found = [tuple(row) for row in self.spark.sql(f"SELECT * FROM {self.table}").collect()]
-        expected = self.duck.execute(f"SELECT * FROM t ORDER BY {order}").fetchall()
-        key = len(self.dims)
-        found.sort(key=lambda row: row[:key])
-        assert found == expected, f"{self.told}\nSpark:  {found}\nDuckDB: {expected}"
+        """Spark and the live `icechunk` package read what the twin has."""
+        rows = self.spark.sql(f"SELECT * FROM {self.table.name}").collect()
+        found = {tuple(row)[:-2]: (row.n, row.v) for row in rows}
+        assert len(found) == len(rows), f"{self.told}\na cell is there twice: {rows}"
+        expected = self.twin.cells()
+        differing = {
+            at: (found.get(at), expected.get(at))
+            for at in found.keys() | expected.keys()
+            if found.get(at) != expected.get(at) or (at in found) != (at in expected)
+        }
+        assert not differing, f"{self.told}\nSpark, DuckDB: {differing}"
+        self.check_reference()
 
     def check_reference(self) -> None:
-        """The live `icechunk` package reads the same."""
-        storage = icechunk.local_filesystem_storage(str(self.path))
-        session = icechunk.Repository.open(storage).readonly_session("main")
-        group = zarr.open_group(session.store, mode="r")
-        order = ", ".join(
-            f"{dim} DESC" if kind == "down" else dim for dim, kind in self.kinds.items()
-        )
-        expected = self.duck.execute(f"SELECT v, n FROM t ORDER BY {order}").fetchall()
-        n, v = (np.asarray(group[name][...]).ravel() for name in ("n", "v"))  # type: ignore[index]
-        wanted = [np.nan if row[0] is None else row[0] for row in expected]
-        assert np.array_equal(v, wanted, equal_nan=True)
-        assert n.tolist() == [-999 if row[1] is None else row[1] for row in expected]
+        found, expected = self.table.read(), self.twin.cells()
+        assert found == expected, f"{self.told}\nicechunk: {found}\nDuckDB: {expected}"

@@ -35,8 +35,11 @@ class Driver:
     never taken for the answer to the next one.
     """
 
-    def __init__(self, master: str, folder: Path, config: Mapping[str, str]) -> None:
+    def __init__(
+        self, master: str, folder: Path, config: Mapping[str, str], answer_s: float = ANSWER_S
+    ) -> None:
         self.folder = folder
+        self._answer_s = answer_s
         self._asked = 0
         self._answered = -1
         context = multiprocessing.get_context("spawn")
@@ -66,10 +69,10 @@ class Driver:
 
     def result(self) -> Any:
         """What the last function that was submitted gave."""
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + self._answer_s
         while self._answered < self._asked:
             if not self._connection.poll(max(0.0, deadline - time.monotonic())):
-                raise TimeoutError(f"the driver was silent for {ANSWER_S} s")
+                raise TimeoutError(f"the driver was silent for {self._answer_s} s")
             self._answered, good, value = self._connection.recv()
         if not good:
             raise DriverError(value)

@@ -7,6 +7,7 @@ time of a small query.
 
 import gc
 import importlib
+import os
 import sys
 
 LIBRARIES = ("numpy", "pandas", "pyarrow", "zarr", "pyspark.worker", "frazil.spark.io.data_source")
@@ -14,5 +15,8 @@ LIBRARIES = ("numpy", "pandas", "pyarrow", "zarr", "pyspark.worker", "frazil.spa
 if "pyspark.daemon" in sys.orig_argv:
     for name in LIBRARIES:
         importlib.import_module(name)
+    if "FRAZIL_TEST_BOX_BYTES" in os.environ:  # so that few rows are several tasks
+        assembly = importlib.import_module("frazil.spark.writing.assembly")
+        assembly.plan_boxes.__defaults__ = (int(os.environ["FRAZIL_TEST_BOX_BYTES"]),)
     gc.collect()
     gc.freeze()  # or each process would copy all of it when it collects garbage
