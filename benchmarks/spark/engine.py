@@ -1,4 +1,4 @@
-"""What an engine is: a class with a method for each workload, in a process of its own."""
+"""Engines: classes with a method for each workload, each in a process of its own."""
 
 import importlib
 import importlib.util
@@ -100,7 +100,7 @@ ENGINES = {
 
 
 class Written(NamedTuple):
-    """What was written: files of Parquet, or a group of a repository."""
+    """The place of a result: a folder of Parquet files, or a group of a repository."""
 
     folder: Path
     group: str = "/"

@@ -1,7 +1,7 @@
 """Runs workloads on all engines, in turns, and prints what each took and how they compare.
 
     python -m benchmarks.spark [--cells 30] [--only NAME ...] [--peers NAME ...] [--repeat N]
-                               [--cold] [--quick] [--folder PATH] [--json FILE]
+                               [--cold] [--quick] [--folder PATH] [--json FILE] [--page FILE]
 
 Every engine is a process of its own with two cores for its tasks. Each workload is done once by
 every engine to warm up, then `--repeat` times in turns, and the fastest run counts. With `--cold`
@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.spark.data import Sample, sample_of
 from benchmarks.spark.engine import ENGINES
-from benchmarks.spark.report import Row, heading, lines_of, rows_of
+from benchmarks.spark.report import Row, as_json, lines_of, merge, rows_of, write_page
 from benchmarks.spark.workloads import START, WORKLOADS
 
 ROOT = Path(__file__).parents[2]
@@ -114,7 +114,7 @@ class Benchmark:
                     yield self._measure(name, workers, cold=batch == [name])
 
     def _measure(self, name: str, workers: list[Worker], *, cold: bool) -> list[Row]:
-        """In turns: what slows the machine for a while slows all of them."""
+        """Lets engines take turns: what slows the machine for a while slows all of them."""
         runs: dict[str, list[Message]] = {worker.peer: [] for worker in workers}
         for number in range(1 + self._rounds(name)):
             for worker in workers:
@@ -130,7 +130,7 @@ class Benchmark:
         return self.repeat * (SMALL_ROUNDS if WORKLOADS[name].small else 1)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     add = parser.add_argument
     add("--cells", type=int, default=30, help="size of the table in millions: 30, 300, ...")
@@ -142,8 +142,9 @@ def main() -> None:
     add("--cold", action="store_true", help="new processes for every workload")
     add("--limit", type=float, default=900, help="seconds that one run may take")
     add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "frazil-bench")
-    add("--json", type=Path, help="also write the numbers to this file")
-    given = parser.parse_args()
+    add("--json", type=Path, help="also write the numbers to this file, beside those it has")
+    add("--page", type=Path, help="write the tables to this page, where it says `<!-- 30m -->`")
+    given = parser.parse_args(arguments)
 
     sample = sample_of(given.folder, None if given.quick else 1000 if given.large else given.cells)
     names = given.only or list(WORKLOADS)
@@ -156,15 +157,21 @@ def main() -> None:
     ]
     benchmark = Benchmark(sample, peers, scratch, given.repeat, given.limit)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
-    print(f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load}\n\n{heading()}", flush=True)
+    print(f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load}", flush=True)
     try:
         for rows in benchmark.run(names, cold=given.cold):
             print(lines_of(rows), flush=True)
             benchmark.rows += rows
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    rows = benchmark.rows
     if given.json:
-        given.json.write_text(json.dumps([row.as_json() for row in benchmark.rows], indent=1))
+        older = json.loads(given.json.read_text()) if given.json.exists() else []
+        rows = merge(rows, [Row(**row) for row in older])
+        given.json.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+    if given.page:
+        heading = f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load} at the start."
+        write_page(given.page, sample.root.name, rows, heading)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main(peer: str, root: str, hours: str, scratch: str) -> None:
             planned[workload] = plan(workload, engine)
         try:
             result = _run(planned[workload], int(number))
-        except Exception as error:  # noqa: BLE001 -- whatever an engine raises is its result
+        except Exception as error:  # noqa: BLE001 -- an error is a result, too
             result = {"error": f"{type(error).__name__}: {error}"[:500]}
         print(json.dumps(result), file=out)
 
