@@ -1,66 +1,74 @@
-"""Time, processor time and memory of work that Spark may do in other processes."""
+"""Time, processor time, memory and bytes read of a tree of processes: Python, Java, workers."""
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
-from benchmarks.timing import CLEAR_REFS, RESET_PEAK, status_bytes
+from benchmarks.timing import RESET_PEAK
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The fastest of the repetitions. Memory is that of this process, the driver, alone."""
-
     seconds: float
     cpu_seconds: float  # of all processes; steadier than `seconds` on a busy machine
-    driver_peak_bytes: int
-    driver_added_bytes: int
-    rows: int
-    size_bytes: int  # of the values, decoded
+    driver_bytes: int  # peak of the Python process that asks
+    java_bytes: int  # peak of the JVM, which is driver and executor
+    worker_bytes: int  # sum of the peaks of the other processes
+    read_bytes: int  # by read(2): files, and in Java what Python workers send
 
 
-@dataclass(slots=True)
-class Meter:
-    repeat: int
-    phases: dict[str, Measured] = field(default_factory=dict)
-
-    def __call__(
-        self, phase: str, work: Callable[[int], object], *, rows: int, size_bytes: int
-    ) -> None:
-        """Calls `work` with 0, which warms up, then `repeat` times with 1, 2, ..."""
-        work(0)
-        self.warm(phase, work, rows=rows, size_bytes=size_bytes)
-
-    def warm(
-        self, phase: str, work: Callable[[int], object], *, rows: int, size_bytes: int
-    ) -> None:
-        """The same, where earlier work has warmed up."""
-        runs = [self._once(work, number + 1, rows, size_bytes) for number in range(self.repeat)]
-        self.phases[phase] = min(runs, key=lambda run: run.seconds)
-
-    def _once(
-        self, work: Callable[[int], object], number: int, rows: int, size_bytes: int
-    ) -> Measured:
-        gc.collect()
-        CLEAR_REFS.write_text(RESET_PEAK)
-        before = status_bytes("VmRSS")
-        started, cpu_started = time.perf_counter(), tree_cpu_s()
-        work(number)
-        seconds, cpu_seconds = time.perf_counter() - started, tree_cpu_s() - cpu_started
-        peak = status_bytes("VmHWM")
-        return Measured(seconds, cpu_seconds, peak, peak - before, rows, size_bytes)
+def measure[T](work: Callable[[], T]) -> tuple[T, Measured]:
+    gc.collect()
+    for process in _processes():
+        with suppress(OSError):
+            Path(f"/proc/{process.pid}/clear_refs").write_text(RESET_PEAK)
+    read_before, cpu_before, started = _read_bytes(), _cpu_seconds(), time.perf_counter()
+    answer = work()
+    seconds, cpu = time.perf_counter() - started, _cpu_seconds() - cpu_before
+    peaks = {"driver": 0, "java": 0, "worker": 0}
+    for kind, peak in _peaks():
+        peaks[kind] += peak
+    sizes = (peaks["driver"], peaks["java"], peaks["worker"])
+    return answer, Measured(seconds, cpu, *sizes, _read_bytes() - read_before)
 
 
-def tree_cpu_s() -> float:
-    """Processor time of this process and its descendants, including ended ones."""
+def _processes() -> list[psutil.Process]:
     own = psutil.Process()
+    return [own, *own.children(recursive=True)]
+
+
+def _cpu_seconds() -> float:
+    """Processor time of this process and its descendants, including ended ones."""
     total = 0.0
-    for process in [own, *own.children(recursive=True)]:
+    for process in _processes():
         with suppress(psutil.NoSuchProcess):
             times = process.cpu_times()
             total += times.user + times.system + times.children_user + times.children_system
     return total
+
+
+def _read_bytes() -> int:
+    total = 0
+    for process in _processes():
+        with suppress(psutil.NoSuchProcess):
+            total += process.io_counters().read_chars
+    return total
+
+
+def _peaks() -> Iterator[tuple[str, int]]:
+    for number, process in enumerate(_processes()):
+        with suppress(psutil.NoSuchProcess, OSError):
+            kind = "driver" if not number else "java" if process.name() == "java" else "worker"
+            yield kind, _peak(process.pid)
+
+
+def _peak(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0  # a process that has ended

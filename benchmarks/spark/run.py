@@ -1,113 +1,177 @@
-"""Runs the workloads, one side after the other, and prints what each took and how they compare.
+"""Runs workloads on all engines, in turns, and prints what each took and how they compare.
 
-    python -m benchmarks.spark [WORKLOAD ...] [--repeat N] [--many] [--quick] [--json FILE]
+    python -m benchmarks.spark [--cells 30] [--only NAME ...] [--peers NAME ...] [--repeat N]
+                               [--cold] [--quick] [--folder PATH] [--json FILE] [--page FILE]
 
-Every side is a process of its own with two cores for its tasks; Spark's is warm when the clock
-starts. A ratio is a side's time divided by that of the first side, which is frazil's: above 1,
-frazil is faster.
+Every engine is a process of its own with two cores for its tasks. Each workload is done once by
+every engine to warm up, then `--repeat` times in turns, and the fastest run counts. With `--cold`
+every workload has new processes, and its first run is shown as well.
 """
 
 import argparse
-import importlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from benchmarks.spark.sample import QUICK
-from benchmarks.spark.worker import PREPARE
+from benchmarks.spark.data import Sample, sample_of
+from benchmarks.spark.engine import ENGINES
+from benchmarks.spark.report import Row, as_json, lines_of, merge, rows_of, write_page
+from benchmarks.spark.workloads import START, WORKLOADS
 
 ROOT = Path(__file__).parents[2]
-WORKLOADS = ("read", "write", "ingest", "virtual_ingest")
+SMALL_ROUNDS = 3  # small work is repeated that many times as often
+HUNDRED = 100
 
-type Phases = dict[str, dict[str, float]]  # phase -> measure -> number
-
-
-def run_worker(workload: str, side: str, folder: str, repeat: int, *, many: bool) -> Phases:
-    arguments = [workload, side, folder, str(repeat), "many" if many else "few"]
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spark.worker", *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    if done.returncode:
-        sys.exit(f"{workload} / {side} failed ({done.returncode}):\n{done.stderr}")
-    phases: Phases = {} if side == PREPARE else json.loads(done.stdout.splitlines()[-1])
-    return phases
+type Message = dict[str, Any]
 
 
-def measure(workload: str, repeat: int, *, many: bool) -> dict[str, Phases]:
-    sides = importlib.import_module(f"benchmarks.spark.{workload}").SIDES
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-        run_worker(workload, PREPARE, folder, repeat, many=many)
-        return {side: run_worker(workload, side, folder, repeat, many=many) for side in sides}
+@dataclass(slots=True)
+class Worker:
+    """The process of one engine."""
+
+    peer: str
+    process: subprocess.Popen[str]
+    limit_s: float
+    ready: float = 0.0
+
+    def ask(self, line: str = "") -> Message:
+        assert self.process.stdin
+        assert self.process.stdout
+        timer = threading.Timer(self.limit_s, self.kill)
+        timer.start()
+        try:
+            if line:
+                self.process.stdin.write(f"{line}\n")
+                self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        finally:
+            timer.cancel()
+        if not answer:
+            return {"error": "the process ended, or took too long"}
+        message: Message = json.loads(answer)
+        return message
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def table_of(workload: str, results: dict[str, Phases]) -> Table:
-    table = Table(title=workload, title_justify="left")
-    columns = (
-        "time",
-        "CPU",
-        "krows/s",
-        "MB/s",
-        "driver memory, added",
-        "time / first",
-        "CPU / first",
-    )
-    for name in ("what", "by"):
-        table.add_column(name)
-    for name in columns:
-        table.add_column(name, justify="right")
-    first = next(iter(results.values()))
-    for phase in first:
-        for side, phases in results.items():
-            if phase in phases:
-                table.add_row(phase, side, *_cells(phases[phase], first[phase]))
-    return table
+@contextmanager
+def started(peer: str, sample: Sample, scratch: Path, limit_s: float) -> Iterator[Worker]:
+    folder = scratch / peer.replace(" ", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "benchmarks.spark.worker", peer, str(sample.root)]
+    with (
+        (folder / "errors.txt").open("w") as errors,
+        subprocess.Popen(
+            [*command, str(sample.hours), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=ROOT,
+            start_new_session=True,
+        ) as process,
+    ):
+        worker = Worker(peer, process, limit_s)
+        message = worker.ask()
+        if "error" in message:
+            sys.exit(f"{peer} did not start:\n{(folder / 'errors.txt').read_text()}")
+        worker.ready = message["ready"]
+        yield worker  # its input ends with the block, and so does the process
 
 
-def _cells(measured: dict[str, float], first: dict[str, float]) -> list[str]:
-    seconds = measured["seconds"]
-    return [
-        f"{seconds:.2f} s",
-        f"{measured['cpu_seconds']:.2f} s",
-        f"{measured['rows'] / seconds / 1e3:,.0f}",
-        f"{measured['size_bytes'] / seconds / 1e6:.1f}",
-        f"{measured['driver_added_bytes'] / 2**20:,.0f} MiB",
-        f"{seconds / first['seconds']:.2f}x",
-        f"{measured['cpu_seconds'] / max(first['cpu_seconds'], 1e-9):.2f}x",
-    ]
+@dataclass(slots=True)
+class Benchmark:
+    sample: Sample
+    peers: list[str]
+    scratch: Path
+    repeat: int
+    limit_s: float
+    rows: list[Row] = field(default_factory=list)
+
+    def run(self, names: list[str], *, cold: bool) -> Iterator[list[Row]]:
+        warm = [] if cold else [[name for name in names if name != START]]
+        alone = [[name] for name in names if cold or name == START]
+        for batch in filter(None, [*warm, *alone]):
+            with ExitStack() as stack:
+                workers = [
+                    stack.enter_context(started(peer, self.sample, self.scratch, self.limit_s))
+                    for peer in self.peers
+                ]
+                for name in batch:
+                    yield self._measure(name, workers, cold=batch == [name])
+
+    def _measure(self, name: str, workers: list[Worker], *, cold: bool) -> list[Row]:
+        """Lets engines take turns: what slows the machine for a while slows all of them."""
+        runs: dict[str, list[Message]] = {worker.peer: [] for worker in workers}
+        for number in range(1 + self._rounds(name)):
+            for worker in workers:
+                done = runs[worker.peer]
+                if not done or "seconds" in done[-1]:
+                    done.append(worker.ask(f"{name} {number}"))
+        ready = {worker.peer: worker.ready for worker in workers}
+        return rows_of(name, runs, ready if cold else {})
+
+    def _rounds(self, name: str) -> int:
+        if name == START:
+            return HUNDRED - 1
+        return self.repeat * (SMALL_ROUNDS if WORKLOADS[name].small else 1)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=", ".join(WORKLOADS))
-    parser.add_argument("--repeat", type=int, default=2, help="repetitions; the best counts")
-    parser.add_argument("--many", action="store_true", help="ten million references, too")
-    parser.add_argument("--quick", action="store_true", help="little data: does it run at all?")
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
-    arguments = parser.parse_args()
-    if unknown := set(arguments.workloads) - set(WORKLOADS):
-        parser.error(f"unknown workloads: {', '.join(sorted(unknown))}")
+    add = parser.add_argument
+    add("--cells", type=int, default=30, help="size of the table in millions: 30, 300, ...")
+    add("--large", action="store_true", help="a thousand million cells")
+    add("--quick", action="store_true", help="a tiny table: does it run at all?")
+    add("--only", nargs="+", choices=WORKLOADS, metavar="NAME", help=", ".join(WORKLOADS))
+    add("--peers", nargs="+", choices=ENGINES, metavar="NAME", help=", ".join(ENGINES))
+    add("--repeat", type=int, default=3, help="repetitions; the fastest counts")
+    add("--cold", action="store_true", help="new processes for every workload")
+    add("--limit", type=float, default=900, help="seconds that one run may take")
+    add("--folder", type=Path, default=Path(tempfile.gettempdir()) / "frazil-bench")
+    add("--json", type=Path, help="also write the numbers to this file, beside those it has")
+    add("--page", type=Path, help="write the tables to this page, where it says `<!-- 30m -->`")
+    given = parser.parse_args(arguments)
 
-    if arguments.quick:
-        os.environ[QUICK] = "1"  # for the processes that measure
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    sample = sample_of(given.folder, None if given.quick else 1000 if given.large else given.cells)
+    names = given.only or list(WORKLOADS)
+    sample.make({part for name in names for part in WORKLOADS[name].needs})
+    scratch = given.folder / f"scratch-{os.getpid()}"
+    peers = [
+        peer
+        for peer, engine in ENGINES.items()
+        if peer in (given.peers or ENGINES) and engine.installed
+    ]
+    benchmark = Benchmark(sample, peers, scratch, given.repeat, given.limit)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
-    console.print(f"{os.cpu_count()} cores, load {load}; a ratio above 1: frazil is faster\n")
-    results = {}
-    for workload in arguments.workloads or WORKLOADS:
-        results[workload] = measure(workload, arguments.repeat, many=arguments.many)
-        console.print(table_of(workload, results[workload]))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load}", flush=True)
+    try:
+        for rows in benchmark.run(names, cold=given.cold):
+            print(lines_of(rows), flush=True)
+            benchmark.rows += rows
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    rows = benchmark.rows
+    if given.json:
+        older = json.loads(given.json.read_text()) if given.json.exists() else []
+        rows = merge(rows, [Row(**row) for row in older])
+        given.json.write_text(json.dumps(as_json(rows), indent=1) + "\n")
+    if given.page:
+        heading = f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load} at the start."
+        write_page(given.page, sample.root.name, rows, heading)
 
 
 if __name__ == "__main__":
