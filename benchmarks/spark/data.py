@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import h5py
 import icechunk
@@ -34,7 +35,7 @@ TILES = (48, 90, 180)  # chunks of 3.1 MB
 MAPS = (24, 180, 360)  # chunks of 6.2 MB
 SERIES = (-1, 10, 20)  # chunks of 3.8 MB, if there are 300 million cells
 PACKING = {"scale_factor": 0.001, "add_offset": 30.0, "_FillValue": -32768}
-ATTRIBUTES: dict[str, dict[str, object]] = {
+ATTRIBUTES: dict[str, dict[str, Any]] = {
     "t2m": {"units": "K"},
     "u10": {"units": "m s-1"},
     "tp": {"units": "mm", **PACKING},
@@ -210,9 +211,9 @@ def _make_files(sample: Sample, path: Path) -> None:
 
 def write_netcdf(values: xr.Dataset, path: Path) -> None:
     """Deflated as model output is, a map to a chunk."""
-    small = {"zlib": True, "complevel": 1, "chunksizes": (1, LAT.size, LON.size)}
+    small: dict[str, Any] = {"zlib": True, "complevel": 1, "chunksizes": (1, LAT.size, LON.size)}
     since = {"units": f"hours since {str(START)[:10]}", "dtype": "int64"}
-    encoding = {"t2m": small, "time": since}
+    encoding: dict[str, dict[str, Any]] = {"t2m": small, "time": since}
     if "tp" in values:
         encoding["tp"] = {**small, "dtype": "int16", **PACKING}
     values.to_netcdf(path, engine="h5netcdf", encoding=encoding)

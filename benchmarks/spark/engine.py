@@ -112,7 +112,8 @@ def as_frame(answer: Any) -> pd.DataFrame:
         return _some_rows(answer)
     if isinstance(answer, xr.Dataset):
         return answer.expand_dims("only").to_dataframe().reset_index().drop(columns="only")
-    return pd.DataFrame() if answer is None else answer
+    rows: pd.DataFrame = pd.DataFrame(answer)  # of None, an empty one
+    return rows
 
 
 def _some_rows(written: Written) -> pd.DataFrame:
@@ -121,8 +122,8 @@ def _some_rows(written: Written) -> pd.DataFrame:
     if list(written.folder.glob("*.parquet")):
         cells = duckdb.read_parquet(f"{written.folder}/*.parquet")
         places = f"lat IN {tuple(lat.tolist())} AND lon IN {tuple(lon.tolist())}"
-        chosen = cells.filter(places).select("time", "lat", "lon", "t2m").df()
-        return chosen.assign(n=cells.count("t2m").fetchone()[0])
+        chosen: pd.DataFrame = cells.filter(places).select("time", "lat", "lon", "t2m").df()
+        return chosen.assign(n=cells.aggregate("count(t2m)").fetchall()[0][0])
     found = open_dataset(written.folder, written.group)[["t2m"]]
     rows = found.sel(lat=lat, lon=lon).to_dataframe().reset_index()
     return rows.assign(n=int(found["t2m"].count()))

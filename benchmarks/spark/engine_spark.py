@@ -121,11 +121,12 @@ class Jobs(OnSpark):
         if (arguments := query.reduction) is None:
             return None
         repo: Any = self.sample[query.source]
+        run: Any = reduce
         if query.source == "virtual":
             access = {f"file://{self.sample['files']}/": None}
             storage = frazil.local_filesystem_storage(str(repo))
             repo = frazil.Repository.open(storage, authorize_virtual_chunk_access=access)
-        return lambda _: reduce(self.spark, repo, **arguments).toPandas()
+        return lambda _: run(self.spark, repo, **arguments).toPandas()
 
     def scan(self) -> Work | None:
         return None

@@ -1,20 +1,23 @@
 """xarray-sql: DataFusion over xarray and the reference."""
 
+import importlib
 from typing import Any
 
 import pandas as pd
-import xarray_sql
-from datafusion import SessionConfig
 
 from benchmarks.spark.data import open_dataset
 from benchmarks.spark.engine import CORES, SCAN, Engine, Work
 from benchmarks.spark.queries import Query, stations
 
+# packages that may be missing, also where types are checked
+xarray_sql: Any = importlib.import_module("xarray_sql")
+datafusion: Any = importlib.import_module("datafusion")
+
 
 class XarraySql(Engine):
     def _context(self, part: str) -> Any:
         """A context, which has to live as long as its results; partitioned by the chunks."""
-        context = xarray_sql.Context(SessionConfig().with_target_partitions(CORES))
+        context = xarray_sql.Context(datafusion.SessionConfig().with_target_partitions(CORES))
         context.from_dataset("cells", open_dataset(self.sample[part]))
         context.from_pandas(pd.DataFrame(stations()), "stations")
         return context

@@ -2,7 +2,7 @@
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,60 +11,67 @@ import psutil
 
 from benchmarks.timing import RESET_PEAK
 
+KINDS = ("driver", "java", "worker")  # the Python that asks, the JVM, Python that the JVM started
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     seconds: float
     cpu_seconds: float  # of all processes; steadier than `seconds` on a busy machine
-    driver_bytes: int  # peak of the Python process that asks
-    java_bytes: int  # peak of the JVM, which is driver and executor
-    worker_bytes: int  # sum of the peaks of the other processes
+    cpu_by_kind: dict[str, float]
+    peak_bytes: dict[str, int]  # by kind; of several processes the sum of their peaks
     read_bytes: int  # by read(2): files, and in Java what Python workers send
 
 
 def measure[T](work: Callable[[], T]) -> tuple[T, Measured]:
     gc.collect()
-    for process in _processes():
+    before = _usages()
+    for pid in before:
         with suppress(OSError):
-            Path(f"/proc/{process.pid}/clear_refs").write_text(RESET_PEAK)
-    read_before, cpu_before, started = _read_bytes(), _cpu_seconds(), time.perf_counter()
+            Path(f"/proc/{pid}/clear_refs").write_text(RESET_PEAK)
+    started = time.perf_counter()
     answer = work()
-    seconds, cpu = time.perf_counter() - started, _cpu_seconds() - cpu_before
-    peaks = {"driver": 0, "java": 0, "worker": 0}
-    for kind, peak in _peaks():
-        peaks[kind] += peak
-    sizes = (peaks["driver"], peaks["java"], peaks["worker"])
-    return answer, Measured(seconds, cpu, *sizes, _read_bytes() - read_before)
+    seconds, after = time.perf_counter() - started, _usages()
+    cpu, peak, read = _cpu(before, after), dict.fromkeys(KINDS, 0), 0
+    for pid, usage in after.items():
+        peak[usage.kind] += usage.peak_bytes
+        read += usage.read_bytes - (before[pid].read_bytes if pid in before else 0)
+    return answer, Measured(seconds, sum(cpu.values()), cpu, peak, read)
 
 
-def _processes() -> list[psutil.Process]:
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    kind: str
+    cpu: float
+    ended_cpu: float  # of children that ended and were waited for
+    peak_bytes: int
+    read_bytes: int
+
+
+def _usages() -> dict[int, _Usage]:
     own = psutil.Process()
-    return [own, *own.children(recursive=True)]
+    usages = {}
+    for process in [own, *own.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            java = process.name() == "java"
+            kind = "driver" if process.pid == own.pid else "java" if java else "worker"
+            times, read = process.cpu_times(), process.io_counters().read_chars
+            ended = times.children_user + times.children_system
+            cpu = times.user + times.system
+            usages[process.pid] = _Usage(kind, cpu, ended, _peak(process.pid), read)
+    return usages
 
 
-def _cpu_seconds() -> float:
-    """Processor time of this process and its descendants, including ended ones."""
-    total = 0.0
-    for process in _processes():
-        with suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system + times.children_user + times.children_system
-    return total
-
-
-def _read_bytes() -> int:
-    total = 0
-    for process in _processes():
-        with suppress(psutil.NoSuchProcess):
-            total += process.io_counters().read_chars
-    return total
-
-
-def _peaks() -> Iterator[tuple[str, int]]:
-    for number, process in enumerate(_processes()):
-        with suppress(psutil.NoSuchProcess, OSError):
-            kind = "driver" if not number else "java" if process.name() == "java" else "worker"
-            yield kind, _peak(process.pid)
+def _cpu(before: dict[int, _Usage], after: dict[int, _Usage]) -> dict[str, float]:
+    """Processor time by kind. Processes that ended are workers; some are not waited for."""
+    cpu = dict.fromkeys(KINDS, 0.0)
+    ended = -sum(old.cpu + old.ended_cpu for pid, old in before.items() if pid not in after)
+    for pid, usage in after.items():
+        old = before.get(pid)
+        cpu[usage.kind] += usage.cpu - (old.cpu if old else 0)
+        ended += usage.ended_cpu - (old.ended_cpu if old else 0)
+    cpu["worker"] += max(ended, 0)
+    return cpu
 
 
 def _peak(pid: int) -> int:

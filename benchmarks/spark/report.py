@@ -13,7 +13,6 @@ from benchmarks.spark.workloads import START, TARGETS, WORKLOADS
 
 OURS = ("frazil", "frazil jobs")
 TOLERANCE = 2e-5  # of digests; the reference adds float32 up in float32
-MEMORY = ("driver_bytes", "java_bytes", "worker_bytes")
 
 
 @dataclass(slots=True)
@@ -43,7 +42,10 @@ def rows_of(
             row.remarks.append(f"failed: {' '.join(done[-1]['error'].split())}")
             continue
         row.best = dict(min(done[1:] or done, key=lambda run: run["seconds"]))
-        row.best["cpu_seconds"] = min(run["cpu_seconds"] for run in done)
+        row.best |= min(
+            ({key: run[key] for key in ("cpu_seconds", "cpu_by_kind")} for run in done),
+            key=lambda run: run["cpu_seconds"],
+        )
         row.first_s = done[0]["seconds"] if ready else None
         if name == START:
             row.hundredth_s = float(np.median([run["seconds"] for run in done[-10:]]))
@@ -100,10 +102,10 @@ def lines_of(rows: list[Row]) -> str:
         if not (best := row.best):
             lines.append(f"  {row.engine:14}{'; '.join(row.remarks)}")
             continue
-        memory = " + ".join(f"{best[kind] / 2**20:,.0f}" for kind in MEMORY)
         parts = [
-            f"  {row.engine:14}{best['seconds']:8.3f} s  CPU {best['cpu_seconds']:7.2f} s",
-            f"memory {memory} MiB, read {best['read_bytes'] / 1e6:,.0f} MB",
+            f"  {row.engine:14}{best['seconds']:8.3f} s",
+            f"CPU {best['cpu_seconds']:7.2f} s ({_cpu(row)})",
+            f"memory {_memory(row)} MiB, read {best['read_bytes'] / 1e6:,.0f} MB",
             *([f"{best['seconds'] / base['seconds']:.2f} of frazil's time"] if base else []),
             *([f"session {row.ready_s:.1f} s, first {row.first_s:.2f} s"] if row.first_s else []),
             *([f"hundredth {row.hundredth_s:.3f} s"] if row.hundredth_s else []),
@@ -186,7 +188,11 @@ def _first(row: Row) -> str:
 
 
 def _memory(row: Row) -> str:
-    return " + ".join(f"{row.best[kind] / 2**20:,.0f}" for kind in MEMORY if row.best[kind])
+    return " + ".join(f"{size / 2**20:,.0f}" for size in row.best["peak_bytes"].values() if size)
+
+
+def _cpu(row: Row) -> str:
+    return " + ".join(f"{seconds:.2f}" for seconds in row.best["cpu_by_kind"].values())
 
 
 def _matrix(rows: list[Row], cell: Any) -> str:

@@ -11,7 +11,8 @@ from benchmarks.spark.report import Row, rows_of, verdicts, write_page
 from benchmarks.spark.run import main
 from benchmarks.spark.worker import digest
 
-MEASURED = {"cpu_seconds": 1.0, "driver_bytes": 1, "java_bytes": 0, "worker_bytes": 0}
+KINDS = {"driver": 1, "java": 0, "worker": 0}
+MEASURED = {"cpu_seconds": 1.0, "cpu_by_kind": KINDS, "peak_bytes": KINDS}
 
 
 def _run(seconds: float, rows: pd.DataFrame) -> dict[str, object]:
