@@ -2,19 +2,34 @@
 
 import ast
 import json
+import pickle
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
-import frazil.spark
-from frazil import lazy
+import numpy as np
+import zarr
 
-SCRIPT = """
+import frazil
+import frazil.spark
+import pyspark_icechunk
+from frazil import lazy
+from frazil.spark.io.data_source import IcechunkSource
+
+FINDING = """
 import json, sys
 import pyspark_icechunk
 assert pyspark_icechunk.DefaultSource.name() == "icechunk"
 print(json.dumps(sorted(sys.modules)))
+"""
+# a reader arrives pickled, and reads: what a task imports
+READING = """
+import json, pickle, sys
+import pyspark.worker
+reader, partition = pickle.loads(bytes.fromhex(sys.argv[1]))
+rows = sum(batch.num_rows for batch in reader.read(partition))
+print(json.dumps([rows, *sorted(sys.modules)]))
 """
 HEAVY = {
     "xarray",
@@ -25,21 +40,73 @@ HEAVY = {
     "tifffile",
     "rich",
     "obstore",
+    "pandas",
+    "dask",
+    "netCDF4",
+    "pyarrow.parquet",
 }
 OF_THE_DRIVER = {
+    "frazil.spark.io.change_reader",
+    "frazil.spark.io.stream_rows",
+    "frazil.spark.native.catalog",
+    "frazil.spark.writing.sink",
+    "frazil.spark.writing.commit",
     "frazil.spark.io.sql",
     "frazil.spark.io.read",
     "frazil.spark.ingestion.ingest",
 }
 
 
-def test_a_worker_imports_little() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
-    )
-    loaded = set(json.loads(done.stdout))
+def test_finding_the_source_imports_nothing_that_reading_needs() -> None:
+    loaded = set(json.loads(_run(FINDING)))
+    assert sorted(name for name in loaded if name.startswith(("frazil.spark", "zarr"))) == []
+    assert sorted(loaded & HEAVY) == []
+
+
+def test_the_source_that_is_found_reads(tmp_path: Path) -> None:
+    path = cube_path(tmp_path)
+    found = pyspark_icechunk.DefaultSource({"path": path})
+    assert isinstance(found, IcechunkSource)
+    assert found.schema() == IcechunkSource({"path": path}).schema()
+
+
+def test_a_task_imports_little(tmp_path: Path) -> None:
+    source = IcechunkSource({"path": cube_path(tmp_path)})
+    reader = source.reader(source.schema())
+    sent = pickle.dumps((reader, reader.partitions()[0]))
+    rows, *loaded = json.loads(_run(READING, sent.hex()))
+    assert rows == 2 * 3 * 4
     assert "frazil.spark.io.data_source" in loaded
-    assert sorted(loaded & (HEAVY | OF_THE_DRIVER)) == []
+    assert sorted(set(loaded) & (HEAVY | OF_THE_DRIVER)) == []
+
+
+def cube_path(folder: Path) -> str:
+    """A repository with an array of floats, one of which is NaN, and its coordinates."""
+    path = str(folder / "repository")
+    repository = frazil.Repository.create(frazil.local_filesystem_storage(path))
+    session = repository.writable_session("main")
+    root = zarr.group(store=session.store)
+    values = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    values[0, 0, 0] = np.nan
+    sizes = dict(zip(("time", "lat", "lon"), values.shape, strict=True))
+    for name, size in sizes.items():
+        array = root.create_array(name, data=np.arange(size, dtype="f8"), dimension_names=[name])
+        if name == "time":
+            array.attrs["units"] = "days since 2020-01-01"
+    root.create_array("t", data=values, chunks=(1, 3, 4), dimension_names=list(sizes))
+    session.commit("cube")
+    return path
+
+
+def _run(script: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
+    return done.stdout
 
 
 def test_lazy_names_are_the_public_ones() -> None:

@@ -1,6 +1,7 @@
 """The reader of the native table hands on columns; what it counts is in Spark's UI."""
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -267,6 +268,86 @@ def test_a_name_like_that_of_the_counters_is_a_column(spark: SparkSession, tmp_p
             put(zarr.group(store), name, np.arange(5), "x", 5)
     frame = load(spark, "icechunk", tmp_path / "r").orderBy("x")
     assert [tuple(row) for row in frame.collect()] == [(i, i, i) for i in range(5)]
+
+
+# Coordinates, which executors make without Python
+
+COORDINATES: dict[str, tuple[str, list[Any]]] = {
+    "bools": ("b1", [True, False]),
+    "bytes": ("i1", [-128, 127]),
+    "shorts": ("i2", [-(2**15), 7]),
+    "ints": ("i4", [2**31 - 1, -1]),
+    "longs": ("i8", [-(2**63), 2**63 - 1, 0]),
+    "large": ("u8", [2**64 - 1, 0]),
+    "halves": ("f2", [0.1, np.nan]),
+    "floats": ("f4", [np.nan, -0.0, np.inf]),
+    "doubles": ("f8", [0.1, np.nan, -0.0]),
+    "texts": ("U3", ["äöü", "", "x"]),
+    "times": ("M8[s]", ["1969-12-31T23:59:59", "NaT"]),
+    "spans": ("m8[ms]", [-1, "NaT"]),
+}
+
+
+@pytest.fixture(scope="module")
+def coordinates(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with a dimension of each type; the last varies fastest, the first slowest."""
+    path = tmp_path_factory.mktemp("coordinates") / "r"
+    repository = Repository.create(local_filesystem_storage(path))
+    values = {name: np.array(given, dtype) for name, (dtype, given) in COORDINATES.items()}
+    shape = [len(each) for each in values.values()]
+    with repository.transaction("main", message="coordinates") as store:
+        group = zarr.group(store)
+        for name, each in values.items():
+            put(group, name, each, name, len(each))
+        group.create_array(
+            "v",
+            data=np.arange(np.prod(shape), dtype="i4").reshape(shape),
+            chunks=[2 if name in ("longs", "doubles") else len(values[name]) for name in values],
+            dimension_names=list(values),
+        )
+    return str(path)
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"batchRows": 100, "partitionBytes": 10_000}, {"decodeCf": "false", "batchRows": 5000}],
+)
+def test_coordinates_of_every_type_are_as_the_plain_source_reads_them(
+    spark: SparkSession, plain: str, coordinates: str, options: dict[str, Any]
+) -> None:
+    few = "v % 7 = 3 AND shorts = 7"
+    native = load(spark, "icechunk", coordinates, **options).where(few)
+    expected = load(spark, plain, coordinates, **options).where(few)
+    assert sorted(rows_of(native)) == sorted(rows_of(expected))
+    some = ["texts", "v", "longs", "large", "times"]  # in another order than that of the table
+    assert sorted(rows_of(native.select(some))) == sorted(rows_of(expected.select(some)))
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_coordinates_alone_are_read_without_python(
+    spark: SparkSession, plain: str, coordinates: str, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(coordinates, tmp_path / "copy")
+    native = load(spark, "icechunk", copy).where("texts >= 'x' OR ints < 0").drop("v")
+    expected = load(spark, plain, copy).where("texts >= 'x' OR ints < 0").drop("v")
+    wanted = sorted(rows_of(expected.where("bytes > 0")))
+    shutil.rmtree(copy)
+    metrics = counts_in(metrics_of(spark, native.where("bytes > 0").collect))
+    assert metrics["chunks read"] == metrics["chunks planned"] == 0
+    assert metrics["rows planned"] == len(wanted)
+    assert sorted(rows_of(native.where("bytes > 0"))) == wanted
+
+
+def test_long_coordinates_come_from_python(spark: SparkSession, tmp_path: Path) -> None:
+    size = 2**20 + 1  # more than executors are given
+    repository = Repository.create(local_filesystem_storage(tmp_path / "r"))
+    with repository.transaction("main", message="long") as store:
+        put(zarr.group(store), "x", np.arange(size) * 2, "x", 2**18)
+        put(zarr.group(store), "v", np.arange(size), "x", 2**18)
+    frame = load(spark, "icechunk", tmp_path / "r")
+    (row,) = frame.selectExpr("count_if(x = 2 * v)", "count(x)").collect()
+    assert tuple(row) == (size, size)
 
 
 # Ends of tasks

@@ -10,7 +10,7 @@ read.
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, override
+from typing import TYPE_CHECKING, Any, override
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -18,78 +18,65 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from frazil.errors import InvalidInputError
-from frazil.spark.io.change_reader import (
-    FUNCTION,
-    ChangesReader,
-    changes_function,
-    parse_changes,
-    without_change_options,
-)
-from frazil.spark.io.chunk_scan import ChunkScan, chunk_schema, plan_chunk_scan, read_chunk_part
-from frazil.spark.io.metadata_functions import (
-    TableReading,
-    plan_reading,
-    select_schema,
-    table_functions,
-)
-from frazil.spark.io.stream_commits import (
-    refuse_stream_options,
-    wants_changes,
-    without_stream_options,
-)
-from frazil.spark.io.stream_reader import CommitStream, make_stream_reader
-from frazil.spark.io.stream_rows import with_change_columns
-from frazil.spark.native.aggregate import AggregateReader, plan_aggregate
-from frazil.spark.native.answers import (
-    QUESTION,
-    answer_about,
-    describe_plain,
-    find_option,
-    find_version,
-    parse_prune,
-    parse_question,
-    parse_scan,
-    pin_planned,
-    title_of,
-    with_answer,
-    without_native_options,
-)
-from frazil.spark.native.catalog import answer_catalog, answer_for
+from frazil.lazy import lazy_module
+from frazil.spark.native import answers
 from frazil.spark.native.counters import with_counters
-from frazil.spark.native.install import Warehouse, install_native
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
-from frazil.spark.table.opened import Opened, Pinned, open_pinned, pin, reuse_pinned
+from frazil.spark.table.opened import Opened, Pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
 from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
 from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
-from frazil.spark.writing.chunk_rows import ChunkRowsWriter
-from frazil.spark.writing.options import Input, parse_write_options
-from frazil.spark.writing.sink import RowsStreamWriter, RowsWriter, answer_write
-from frazil.spark.writing.table_ddl import answer_ddl
-from frazil.spark.writing.write_tasks import TasksWriter
+
+if TYPE_CHECKING:
+    from frazil.spark.io import (
+        change_reader,
+        chunk_scan,
+        metadata_functions,
+        stream_commits,
+        stream_reader,
+        stream_rows,
+    )
+    from frazil.spark.native import aggregate, catalog, install
+    from frazil.spark.writing import chunk_rows, sink, table_ddl, write_tasks
+    from frazil.spark.writing import options as write_options
+else:  # every task that reads rows imports this module, and needs none of these
+    aggregate = lazy_module("frazil.spark.native.aggregate")
+    catalog = lazy_module("frazil.spark.native.catalog")
+    change_reader = lazy_module("frazil.spark.io.change_reader")
+    chunk_rows = lazy_module("frazil.spark.writing.chunk_rows")
+    chunk_scan = lazy_module("frazil.spark.io.chunk_scan")
+    install = lazy_module("frazil.spark.native.install")
+    metadata_functions = lazy_module("frazil.spark.io.metadata_functions")
+    sink = lazy_module("frazil.spark.writing.sink")
+    stream_commits = lazy_module("frazil.spark.io.stream_commits")
+    stream_reader = lazy_module("frazil.spark.io.stream_reader")
+    stream_rows = lazy_module("frazil.spark.io.stream_rows")
+    table_ddl = lazy_module("frazil.spark.writing.table_ddl")
+    write_options = lazy_module("frazil.spark.writing.options")
+    write_tasks = lazy_module("frazil.spark.writing.write_tasks")
 
 # Writers that the data source returns to Spark.
 
 
 def make_writer(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> RowsWriter | ChunkRowsWriter | TasksWriter:
+) -> "sink.RowsWriter | chunk_rows.ChunkRowsWriter | write_tasks.TasksWriter":
     with carrying_errors():
-        parsed = parse_write_options(options, overwrite=overwrite)
+        parsed = write_options.parse_write_options(options, overwrite=overwrite)
     if parsed.native is not None and parsed.native.is_tasks:
-        return TasksWriter(parsed)
-    if parsed.input is Input.CHUNKS:
-        return ChunkRowsWriter(parsed, schema)
-    return RowsWriter(parsed, schema)
+        return write_tasks.TasksWriter(parsed)
+    if parsed.input is write_options.Input.CHUNKS:
+        return chunk_rows.ChunkRowsWriter(parsed, schema)
+    return sink.RowsWriter(parsed, schema)
 
 
 def make_stream_writer(
     options: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> RowsStreamWriter:
+) -> "sink.RowsStreamWriter":
     with carrying_errors():
-        parsed = parse_write_options(options, overwrite=overwrite)
-    return RowsStreamWriter(parsed, schema)
+        parsed = write_options.parse_write_options(options, overwrite=overwrite)
+    return sink.RowsStreamWriter(parsed, schema)
 
 
 FORMAT = "icechunk"
@@ -99,7 +86,7 @@ class IcechunkSource(DataSource):
     """Spark makes one for each `load()`, and pickles it after `schema()`."""
 
     _pinned: Pinned | None = None
-    _reading: TableReading | None = None
+    _reading: "metadata_functions.TableReading | None" = None
 
     @classmethod
     @override
@@ -108,86 +95,96 @@ class IcechunkSource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
-        question = find_option(self.options, QUESTION)
-        version = find_version(self.options)
+        question = answers.find_option(self.options, answers.QUESTION)
+        version = answers.find_version(self.options)
         if version is not None:
-            return version if question is None else describe_plain(version, FORMAT, None)
+            return version if question is None else answers.describe_plain(version, FORMAT, None)
         if question is not None:
-            asked = parse_question(question)
+            asked = answers.parse_question(question)
             with carrying_errors() if asked.get("carry") else nullcontext():
-                return self._answer(asked, without_native_options(self.options))
+                return self._answer(asked, answers.without_native_options(self.options))
         # of a stream as well: which it is, Spark does not say before it has the columns
-        found = self._schema(_read_options(self.options))
-        return with_change_columns(found) if wants_changes(self.options) else found
+        return _with_change_columns(self._schema(_read_options(self.options)), self.options)
 
     def _answer(self, question: dict[str, Any], given: dict[str, str]) -> StructType:
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
-            return answer_catalog(question, given, self._answer)
+            return catalog.answer_catalog(question, given, self._answer)
         if question.keys() & {"sorted", "tasks", "clear"}:
-            return with_answer(StructType(), answer_write(question, given))
+            return answers.with_answer(StructType(), sink.answer_write(question, given))
         if "ddl" in question:
-            return answer_for(question, given, lambda each: answer_ddl(question, each))
+            return catalog.answer_for(
+                question, given, lambda each: table_ddl.answer_ddl(question, each)
+            )
         options = _read_options(given)
-        streams = len(without_stream_options(given)) < len(given)  # a reader refuses such options
+        kept = stream_commits.without_stream_options(given)
+        streams = len(kept) < len(given)  # a reader refuses such options
         if options.table is None and options.mode is not Mode.CHUNKS and not streams:
-            return answer_about(question, options)
-        schema = self._schema(options)
-        found = with_change_columns(schema) if wants_changes(given) else schema
+            return answers.answer_about(question, options)
+        found = _with_change_columns(self._schema(options), given)
         snapshot = self._pinned.snapshot if self._pinned else None
-        return describe_plain(found, title_of(options), snapshot)
+        return answers.describe_plain(found, answers.title_of(options), snapshot)
 
     def _schema(self, options: ReadOptions) -> StructType | str:
         if options.table is not None:
             return self._pin_table(options).table.ddl
         if options.mode is Mode.CHUNKS:
-            return chunk_schema(plan_chunk_scan(open_pinned(self._pin(options)), options))
-        return spark_schema(plan_table(open_pinned(self._pin(options)), options).columns)
+            return chunk_scan.chunk_schema(
+                chunk_scan.plan_chunk_scan(reuse_pinned(self._pin(options)), options)
+            )
+        return spark_schema(plan_table(reuse_pinned(self._pin(options)), options).columns)
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
-        planned = parse_scan(self.options)
-        if wants_changes(self.options):
-            given = without_native_options(self.options)
+        planned = answers.parse_scan(self.options)
+        if stream_commits.wants_changes(self.options):
+            given = answers.without_native_options(self.options)
             pinned_end = {"to": planned.snapshot} if planned is not None else {}
-            asked = parse_changes({**given, **pinned_end})
-            opened = open_pinned(self._pin(asked.reading))
-            return ChangesReader(asked, opened, schema, parse_prune(self.options))
-        refuse_stream_options(self.options)
-        options = pin_planned(parse_options(without_native_options(self.options)), planned)
+            asked = change_reader.parse_changes({**given, **pinned_end})
+            opened = reuse_pinned(self._pin(asked.reading))
+            return change_reader.ChangesReader(
+                asked, opened, schema, answers.parse_prune(self.options)
+            )
+        stream_commits.refuse_stream_options(self.options)
+        options = answers.pin_planned(
+            parse_options(answers.without_native_options(self.options)), planned
+        )
         if options.table is not None:
             return TableReader(self._pin_table(options), schema)
         pinned = self._pin(options)
-        opened = open_pinned(pinned)
+        opened = reuse_pinned(pinned)
         if options.mode is Mode.CHUNKS:
-            return ChunkReader(pinned, plan_chunk_scan(opened, options), schema)
+            return ChunkReader(pinned, chunk_scan.plan_chunk_scan(opened, options), schema)
         counters = planned is not None and planned.counters
         columns = StructType(schema.fields[:-1]) if counters else schema
         if planned is not None and planned.aggregate is not None:
             whole = plan_table(opened, options)
-            parts = plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
-            return AggregateReader(pinned, parts, planned.aggregate, schema, counters=counters)
+            parts = aggregate.plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
+            return aggregate.AggregateReader(
+                pinned, parts, planned.aggregate, schema, counters=counters
+            )
         table = _with_schema(plan_table(opened, options), columns)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
         cuts = planned.cuts if planned else None
         scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
         sample = planned.sample if planned else None
-        return IcechunkReader(pinned, scans, schema, sample, counters=counters)
+        boxes = planned is not None and planned.boxes
+        return IcechunkReader(pinned, scans, schema, sample, counters=counters, boxes=boxes)
 
     @override
     def writer(
         self, schema: StructType, overwrite: bool
-    ) -> RowsWriter | ChunkRowsWriter | TasksWriter:
+    ) -> "sink.RowsWriter | chunk_rows.ChunkRowsWriter | write_tasks.TasksWriter":
         return make_writer(self.options, schema, overwrite=overwrite)
 
     @override
-    def streamReader(self, schema: StructType) -> CommitStream:
-        given = without_native_options(self.options)
-        pinned = self._pin(parse_options(without_stream_options(given)))
-        return make_stream_reader(self.options, schema, pinned)
+    def streamReader(self, schema: StructType) -> "stream_reader.CommitStream":
+        given = answers.without_native_options(self.options)
+        pinned = self._pin(parse_options(stream_commits.without_stream_options(given)))
+        return stream_reader.make_stream_reader(self.options, schema, pinned)
 
     @override
-    def streamWriter(self, schema: StructType, overwrite: bool) -> RowsStreamWriter:
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "sink.RowsStreamWriter":
         return make_stream_writer(self.options, schema, overwrite=overwrite)
 
     # also from reader(): with a schema given by the user, Spark never calls schema()
@@ -197,9 +194,9 @@ class IcechunkSource(DataSource):
             self._pinned = pin(options)
         return self._pinned
 
-    def _pin_table(self, options: ReadOptions) -> TableReading:
+    def _pin_table(self, options: ReadOptions) -> "metadata_functions.TableReading":
         if self._reading is None:
-            self._reading = plan_reading(options)
+            self._reading = metadata_functions.plan_reading(options)
         return self._reading
 
 
@@ -219,12 +216,14 @@ class IcechunkReader(DataSourceReader):
         sample: Sample | None = None,
         *,
         counters: bool = False,
+        boxes: bool = False,
     ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.schema = schema
         self.sample = sample
         self.counters = counters
+        self.boxes = boxes
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their positions one by one."""
@@ -246,7 +245,8 @@ class IcechunkReader(DataSourceReader):
         schema = arrow_schema(self.schema)
         columns = schema.remove(len(schema) - 1) if self.counters else schema
         rows = self._rows(scan, box, columns)
-        yield from with_counters(rows, schema) if self.counters else rows
+        place = [answers.edges_of(axis.positions) for axis in axes] if self.boxes else None
+        yield from with_counters(rows, schema, place) if self.counters else rows
 
     def _rows(self, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         rows = read_box(self.open(), scan, box, schema)
@@ -260,7 +260,7 @@ class IcechunkReader(DataSourceReader):
 class TableReader(DataSourceReader):
     """Reader of a metadata table."""
 
-    def __init__(self, reading: TableReading, schema: StructType) -> None:
+    def __init__(self, reading: "metadata_functions.TableReading", schema: StructType) -> None:
         self.reading = reading
         self.schema = schema
 
@@ -276,13 +276,13 @@ class TableReader(DataSourceReader):
         limit_gc()
         schema = arrow_schema(self.schema)
         for batch in self.reading.read(part):
-            yield select_schema(batch, schema)
+            yield metadata_functions.select_schema(batch, schema)
 
 
 class ChunkReader(DataSourceReader):
     """A row per chunk."""
 
-    def __init__(self, pinned: Pinned, scan: ChunkScan, schema: StructType) -> None:
+    def __init__(self, pinned: Pinned, scan: "chunk_scan.ChunkScan", schema: StructType) -> None:
         self.pinned = pinned
         self.scan = scan
         self.schema = schema
@@ -302,15 +302,20 @@ class ChunkReader(DataSourceReader):
             return
         limit_gc()
         schema = arrow_schema(self.schema)
-        for batch in read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
-            yield select_schema(batch, schema)
+        for batch in chunk_scan.read_chunk_part(reuse_pinned(self.pinned), self.scan, part):
+            yield metadata_functions.select_schema(batch, schema)
+
+
+def _with_change_columns(found: StructType | str, given: Mapping[str, str]) -> StructType | str:
+    """The columns of a table, or of its changes if the options ask for those."""
+    return stream_rows.with_change_columns(found) if stream_commits.wants_changes(given) else found
 
 
 def _read_options(given: Mapping[str, str]) -> ReadOptions:
     """Options of reading, without those that a stream or a batch of changes adds."""
-    if len(without_change_options(given)) < len(given):
-        return parse_changes(given).reading  # at the last version of the range
-    return parse_options(without_stream_options(given))
+    if len(change_reader.without_change_options(given)) < len(given):
+        return change_reader.parse_changes(given).reading  # at the last version of the range
+    return parse_options(stream_commits.without_stream_options(given))
 
 
 def _with_schema(table: Table, schema: StructType) -> Table:
@@ -335,7 +340,7 @@ def _with_schema(table: Table, schema: StructType) -> Table:
 # Making frazil's data source and table functions known to a session.
 
 
-def register(spark: SparkSession, *, warehouse: Warehouse | None = None) -> None:
+def register(spark: SparkSession, *, warehouse: "install.Warehouse | None" = None) -> None:
     """Makes `format("icechunk")`, the catalogs `frazil` and `icechunk`, and the functions
     `icechunk_history(...)` and so on known.
 
@@ -351,8 +356,10 @@ def register(spark: SparkSession, *, warehouse: Warehouse | None = None) -> None
     """
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
-    install_native(spark, warehouse)
-    for name, function in {**table_functions(), FUNCTION: changes_function()}.items():
+    install.install_native(spark, warehouse)
+    functions = metadata_functions.table_functions()
+    functions[change_reader.FUNCTION] = change_reader.changes_function()
+    for name, function in functions.items():
         spark.udtf.register(name, function)
 
 

@@ -228,9 +228,7 @@ def _node_id(opened: Opened, array: ArrayDescription | None) -> NodeId | None:
 CHANGE, VERSION, TIME = "_change_type", "_commit_version", "_commit_timestamp"
 NAMES = (CHANGE, VERSION, TIME)
 DELETE, INSERT, UPDATE, PREIMAGE, POSTIMAGE, NOTHING = range(6)
-_KINDS = pa.array(
-    ["delete", "insert", "update", "update_preimage", "update_postimage"], pa.string()
-)
+_KINDS = ("delete", "insert", "update", "update_preimage", "update_postimage")
 
 
 def change_codes(
@@ -259,7 +257,7 @@ def add_change_columns(
     """The columns of the schema: those of the batch, what changed, and NULL for the rest."""
     count = batch.num_rows
     told = {
-        CHANGE: _KINDS.take(pa.array(codes)),
+        CHANGE: pa.array(_KINDS, pa.string()).take(pa.array(codes)),
         VERSION: repeat_column(str(commit.snapshot), count),
         TIME: time_column(np.full(count, commit.committed_us)),
     }

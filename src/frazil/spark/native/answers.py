@@ -39,7 +39,7 @@ from frazil.spark.native.aggregate import Aggregate, parse_aggregate
 from frazil.spark.native.jar import sources_digest
 from frazil.spark.native.names import find_version_named
 from frazil.spark.runtime.storage_options import PlaceText
-from frazil.spark.table.opened import Opened, Pinned, open_pinned, open_repository, pin
+from frazil.spark.table.opened import Opened, Pinned, open_repository, pin, reuse_pinned
 from frazil.spark.table.options import ReadOptions, Version, format_options
 from frazil.spark.table.scan import Table, plan_axes, plan_table
 from frazil.spark.table.scan_plan import Axis, Sample
@@ -96,6 +96,7 @@ class PlannedScan:
     cuts: tuple[tuple[int, ...], ...] | None = None  # positions where tasks begin, and the end
     aggregate: Aggregate | None = None
     counters: bool = False  # whether the last column of the schema is for counters
+    boxes: bool = False  # whether readers tell which cells they return, in that column
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -145,6 +146,7 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
                     _cuts(rest),
                     _aggregate(rest),
                     rest.get("counters") is True,
+                    rest.get("boxes") is True,
                 )
             except (KeyError, TypeError, ValueError):
                 pass
@@ -197,7 +199,7 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
     match question:
         case {"describe": True}:
             pinned = pin(options)
-            opened = open_pinned(pinned)
+            opened = reuse_pinned(pinned)
             table = plan_table(opened, options)
             nulls = question.get("nulls") is True
             told = describe_cells(opened, pinned, table, options, finds_nulls=nulls)
@@ -206,11 +208,11 @@ def answer_about(question: Mapping[str, Any], options: ReadOptions) -> StructTyp
             found = find_node(options, below, question.get("version"), question.get("asOf"))
             return with_answer(StructType(), {"options": format_options(found)})
         case {"coordinate": str(name), "start": int(start), "snapshot": str(snapshot)}:
-            opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
+            opened = reuse_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             values = _coordinate_named(opened, plan_table(opened, options), name, start)
             return with_answer(StructType(), {"values": values})
         case {"select": dict(selected), "snapshot": str(snapshot)}:
-            opened = open_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
+            opened = reuse_pinned(pin(replace(options, version=Version(snapshot=snapshot))))
             return with_answer(StructType(), {"positions": _select(opened, options, selected)})
     raise InvalidInputError(f"option {QUESTION!r} asks nothing that is known")
 
@@ -232,7 +234,7 @@ def find_node(
     pinned = pin(options)
     options = replace(options, version=Version(snapshot=pinned.snapshot))
     path = node_path(options.group, below)
-    node = open_pinned(pinned).session.find_node(path)
+    node = reuse_pinned(pinned).session.find_node(path)
     if node is not None and node.array is not None:
         return replace(options, group=str(path.parent), variables=(path.name,))
     return replace(options, group=str(path))
@@ -306,7 +308,7 @@ def _describe_dimension(
         values = to_arrow(opened.coordinate(column, slice(0, size), size=size))
         told["nullable"] = values.null_count > 0
     if len(axis) != size:
-        told["selected"] = _edges(axis.positions)
+        told["selected"] = edges_of(axis.positions)
     if code is not None and size <= _INLINE_VALUES:
         packed = _pack(opened, column, size, code)
         if len(packed["data"]) <= _INLINE_CHARACTERS:
@@ -325,7 +327,7 @@ def _select(
     except InvalidInputError:  # a literal that `sel` does not take: Spark's filter remains
         return None
     (positions,) = (axis.positions for axis in axes if axis.name == name)
-    edges = _edges(positions)
+    edges = edges_of(positions)
     return edges if len(edges) <= _MOST_EDGES else None
 
 
@@ -373,7 +375,8 @@ def _deflate(data: npt.NDArray[Any] | bytes) -> str:
     return base64.b64encode(zlib.compress(plain, 1)).decode()
 
 
-def _edges(positions: Positions) -> list[int]:
+def edges_of(positions: Positions) -> list[int]:
+    """Edges of the ranges of positions: start, stop, start, stop and so on."""
     if isinstance(positions, range):
         return [positions.start, positions.stop] if positions else []
     breaks = np.flatnonzero(np.diff(positions) > 1)

@@ -217,7 +217,9 @@ def _null_mask(
         masks.append(np.isnat(stored))
     if not masks:
         return None
-    null = np.logical_or.reduce(masks)
+    null = masks[0]
+    for mask in masks[1:]:
+        null |= mask
     return null if null.any() else None
 
 

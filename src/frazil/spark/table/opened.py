@@ -201,8 +201,8 @@ def open_pinned(pinned: Pinned) -> Opened:
 
 @lru_cache(maxsize=8)
 def reuse_pinned(pinned: Pinned) -> Opened:
-    """Opens the pinned version as `open_pinned`; tasks of a worker share it, with its cached
-    manifests and coordinates.
+    """Opens the pinned version as `open_pinned`, for all tasks of a worker, or all questions that a
+    planner process is asked; they share its cached manifests and coordinates.
     """
     return open_pinned(pinned)
 

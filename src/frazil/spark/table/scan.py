@@ -25,8 +25,10 @@ from frazil.spark.table.scan_plan import (
     cut_boxes,
     plan_boxes,
 )
-from frazil.spark.table.schema import ColumnPlan, keep_columns, plan_columns, to_arrow
+from frazil.spark.table.schema import ColumnPlan, from_numbers, keep_columns, plan_columns, to_arrow
 from frazil.spark.table.selection import Positions, intersect, positions_at, resolve
+
+_LEAST_ROW_BYTES = 8  # a row costs Spark something, however little of it is read here
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ def plan_scan(
     if cuts is not None:
         return Scan(table, axes, tuple(cut_boxes(axes, cuts)), options.batch_rows)
     grids = table.variables or table.grid.variables or _coordinates(table)
-    row_bytes = sum(c.dtype.itemsize for c in table.columns)
+    row_bytes = max(_LEAST_ROW_BYTES, sum(c.dtype.itemsize for c in table.columns))
     boxes = plan_boxes(
         axes,
         grids,
@@ -155,5 +157,5 @@ def _block_column(opened: Opened, scan: Scan, box: Box, column: ColumnPlan) -> B
     first, last = int(positions[0]), int(positions[-1])
     values = to_arrow(opened.coordinate(column, slice(first, last + 1), size=size))
     if not isinstance(positions, range):
-        values = values.take(pa.array(positions - first))
+        values = values.take(from_numbers(positions - first))
     return CoordinateColumn(k, values)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from frazil.spark.table.cf import Decoding, decode
 from frazil.spark.table.description import ArrayDescription
-from frazil.spark.table.schema import to_arrow
+from frazil.spark.table.schema import from_numbers, to_arrow
 from frazil.spark.table.selection import Positions
 
 type Box = tuple[tuple[int, int], ...]  # per axis: offsets into its positions, stop excluded
@@ -230,7 +230,13 @@ def batches(
     makers = [_maker(shape, column) for column in columns]
     for start, stop in iterate_rows(prod(shape), batch_rows):
         arrays = [make(start, stop) for make in makers]
-        yield pa.RecordBatch.from_arrays(arrays, names=schema.names).cast(schema)
+        yield pa.RecordBatch.from_arrays(
+            [
+                each if each.type == field.type else each.cast(field.type)
+                for each, field in zip(arrays, schema, strict=True)
+            ],
+            schema=schema,
+        )
 
 
 def _maker(shape: Sequence[int], column: BlockColumn) -> Callable[[int, int], pa.Array]:
@@ -239,7 +245,7 @@ def _maker(shape: Sequence[int], column: BlockColumn) -> Callable[[int, int], pa
             inner, count = prod(shape[axis + 1 :]), shape[axis]
 
             def take(start: int, stop: int) -> pa.Array:
-                return values.take(pa.array(np.arange(start, stop) // inner % count))
+                return values.take(from_numbers(np.arange(start, stop) // inner % count))
 
             return take
         case VariableColumn(block, decoding, nan_is_null):
@@ -279,7 +285,7 @@ def take_sample(
             place = rows // prod(shape[k + 1 :]) % shape[k]
             cell = cell * sizes[k] + along[place]
         number = _random_numbers(cell, sample.seed)
-        yield batch.filter(pa.array((number >= sample.lower) & (number < sample.upper)))
+        yield batch.filter(from_numbers((number >= sample.lower) & (number < sample.upper)))
 
 
 def _random_numbers(cells: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.float64]:

@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
@@ -155,7 +154,7 @@ def to_arrow(column: Values) -> pa.Array:
     values, null = column.values, column.null
     code = values.dtype.str[1:]
     if code in _NUMERIC:
-        return pa.array(values.astype(_NUMERIC[code][1], copy=False), mask=null)
+        return from_numbers(values.astype(_NUMERIC[code][1], copy=False), null)
     if values.dtype.names is not None:
         return _from_structs(values, null)
     return _CONVERTERS[values.dtype.kind](values, null)
@@ -164,16 +163,33 @@ def to_arrow(column: Values) -> pa.Array:
 type _Mask = npt.NDArray[np.bool_] | None
 
 
+def from_numbers(
+    values: npt.NDArray[Any], null: _Mask = None, kind: pa.DataType | None = None
+) -> pa.Array:
+    """Numbers (n,) of a dtype that Arrow has, as they are in memory; of `kind` if it is not theirs.
+
+    `pa.array` would import pandas, which takes longer than most tasks.
+    """
+    is_bool = values.dtype == np.bool_
+    data = np.packbits(values, bitorder="little") if is_bool else np.ascontiguousarray(values)
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    count = 0 if null is None else int(np.count_nonzero(null))
+    buffers = [valid, pa.py_buffer(data)]
+    return pa.Array.from_buffers(
+        kind or pa.from_numpy_dtype(values.dtype), len(values), buffers, null_count=count
+    )
+
+
 def _from_uint64(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     return pa.array(values, mask=null).cast(_UINT64)
 
 
 def _from_complex(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     parts = [
-        pa.array(np.ascontiguousarray(values.real)),
-        pa.array(np.ascontiguousarray(values.imag)),
+        from_numbers(values.real),
+        from_numbers(values.imag),
     ]
-    mask = None if null is None else pa.array(null)
+    mask = None if null is None else from_numbers(null)
     return pa.StructArray.from_arrays(parts, names=["re", "im"], mask=mask)
 
 
@@ -182,7 +198,7 @@ def _from_structs(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     fields = [np.ascontiguousarray(values[name]) for name in names]
     missing = [np.isnat(field) if field.dtype.kind in "mM" else None for field in fields]
     parts = [to_arrow(Values(*each)) for each in zip(fields, missing, strict=True)]
-    mask = None if null is None else pa.array(null)
+    mask = None if null is None else from_numbers(null)
     return pa.StructArray.from_arrays(parts, names=list(names), mask=mask)
 
 
@@ -198,12 +214,12 @@ def _from_bytes(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
 
 def _from_datetime(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     micros = values.astype("datetime64[us]", copy=False).view(np.int64)
-    return pa.array(micros, mask=null).view(pa.timestamp("us", tz="UTC"))
+    return from_numbers(micros, null, pa.timestamp("us", tz="UTC"))
 
 
 def _from_timedelta(values: npt.NDArray[Any], null: _Mask) -> pa.Array:
     micros = values.astype("timedelta64[us]", copy=False).view(np.int64)
-    return pa.array(micros, mask=null).view(pa.duration("us"))
+    return from_numbers(micros, null, pa.duration("us"))
 
 
 _CONVERTERS: dict[str, Callable[[npt.NDArray[Any], _Mask], pa.Array]] = {
@@ -237,7 +253,9 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def write_parquet(columns: Mapping[str, npt.NDArray[Any]], file: str | os.PathLike[str]) -> None:
     """Columns of equal length; NaT becomes NULL, NaN stays."""
-    pq.write_table(pa.table({name: pa.array(each) for name, each in columns.items()}), file)
+    from pyarrow.parquet import write_table  # noqa: PLC0415 - nothing that a task needs
+
+    write_table(pa.table({name: pa.array(each) for name, each in columns.items()}), file)
 
 
 def quote_name(name: str) -> str:

@@ -8,15 +8,18 @@ import org.apache.spark.sql.types.StructType;
 
 /** Equal to another that reads the same, so that Spark may read once for both. */
 final class ArrayBatch implements Batch {
+  private static final long ROWS = 1L << 22; // of a task without Python
+
   private final Map options;
-  private final StructType columns;
+  private final CoordinateColumns columns;
   private final boolean counted;
   private final TaskGrid grid; // null for tasks without numbers
   private final Cells cells;
   private Batch planned;
 
   /** If <code>counted</code>, the options ask the Python side for a last column of counters. */
-  ArrayBatch(Map options, StructType columns, boolean counted, TaskGrid grid, Cells cells) {
+  ArrayBatch(
+      Map options, CoordinateColumns columns, boolean counted, TaskGrid grid, Cells cells) {
     this.options = options;
     this.columns = columns;
     this.counted = counted;
@@ -24,32 +27,38 @@ final class ArrayBatch implements Batch {
     this.cells = cells;
   }
 
+  private boolean needsPython() {
+    return columns.sent().length() > 0;
+  }
+
   private Batch planned() {
     if (planned == null) {
-      planned = Python.batch(options, counted ? Counters.after(columns) : columns);
+      StructType sent = columns.sent();
+      planned = Python.batch(options, counted ? Counters.after(sent) : sent);
     }
     return planned;
   }
 
   public InputPartition[] planInputPartitions() {
-    InputPartition[] tasks = planned().planInputPartitions();
-    return grid == null ? tasks : grid.keyed(tasks, cells);
+    if (needsPython()) {
+      InputPartition[] tasks = planned().planInputPartitions();
+      return grid == null ? tasks : grid.keyed(tasks, cells);
+    }
+    return grid == null ? BoxPartition.of(cells, ROWS) : grid.keyed(grid.boxes(cells), cells);
   }
 
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory rows = planned().createReaderFactory();
-    return PythonColumns.areThere()
-        ? new ColumnReaderFactory(rows, columns.length(), counted)
-        : rows;
+    PartitionReaderFactory rows = needsPython() ? planned().createReaderFactory() : null;
+    return PythonColumns.areThere() ? new ColumnReaderFactory(rows, columns, counted) : rows;
   }
 
   public boolean equals(Object other) {
     return other instanceof ArrayBatch
         && options.equals(((ArrayBatch) other).options)
-        && columns.equals(((ArrayBatch) other).columns);
+        && columns.all().equals(((ArrayBatch) other).columns.all());
   }
 
   public int hashCode() {
-    return options.hashCode() * 31 + columns.hashCode();
+    return options.hashCode() * 31 + columns.all().hashCode();
   }
 }

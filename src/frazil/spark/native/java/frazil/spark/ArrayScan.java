@@ -194,7 +194,11 @@ final class ArrayScan
   }
 
   public Batch toBatch() {
-    return new ArrayBatch(options(), columns, counted(), grid, cells);
+    // a sample is drawn in Python, which then sends all columns
+    boolean makes = counted() && aggregates == null && sample == null;
+    CoordinateColumns made =
+        makes ? CoordinateColumns.of(table, columns, cells) : CoordinateColumns.none(columns);
+    return new ArrayBatch(options(made), made, counted(), grid, cells);
   }
 
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
@@ -202,7 +206,7 @@ final class ArrayScan
     return Python.stream(table.options(), columns, checkpoint);
   }
 
-  private Map options() {
+  private Map options(CoordinateColumns made) {
     Map options = new HashMap(table.options());
     if (table.snapshot() != null) {
       Map scan = new HashMap();
@@ -210,6 +214,7 @@ final class ArrayScan
       if (table.hasCells()) {
         scan.put("cells", written(cells));
         scan.put("counters", Boolean.valueOf(counted()));
+        scan.put("boxes", Boolean.valueOf(made.sent().length() < columns.length()));
       }
       if (aggregates != null) {
         scan.put("aggregate", aggregates.told());

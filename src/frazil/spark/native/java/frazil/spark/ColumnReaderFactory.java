@@ -1,11 +1,8 @@
 package frazil.spark;
 
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
-import org.apache.arrow.vector.ValueVector;
-import org.apache.arrow.vector.util.TransferPair;
 import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
@@ -17,17 +14,18 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 import scala.collection.Iterator;
+import scala.collection.Iterator$;
 
-/** Makes readers that hand Arrow vectors on as they come from Python, without rows. */
+/** Makes readers of columns, without rows: those that Python sends, and those of coordinates. */
 final class ColumnReaderFactory implements PartitionReaderFactory {
-  private final PartitionReaderFactory rows;
-  private final int width;
+  private final PartitionReaderFactory rows; // null if Python sends nothing
+  private final CoordinateColumns columns;
   private final boolean counted;
 
   /** <code>rows</code> is Spark's own factory, which has all that a Python reader needs. */
-  ColumnReaderFactory(PartitionReaderFactory rows, int width, boolean counted) {
+  ColumnReaderFactory(PartitionReaderFactory rows, CoordinateColumns columns, boolean counted) {
     this.rows = rows;
-    this.width = width;
+    this.columns = columns;
     this.counted = counted;
   }
 
@@ -42,53 +40,91 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
   public PartitionReader createColumnarReader(InputPartition partition) {
     InputPartition task =
         partition instanceof KeyedPartition ? ((KeyedPartition) partition).task : partition;
-    return new ColumnReader(PythonColumns.read(rows, task), width, counted);
+    if (task instanceof BoxPartition) {
+      return new ColumnReader(Iterator$.MODULE$.empty(), columns, counted, ((BoxPartition) task).box);
+    }
+    return new ColumnReader(PythonColumns.read(rows, task), columns, counted, null);
   }
 
   /**
-   * Batches of one partition. Each has vectors of its own, which take the memory over from those
-   * that Spark's runner fills again and again: an operator may keep a batch while it asks for more,
-   * as functions in Python do.
+   * Batches of one partition. Each has memory of its own: an operator may keep a batch while it asks
+   * for more, as functions in Python do.
    */
   private static final class ColumnReader implements PartitionReader, TaskCompletionListener {
-    private final Iterator batches;
-    private final int width;
-    private final Counters counters;
-    private final BufferAllocator memory;
-    private final List given = new ArrayList(); // of ColumnarBatch: some may be closed already
+    /** Few enough for a processor's cache; a multiple of 8, as validity has a bit for each. */
+    private static final int MOST_ROWS = 4096;
+
+    private final Iterator batches; // from Python
+    private final CoordinateColumns columns;
+    private final Counters counters; // null if Python counts nothing
+    private CoordinateColumns.Rows cells; // null if no cells are known
+    private long done; // rows that were given
+    private SentColumn[] sent; // of the current batch from Python
+    private long start; // row of it that comes next
+    private long stop;
+    private BufferAllocator memory; // of what stays in Arrow's memory, null for nothing
+    private final List kept = new ArrayList(); // of ColumnVector: some may be closed already
     private ColumnarBatch current;
 
-    ColumnReader(Iterator batches, int width, boolean counted) {
+    /** <code>box</code> has the rows if no batches come from Python, else it is null. */
+    ColumnReader(Iterator batches, CoordinateColumns columns, boolean counted, Ranges[] box) {
       this.batches = batches;
-      this.width = width;
+      this.columns = columns;
       this.counters = counted ? new Counters() : null;
-      this.memory =
-          ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("frazil", 0, Long.MAX_VALUE);
-      TaskContext.get().addTaskCompletionListener(this);
-    }
-
-    public boolean next() throws IOException {
-      while (batches.hasNext()) {
-        ColumnarBatch batch = (ColumnarBatch) batches.next();
-        ArrowColumnVector all = (ArrowColumnVector) batch.column(0);
-        if (counters != null && counters.take(all.getChild(width), batch.numRows())) {
-          continue;
-        }
-        ColumnVector[] columns = new ColumnVector[width];
-        for (int i = 0; i < width; i++) {
-          columns[i] = taken((ArrowColumnVector) all.getChild(i));
-        }
-        current = new ColumnarBatch(columns, batch.numRows());
-        given.add(current);
-        return true;
+      if (box != null) {
+        cells = columns.rows(box);
+        stop = cells.count;
       }
-      return false;
     }
 
-    private ColumnVector taken(ArrowColumnVector from) {
-      TransferPair pair = from.getValueVector().getTransferPair(memory);
-      pair.transfer();
-      return new ArrowColumnVector((ValueVector) pair.getTo());
+    public boolean next() {
+      while (start == stop) {
+        if (!batches.hasNext()) {
+          return false;
+        }
+        take((ColumnarBatch) batches.next());
+      }
+      int rows = (int) Math.min(MOST_ROWS, stop - start);
+      ColumnVector[] made = new ColumnVector[columns.all().length()];
+      int next = 0;
+      for (int i = 0; i < made.length; i++) {
+        made[i] = columns.isSent(i) ? part(sent[next++], rows) : cells.column(i, done, rows);
+      }
+      current = new ColumnarBatch(made, rows);
+      start += rows;
+      done += rows;
+      return true;
+    }
+
+    private void take(ColumnarBatch batch) {
+      ArrowColumnVector all = (ArrowColumnVector) batch.column(0);
+      int width = columns.sent().length();
+      if (counters != null && counters.take(all.getChild(width), batch.numRows())) {
+        cells = cells == null && counters.box() != null ? columns.rows(counters.box()) : cells;
+        return;
+      }
+      if (width < columns.all().length() && done + batch.numRows() > (cells == null ? 0 : cells.count)) {
+        throw new IllegalStateException("more rows than cells came from Python");
+      }
+      sent = new SentColumn[width];
+      for (int i = 0; i < width; i++) {
+        sent[i] = new SentColumn((ArrowColumnVector) all.getChild(i));
+      }
+      start = 0;
+      stop = batch.numRows();
+    }
+
+    private ColumnVector part(SentColumn column, int rows) {
+      if (!column.staysInArrow()) {
+        return column.part((int) start, rows, null);
+      }
+      if (memory == null) {
+        memory = ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("frazil", 0, Long.MAX_VALUE);
+        TaskContext.get().addTaskCompletionListener(this);
+      }
+      ColumnVector part = column.part((int) start, rows, memory);
+      kept.add(part);
+      return part;
     }
 
     public Object get() {
@@ -110,8 +146,8 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
     public void close() {}
 
     public void onTaskCompletion(TaskContext task) {
-      for (Object each : given) {
-        ((ColumnarBatch) each).close();
+      for (Object each : kept) {
+        ((ColumnVector) each).close();
       }
       memory.close();
     }

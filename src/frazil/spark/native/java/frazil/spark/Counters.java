@@ -1,5 +1,8 @@
 package frazil.spark;
 
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.types.DataTypes;
@@ -9,11 +12,14 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
 /**
- * What a Python reader counted, on its way to Spark's UI.
+ * Numbers from a Python reader beside its rows: what it counted, on its way to Spark's UI, and which
+ * cells its rows are.
  *
  * <p>A reader can only return rows. So it has one more column of booleans, which is NULL for every
- * row. The rows of some batches are no rows: their booleans are the bits of counters, 64 of each,
- * the lowest first, to be added to those before.
+ * row. The rows of some batches are no rows: their booleans are the bits of numbers, 64 of each, the
+ * lowest first. A message is the number of numbers that follow, the counters, to be added to those
+ * before, and, if more follows, a box: for each dimension the number of edges of its ranges, and the
+ * edges.
  */
 final class Counters {
   private static final int BITS = 64;
@@ -23,7 +29,9 @@ final class Counters {
   };
 
   private final long[] counts = new long[OF_TASKS.length];
-  private int bits;
+  private long[] message = new long[16];
+  private int bits; // of the message, so far
+  private Ranges[] box;
 
   static CustomMetric[] metrics() {
     return new CustomMetric[] {
@@ -61,12 +69,40 @@ final class Counters {
     if (size == 0 || column.isNullAt(0)) {
       return false;
     }
-    for (int row = 0; row < size; row++, bits++) {
-      if (column.getBoolean(row)) {
-        counts[bits / BITS % counts.length] += 1L << (bits % BITS);
+    for (int row = 0; row < size; row++) {
+      int at = bits / BITS;
+      if (at == message.length) {
+        message = Arrays.copyOf(message, 2 * at);
+      }
+      message[at] |= column.getBoolean(row) ? 1L << (bits % BITS) : 0;
+      bits++;
+      if (bits % BITS == 0 && bits / BITS > message[0]) {
+        read();
+        Arrays.fill(message, 0);
+        bits = 0;
       }
     }
     return true;
+  }
+
+  private void read() {
+    for (int i = 0; i < counts.length; i++) {
+      counts[i] += message[i + 1];
+    }
+    List found = new ArrayList();
+    for (int at = counts.length + 1; at <= message[0]; ) {
+      int stop = at + 1 + (int) message[at];
+      found.add(Ranges.of(Arrays.copyOfRange(message, at + 1, stop)));
+      at = stop;
+    }
+    if (!found.isEmpty()) {
+      box = (Ranges[]) found.toArray(new Ranges[0]);
+    }
+  }
+
+  /** The cells of the rows that follow, null if that was not told. */
+  Ranges[] box() {
+    return box;
   }
 
   void add(CustomTaskMetric[] others) {

@@ -1,9 +1,10 @@
 package frazil.spark;
 
+import java.io.Serializable;
 import java.util.Arrays;
 
 /** A set of positions along one dimension: ascending, disjoint ranges, each without its end. */
-final class Ranges {
+final class Ranges implements Serializable {
   static final Ranges NONE = new Ranges(new long[0]);
 
   private final long[] edges; // start, stop, start, stop and so on
@@ -14,6 +15,11 @@ final class Ranges {
 
   static Ranges of(long start, long stop) {
     return start < stop ? new Ranges(new long[] {start, stop}) : NONE;
+  }
+
+  /** Of their edges: start, stop, start, stop and so on. */
+  static Ranges of(long[] edges) {
+    return edges.length == 0 ? NONE : new Ranges(edges);
   }
 
   boolean isEmpty() {

@@ -128,6 +128,22 @@ final class TaskGrid {
     return found;
   }
 
+  /** The tasks, in the same order, if Python sends nothing. */
+  InputPartition[] boxes(Cells cells) {
+    List numbers = numbers(cells);
+    InputPartition[] boxes = new InputPartition[numbers.size()];
+    for (int i = 0; i < boxes.length; i++) {
+      Object[] number = (Object[]) numbers.get(i);
+      Ranges[] box = new Ranges[number.length];
+      for (int d = 0; d < box.length; d++) {
+        int at = ((Integer) number[d]).intValue();
+        box[d] = cells.product(0)[d].and(Ranges.of(edges[d][at], edges[d][at + 1]));
+      }
+      boxes[i] = new BoxPartition(box);
+    }
+    return boxes;
+  }
+
   private void add(Ranges[] product, int d, Object[] numbers, List found) {
     if (d == edges.length) {
       Object[] key = new Object[d];

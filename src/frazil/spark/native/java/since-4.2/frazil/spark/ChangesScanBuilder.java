@@ -116,7 +116,7 @@ final class ChangesScanBuilder
     public Batch toBatch() {
       Map all = new HashMap(options);
       all.putAll(more);
-      return new ArrayBatch(all, read, false, null, null);
+      return new ArrayBatch(all, CoordinateColumns.none(read), false, null, null);
     }
 
     /** The commits after the first version, as they come; a batch has no end to compare with. */

@@ -1,0 +1,134 @@
+package frazil.spark;
+
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Columns of a scan that are made on executors from the values of coordinates. All other columns
+ * come from Python.
+ */
+final class CoordinateColumns implements Serializable {
+  /** A coordinate with more values is not brought to executors. */
+  private static final long MOST_VALUES = 1L << 20;
+
+  private final StructType columns;
+  private final int[] dimensions; // per column: its dimension, -1 if it comes from Python
+  private final Coordinate[] coordinates; // per column: null if it comes from Python
+
+  private CoordinateColumns(StructType columns) {
+    this.columns = columns;
+    this.coordinates = new Coordinate[columns.length()];
+    this.dimensions = new int[columns.length()];
+    Arrays.fill(dimensions, -1);
+  }
+
+  /** All columns come from Python. */
+  static CoordinateColumns none(StructType columns) {
+    return new CoordinateColumns(columns);
+  }
+
+  /**
+   * Those of a scan of some cells. Which columns are made does not depend on the cells: a join may
+   * narrow them, and then hands tasks of the narrow scan to the readers of the wide one.
+   */
+  static CoordinateColumns of(Description table, StructType columns, Cells cells) {
+    CoordinateColumns made = new CoordinateColumns(columns);
+    for (int i = 0; i < columns.length(); i++) {
+      int d = table.dimension(columns.fields()[i].name());
+      Dimension dimension = d < 0 ? null : table.dimensions()[d];
+      if (d >= 0 && dimension.hasValues() && dimension.size() <= MOST_VALUES) {
+        long[] extent = extent(cells, d);
+        made.dimensions[i] = d;
+        made.coordinates[i] = Coordinate.of(dimension, extent[0], extent[1]);
+      }
+    }
+    return made;
+  }
+
+  /** The first position of cells along a dimension, and the end. */
+  private static long[] extent(Cells cells, int d) {
+    long[] extent = cells.count() == 0 ? new long[] {0, 0} : new long[] {Long.MAX_VALUE, 0};
+    for (int i = 0; i < cells.count(); i++) {
+      long[] edges = cells.product(i)[d].edges();
+      extent[0] = Math.min(extent[0], edges[0]);
+      extent[1] = Math.max(extent[1], edges[edges.length - 1]);
+    }
+    return extent;
+  }
+
+  StructType all() {
+    return columns;
+  }
+
+  /** Columns that come from Python. */
+  StructType sent() {
+    List sent = new ArrayList();
+    for (int i = 0; i < dimensions.length; i++) {
+      if (isSent(i)) {
+        sent.add(columns.fields()[i]);
+      }
+    }
+    return new StructType((StructField[]) sent.toArray(new StructField[0]));
+  }
+
+  boolean isSent(int column) {
+    return dimensions[column] < 0;
+  }
+
+  /** The columns of the cells of one box. */
+  Rows rows(Ranges[] box) {
+    return new Rows(this, box);
+  }
+
+  /** Rows of a box: its cells one by one, the last dimension varies fastest. */
+  static final class Rows {
+    final long count;
+    private final Coordinate[] along; // per column
+    private final long[] inner; // per column: rows before the next value
+    private final long[] sizes; // per column: values before they begin again
+
+    private Rows(CoordinateColumns columns, Ranges[] box) {
+      int width = columns.all().length();
+      along = new Coordinate[width];
+      inner = new long[width];
+      sizes = new long[width];
+      long rows = 1;
+      for (int d = box.length - 1; d >= 0; d--) {
+        for (int i = 0; i < width; i++) {
+          if (columns.dimensions[i] == d) {
+            along[i] = columns.coordinates[i].at(box[d]);
+            inner[i] = rows;
+            sizes[i] = box[d].size();
+          }
+        }
+        rows *= box[d].size();
+      }
+      count = rows;
+    }
+
+    /** A column of some rows. */
+    WritableColumnVector column(int i, long start, int rows) {
+      WritableColumnVector into = new OnHeapColumnVector(rows, along[i].type());
+      int done = 0;
+      while (done < rows) {
+        long row = start + done;
+        int at = (int) (row / inner[i] % sizes[i]);
+        long most = inner[i] == 1 ? sizes[i] - at : inner[i] - row % inner[i];
+        int run = (int) Math.min(most, rows - done);
+        if (inner[i] == 1) {
+          along[i].copy(at, into, done, run);
+        } else {
+          along[i].repeat(at, into, done, run);
+        }
+        done += run;
+      }
+      return into;
+    }
+  }
+}
