@@ -1,9 +1,11 @@
 """Writing through the data source's writer, with every task in this process. No Spark needed."""
 
+import json
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import icechunk
 import numpy as np
@@ -37,7 +39,7 @@ from frazil.spark.table.options import ReadOptions
 from frazil.spark.writing.assembly import assemble, find_spans, plan_boxes
 from frazil.spark.writing.chunk_rows import ChunkRowsWriter
 from frazil.spark.writing.layout import plan_layout
-from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.options import TASKS, WRITE, parse_write_options
 from frazil.spark.writing.session import Assembly, apply_layout, prepare
 from frazil.spark.writing.shuffle import (
     BLOCK,
@@ -46,7 +48,7 @@ from frazil.spark.writing.shuffle import (
     StoreBlocks,
     decode_values,
 )
-from frazil.spark.writing.sink import RowsMessage, RowsWriter
+from frazil.spark.writing.sink import RowsMessage, RowsWriter, TasksWriter, answer_write
 from frazil.spark.writing.stage import find_coordinates, join_pieces, stage
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
@@ -377,6 +379,49 @@ def test_overlapping_writes_are_never_merged_silently(path: Path) -> None:
     with pytest.raises(TaskFailedError, match="Rebase failed"):
         both[1][0].commit(both[1][1])
     assert values(path)[0, 0] == 50
+
+
+def many_rows(**told: object) -> dict[str, str]:
+    """An option of the Java side: tasks make the chunks."""
+    return {WRITE: json.dumps({"job": str(uuid4()), "most": 0, **told})}
+
+
+def tasks_of(path: Path, given: dict[str, str]) -> TasksWriter:
+    return TasksWriter(parse_write_options({"path": str(path), **given, TASKS: "{}"}))
+
+
+def commit_tasks(writer: TasksWriter, count: int) -> None:
+    numbers = pa.record_batch({"id": pa.array(range(count), pa.int64())})
+    writer.commit([writer.write(iter([numbers]))])
+
+
+def test_tasks_make_chunks_for_the_snapshot_that_the_write_began_on(path: Path) -> None:
+    """A commit after that is a conflict, as it is for few rows."""
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    given = {"mode": "region", **many_rows()}
+    writer, told = started(path, rows(range(2), add=50), **given)
+    write_here(path, SCHEMA, [rows(range(2), add=90)], mode="region")
+    writer.commit(told)
+    tasks = tasks_of(path, given)
+    with pytest.raises(TaskFailedError, match="expected parent"):
+        commit_tasks(tasks, len(tasks.boxes))
+    assert values(path)[0, 0] == 90
+
+
+def test_tasks_are_as_many_as_were_asked_for(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although others made the grid longer, so that the rows would span more blocks of it."""
+    monkeypatch.setattr(plan_boxes, "__defaults__", (1,))
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    given = many_rows(inPlace=True)
+    writer, told = started(path, rows(range(10, 14)), **given)
+    writer.commit(told)
+    count = answer_write({"tasks": True}, {"path": str(path), **given})["tasks"]
+    write_here(path, SCHEMA, [rows(range(4, 5))])
+    tasks = tasks_of(path, given)
+    assert len(tasks.boxes) == count
+    with pytest.raises(TaskFailedError, match="Rebase failed"):
+        commit_tasks(tasks, count)
+    assert values(path, "t").tolist() == [0, 1, 2, 3, 4]
 
 
 def stored_objects(path: Path) -> set[str]:

@@ -210,15 +210,24 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """Rows that wait for tasks: their pieces, their columns, and what the commit is to say."""
+    """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
+
+    Tasks are planned more than once, always on `base`: another grid would be other tasks.
+    """
 
     pieces: pa.Table
     columns: StructType
+    base: str  # id of a snapshot
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
 
     def save(self, repository: Repository, options: WriteOptions, epoch: int | None = None) -> None:
-        told = {"columns": self.columns.json(), "key": self.key, "facts": dict(self.facts)}
+        told = {
+            "columns": self.columns.json(),
+            "base": self.base,
+            "key": self.key,
+            "facts": dict(self.facts),
+        }
         metadata = {**self.pieces.schema.metadata, _STATE: json.dumps(told).encode()}
         data = dump_pieces(self.pieces.replace_schema_metadata(metadata))
         repository.store.put(_state_key(options, epoch), data)
@@ -233,7 +242,7 @@ class WriteState:
             raise SessionStateError("no rows wait for the tasks of this write") from error
         told = json.loads(pieces.schema.metadata[_STATE])
         columns = StructType.fromJson(json.loads(told["columns"]))
-        return cls(pieces, columns, told["key"], told["facts"])
+        return cls(pieces, columns, told["base"], told["key"], told["facts"])
 
     @staticmethod
     def delete(store: ObjectStore, options: WriteOptions, epoch: int | None = None) -> None:

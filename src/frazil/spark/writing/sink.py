@@ -104,7 +104,9 @@ class RowsWriter(DataSourceArrowWriter):
         with carrying_errors():
             repository = open_repository(self.options)
             if _is_for_tasks(self.options.native, pieces):
-                WriteState(pieces, self.schema, self.options.key).save(repository, self.options)
+                base = self.base or _tip(repository, self.options)
+                state = WriteState(pieces, self.schema, base, self.options.key)
+                state.save(repository, self.options)
                 return
             self.rows_commit.make(repository, pieces)
             discard(repository.store, pieces)
@@ -125,6 +127,10 @@ def columns_of(options: WriteOptions, schema: StructType) -> StructType:
     if native is not None and native.table is not None:
         return native.table
     return StructType([field for field in schema if field.name != OPERATION])
+
+
+def _tip(repository: Repository, options: WriteOptions) -> str:
+    return str(repository.readonly_session(Branch(options.branch)).snapshot_id)
 
 
 def _base(options: WriteOptions, tip: str) -> str | None:
@@ -200,7 +206,8 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
             key = f"stream:{query}:{batchId}"
             facts: dict[str, Json] = {"query": query, "batch": batchId}
             if _is_for_tasks(self.options.native, pieces):
-                state = WriteState(pieces, self.schema, key, facts)
+                base = _tip(repository, self.options)
+                state = WriteState(pieces, self.schema, base, key, facts)
                 state.save(repository, self.options, batchId)
                 return
             commit = Commit(self.options, APPLICATION, key, facts)
@@ -258,9 +265,6 @@ class TasksWriter(DataSourceArrowWriter):
         with carrying_errors():
             repository = open_repository(options)
             self.state = WriteState.load(repository.store, options)
-            session = repository.readonly_session(Branch(options.branch))
-            tip = str(session.snapshot_id)
-            self.base = _base(options, tip) or tip
             plan = self._plan(repository)
             self.assembly = plan.assembly
             self.boxes = plan.boxes
@@ -274,7 +278,7 @@ class TasksWriter(DataSourceArrowWriter):
     @property
     def _rows_commit(self) -> RowsCommit:
         commit = Commit(self.options, APPLICATION, self.state.key, self.state.facts)
-        return RowsCommit(commit, self.state.columns, self.base)
+        return RowsCommit(commit, self.state.columns, self.state.base)
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ChunksMessage:
