@@ -145,7 +145,7 @@ class Table:
         return dict(zip(product(*coordinates), zip(n, v, strict=True), strict=True))
 
     def _decode(self, dim: str, stored: np.ndarray) -> list[Any]:
-        values = stored.tolist()
+        values: list[Any] = stored.tolist()
         if self.kinds[dim] == "time":
             return [_EPOCH + timedelta(microseconds=value) for value in values]
         return values
@@ -480,8 +480,8 @@ class Changes:
         refused = None
         try:
             self.twin.apply(statement)
-        except RefusedError as error:
-            refused = str(error)
+        except RefusedError as reason:
+            refused = str(reason)
         error = self._error_of(statement)
         told = f"{self.told}\nexpected {refused or 'no error'}, got {error}"
         assert (error is None) == (refused is None), told
