@@ -75,7 +75,9 @@ class History:
             [d for done, k in zip(self.writers, state, strict=True) for d in done[k:]]
             for state in states
         ]
-        assert any(all(map(self._needs_no_commit, each)) for each in left), f"no commit of {left}"
+        assert any(all(map(self._needs_no_commit, each)) for each in left), (
+            f"no commit of {left[0]}"
+        )
 
     def count_rebased(self) -> int:
         """Commits that no statement explains if it read the snapshot just before the commit."""
@@ -159,7 +161,7 @@ class History:
         }
         info = next(iter(self.repository.ancestry(snapshot_id=self.snapshots[k])))
         next_up = [
-            [str(d.statement or d.changes) for d in done[at : at + 3]]
+            [f"{d.statement or d.changes} {d.error[:500]}" for d in done[at : at + 3]]
             for state in states
             for done, at in zip(self.writers, state, strict=True)
         ]

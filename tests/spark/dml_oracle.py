@@ -145,7 +145,7 @@ class Table:
         return dict(zip(product(*coordinates), zip(n, v, strict=True), strict=True))
 
     def _decode(self, dim: str, stored: np.ndarray) -> list[Any]:
-        values = stored.tolist()
+        values: list[Any] = stored.tolist()
         if self.kinds[dim] == "time":
             return [_EPOCH + timedelta(microseconds=value) for value in values]
         return values
@@ -430,12 +430,11 @@ def create(
     folder: Path,
     seed: int,
     sizes: tuple[int, int] = (1, 7),
-    most_dims: int = 3,
+    dims: tuple[int, int] = (1, 4),
 ) -> tuple[Statements, Twin]:
     """A table of random dimensions, sizes and chunks, and its twin."""
     rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, most_dims + 1))
-    kinds = {f"d{k}": str(rng.choice(_KINDS)) for k in range(count)}
+    kinds = {f"d{k}": str(rng.choice(_KINDS)) for k in range(int(rng.integers(*dims)))}
     lengths = {dim: int(rng.integers(*sizes)) for dim in kinds}
     chunks = {dim: int(rng.integers(1, 5)) for dim in kinds}
     table = Table(str(folder / f"r{seed}"), kinds, chunks)
@@ -481,8 +480,8 @@ class Changes:
         refused = None
         try:
             self.twin.apply(statement)
-        except RefusedError as error:
-            refused = str(error)
+        except RefusedError as reason:
+            refused = str(reason)
         error = self._error_of(statement)
         told = f"{self.told}\nexpected {refused or 'no error'}, got {error}"
         assert (error is None) == (refused is None), told

@@ -1,11 +1,13 @@
 """Writing through the data source's writer, with every task in this process. No Spark needed."""
 
+import json
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import icechunk
 import numpy as np
@@ -40,7 +42,7 @@ from frazil.spark.table.options import ReadOptions
 from frazil.spark.writing.assembly import assemble, find_spans, plan_boxes
 from frazil.spark.writing.chunk_rows import ChunkRowsWriter
 from frazil.spark.writing.layout import plan_layout
-from frazil.spark.writing.options import parse_write_options
+from frazil.spark.writing.options import TASKS, WRITE, parse_write_options
 from frazil.spark.writing.session import Assembly, apply_layout, prepare
 from frazil.spark.writing.shuffle import (
     BLOCK,
@@ -49,8 +51,9 @@ from frazil.spark.writing.shuffle import (
     StoreBlocks,
     decode_values,
 )
-from frazil.spark.writing.sink import RowsMessage, RowsWriter
+from frazil.spark.writing.sink import RowsMessage, RowsWriter, answer_write
 from frazil.spark.writing.stage import find_coordinates, join_pieces, stage
+from frazil.spark.writing.write_tasks import TasksWriter
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
 from tests.spark.writing_cases import (
@@ -422,6 +425,52 @@ def test_overlapping_writes_are_never_merged_silently(path: Path) -> None:
     with pytest.raises(TaskFailedError, match="Rebase failed"):
         both[1][0].commit(both[1][1])
     assert values(path)[0, 0] == 50
+
+
+def many_rows(**told: object) -> dict[str, str]:
+    """An option of the Java side: tasks make the chunks."""
+    return {WRITE: json.dumps({"job": str(uuid4()), "rows": 0, "chunks": 1 << 16, **told})}
+
+
+def run_round(path: Path, given: dict[str, str], number: int) -> int:
+    """Runs the tasks of a round; returns how many there were."""
+    question = {"tasks": 1, "round": number, "epoch": None}
+    count = int(answer_write(question, {"path": str(path), **given})["tasks"])
+    if count:
+        told = json.dumps(question)
+        writer = TasksWriter(parse_write_options({"path": str(path), **given, TASKS: told}))
+        numbers = pa.record_batch({"id": pa.array(range(count), pa.int64())})
+        writer.commit([writer.write(iter([numbers]))])
+    return count
+
+
+def test_tasks_make_chunks_for_the_snapshot_that_the_write_began_on(path: Path) -> None:
+    """A commit after that is a conflict, as it is for few rows."""
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    given = {"mode": "region", **many_rows()}
+    writer, told = started(path, rows(range(2), add=50), **given)
+    write_here(path, SCHEMA, [rows(range(2), add=90)], mode="region")
+    writer.commit(told)
+    with pytest.raises(TaskFailedError, match="expected parent"):
+        run_round(path, given, 0)
+    assert values(path)[0, 0] == 90
+
+
+def test_tasks_are_planned_again_if_the_branch_has_moved(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others made the grid longer, so that the rows are in other blocks of it."""
+    monkeypatch.setattr(plan_boxes, "__defaults__", (1,))
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    given = many_rows(inPlace=True)
+    writer, told = started(path, rows(range(10, 14)), **given)
+    writer.commit(told)
+    write_here(path, SCHEMA, [rows(range(4, 5))])
+    assert run_round(path, given, 0) > 1  # in conflict
+    assert values(path, "t").tolist() == [0, 1, 2, 3, 4]
+    assert run_round(path, given, 1) > 1
+    assert run_round(path, given, 2) == 0
+    assert values(path, "t").tolist() == [0, 1, 2, 3, 4, 10, 11, 12, 13]
 
 
 def stored_objects(path: Path) -> set[str]:

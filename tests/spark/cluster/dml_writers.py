@@ -20,7 +20,7 @@ SIZES = (8, 13)  # of dimensions: with room for writers that do not meet
 
 
 def make_table(spark: SparkSession, folder: Path, seed: int) -> Table:
-    return create(spark, folder, seed, SIZES, most_dims=2)[0].table
+    return create(spark, folder, seed, SIZES, dims=(2, 3))[0].table
 
 
 def write_with_spark(

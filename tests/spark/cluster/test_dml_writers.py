@@ -1,6 +1,7 @@
 """Statements of several writers on one table: the history is what their isolation allows."""
 
 import os
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -39,6 +40,7 @@ def test_statements_of_several_writers_are_isolated(
                     done = driver.run(write_with_spark, table, seed, WRITERS, STATEMENTS)
                 finally:
                     stop.set()
+            (tmp_path / f"done{seed}").write_bytes(pickle.dumps([*done, other.result()]))
             history = History(table, start, [*done, other.result()])
             history.require_explained()
             everything = [each for writer in history.writers for each in writer]
