@@ -4,7 +4,7 @@
 
 Every line is a process of its own, whose driver has run the same job over few chunks before. Peak
 memory is that of the driver's Python (resident, above what it was before the job), collected is the
-size of what Spark sent to it, which `spark.driver.maxResultSize` bounds. With `local[2]` the tasks
+size of what Spark sent to it, at once or partition by partition. With `local[2]` the tasks
 run in the JVM of the driver and in Python workers: of the JVM only its limit is known (--heap).
 
 Arrays have chunks of one element in two dimensions, so that the rest is as small as can be, and
@@ -38,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 import xarray as xr
 import zarr
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 import frazil
@@ -85,16 +85,24 @@ class Taken:
 @contextmanager
 def measured(spark: SparkSession) -> Iterator[Taken]:
     taken, frames = Taken(), type(spark.range(1))
-    collect = frames.toArrow
+    collect, iterate = frames.toArrow, frames.toLocalIterator
 
     def counting(frame: DataFrame) -> pa.Table:
         table = collect(frame)
         taken.collected_bytes += table.nbytes
         return table
 
+    def counting_rows(frame: DataFrame, **options: bool) -> Iterator[Row]:
+        for row in iterate(frame, **options):
+            taken.collected_bytes += sum(len(each) for each in row if isinstance(each, bytes))
+            yield row
+
     CLEAR_REFS.write_text(RESET_PEAK)
     before, started = status_bytes("VmRSS"), perf_counter()
-    with patch.object(frames, "toArrow", counting):
+    with (
+        patch.object(frames, "toArrow", counting),
+        patch.object(frames, "toLocalIterator", counting_rows),
+    ):
         yield taken
     taken.seconds = perf_counter() - started
     taken.peak_bytes = status_bytes("VmHWM") - before

@@ -7,13 +7,17 @@ A task is called with the files of a repository and a range of rows. The rules:
 - its result does not depend on the worker that runs it, nor on how rows are divided into ranges
 - it may run twice
 - it may hold caches and pools of threads, which begin empty on each worker
+
+A cluster can also sort by ids what tasks find (`Cluster`): blocks of columns go from the workers
+that made them to the workers that own the shares of their ids, and never to the caller, whose
+memory does not grow with them. Threads of one process have one memory, and nothing to exchange.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +74,66 @@ class Executor(Protocol):
     def report(self, doing: str, done: int, total: int) -> None:
         """Reports progress of work that the caller does itself; a total of 0 is unknown."""
         ...
+
+
+# Exchanges between workers, by the first byte of ids.
+
+SHARES = 256
+HERE = -1  # in place of the number of a share: for the caller
+
+type Block = tuple[int, Any]
+"""The number of a share, and something picklable."""
+
+
+class Scattered(Protocol):
+    """Blocks that tasks have made, and that wait where workers find them."""
+
+    @property
+    def results(self) -> Sequence[Any]:
+        """Blocks for the caller, in any order."""
+        ...
+
+
+class Cluster(Executor, Protocol):
+    def scatter(
+        self,
+        task: Task[Iterable[Block]],
+        count: int,
+        doing: str,
+        *,
+        sizes: Sizes | None = None,
+    ) -> Scattered:
+        """Runs a task as `run` does, and keeps the blocks that it makes for shares."""
+        ...
+
+    def gather[T](
+        self,
+        scattered: Sequence[Scattered],
+        task: Callable[[Files, Iterator[Sequence[Any]]], Iterable[T]],
+        doing: str,
+        *,
+        many: bool = False,
+    ) -> Iterator[T]:
+        """Results of a task that is called with the blocks of one share after the other.
+
+        Each share that has blocks is in one call, which gets those of some shares. If results are
+        `many`, a part of them is in the caller's memory at a time.
+        """
+        ...
+
+
+def find_cluster(executor: Executor) -> Cluster | None:
+    """None for threads of this process."""
+    return cast("Cluster", executor) if executor.is_remote else None
+
+
+def split_shares(ids: npt.NDArray[np.uint8]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Numbers of shares, and the rows of the ids, (n, 12), in each; none that is empty."""
+    order = np.argsort(ids[:, 0], kind="stable").astype(np.int64, copy=False)
+    edges = np.searchsorted(ids[:, 0][order], np.arange(SHARES + 1)).tolist()
+    for share in range(SHARES):
+        if edges[share] < edges[share + 1]:
+            yield share, order[edges[share] : edges[share + 1]]
 
 
 @dataclass(frozen=True, slots=True)

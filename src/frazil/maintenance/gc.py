@@ -178,7 +178,7 @@ class Kept:
     snapshots: IdSet
     logs: IdSet
     manifests: IdSet
-    chunks: KeySet
+    chunks: KeySet  # of a plan that a cluster made only those that came since
 
     def of(self, kind: FileKind) -> IdSet | KeySet:
         match kind:
@@ -368,12 +368,14 @@ class _Found:
 
 
 def _find_all(work: GCWork, found: _Found, cutoff_us: int) -> tuple[Kept, dict[FileKind, Listing]]:
-    chunks = work.chunks(found.manifests)
-    kept = Kept(found.snapshots, found.logs, IdSet.of(found.manifests.ids), chunks)
-    garbage = {FileKind.SNAPSHOT: _select_garbage(found.files, kept.snapshots, cutoff_us)}
-    for kind in list(PHASES)[1:]:
-        garbage[kind] = work.unkept(kind, kept.of(kind), cutoff_us)
-    return kept, garbage
+    keys, chunks = work.unkept_chunks(found.manifests, cutoff_us)
+    kept = Kept(found.snapshots, found.logs, IdSet.of(found.manifests.ids), keys)
+    return kept, {
+        FileKind.SNAPSHOT: _select_garbage(found.files, kept.snapshots, cutoff_us),
+        FileKind.TRANSACTION: work.unkept(FileKind.TRANSACTION, kept.logs, cutoff_us),
+        FileKind.MANIFEST: work.unkept(FileKind.MANIFEST, kept.manifests, cutoff_us),
+        FileKind.CHUNK: chunks,
+    }
 
 
 def _find_incrementally(
@@ -383,19 +385,14 @@ def _find_incrementally(
     snapshots = _select_garbage(found.files, found.snapshots, cutoff_us)
     listed, manifests = _list_manifests(work, snapshots.ids, damaged=FormatError), found.manifests
     gone = listed.take(~IdSet.of(manifests.ids).contains(listed.ids))
-    chunks = work.sized_chunks(gone)
-    kept = Kept(
-        found.snapshots,
-        found.logs,
-        IdSet.of(manifests.ids),
-        work.chunks(manifests, among=IdSet.of(chunks.ids)),
-    )
+    keys, chunks = work.unkept_chunks(manifests, cutoff_us, gone)
+    kept = Kept(found.snapshots, found.logs, IdSet.of(manifests.ids), keys)
     logs = snapshots.take(~kept.logs.contains(snapshots.ids))
     return kept, {
         FileKind.SNAPSHOT: snapshots,
         FileKind.TRANSACTION: _make_listing(FileKind.TRANSACTION, logs.ids),
         FileKind.MANIFEST: _make_listing(FileKind.MANIFEST, gone.ids, gone.size_bytes),
-        FileKind.CHUNK: chunks.take(~kept.chunks.contains(chunks.ids)),
+        FileKind.CHUNK: chunks,
     }
 
 

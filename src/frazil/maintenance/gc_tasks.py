@@ -5,9 +5,12 @@ manifests -> chunk keys    eight bytes of the id of each chunk object
 manifests -> chunk sizes   chunk objects, and how large each is at least
 listing                    files of a kind that are old enough to be deleted
 deleting                   counts
+
+On a cluster chunk keys and candidates for deletion go to the workers that own their shares of ids,
+and only garbage comes to the caller.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +21,14 @@ from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.projections import ManifestFiles
 from frazil.ids import ALPHABET
-from frazil.maintenance.executor import Executor, split_rows
+from frazil.maintenance.executor import (
+    SHARES,
+    Block,
+    Executor,
+    find_cluster,
+    split_rows,
+    split_shares,
+)
 from frazil.maintenance.id_sets import GrowingKeySet, Ids, IdSet, KeySet, id_halves
 from frazil.maintenance.inventory import (
     Deleted,
@@ -80,23 +90,39 @@ class GCWork:
 
     def unkept(self, kind: FileKind, keep: IdSet | KeySet, cutoff_us: int) -> Listing:
         """Files of a kind that are older and not kept."""
-        parts = []
-        for piece in self._list(kind, cutoff_us):
+        doing, parts, seen = f"listing {kind.value}", list[Listing](), 0
+        for piece in self.inventory.pieces(kind):
             gone = (piece.created_at_us < cutoff_us) & ~keep.contains(piece.ids)
             parts.append(piece.take(gone))
-        return Listing.concat(kind, parts)
-
-    def _list(self, kind: FileKind, cutoff_us: int) -> Iterator[Listing]:
-        """All files of a kind, or only the older ones if they would have to travel."""
-        doing, seen = f"listing {kind.value}", 0
-        is_stored = isinstance(self.inventory, StoredInventory)
-        if self.executor.is_remote and is_stored and kind is FileKind.CHUNK:
-            yield from self.executor.run(ListFiles(kind, cutoff_us), len(ALPHABET), doing)
-            return
-        for piece in self.inventory.pieces(kind):
-            yield piece
             seen += len(piece)
             self.executor.report(doing, seen, 0)
+        return Listing.concat(kind, parts)
+
+    def unkept_chunks(
+        self, kept: ManifestFiles, cutoff_us: int, gone: ManifestFiles | None = None
+    ) -> tuple[KeySet, Listing]:
+        """Chunk objects that kept manifests refer to, as far as known here, and garbage.
+
+        Garbage is what is listed, older and not kept; with `gone`, what these manifests refer to
+        in place of what is listed. Of the objects that are kept a cluster tells nothing.
+        """
+        cluster = find_cluster(self.executor)
+        if cluster is not None and (gone is not None or self._is_stored):
+            scatter = ScatterChunks(kept, gone, cutoff_us, self.budget)
+            found = cluster.scatter(scatter, scatter.rows, "reading manifests, listing chunks")
+            parts = cluster.gather([found], gather_garbage, "finding garbage", many=True)
+            return KeySet.empty(), Listing.concat(FileKind.CHUNK, parts)
+        if gone is None:
+            keys = self.chunks(kept)
+            return keys, self.unkept(FileKind.CHUNK, keys, cutoff_us)
+        chunks = self.sized_chunks(gone)
+        keys = self.chunks(kept, among=IdSet.of(chunks.ids))
+        return keys, chunks.take(~keys.contains(chunks.ids))
+
+    @property
+    def _is_stored(self) -> bool:
+        """True if workers can list."""
+        return isinstance(self.inventory, StoredInventory)
 
     def delete(self, listing: Listing, limits: DeleteLimits) -> Deleted:
         total, task = Deleted(), DeleteFiles(listing, limits)
@@ -144,20 +170,55 @@ class ReadChunkSizes:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class ListFiles:
-    """Files of a kind older than a time; a row is a first letter of their names."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterChunks:
+    """Keys of kept chunk objects, and candidates for deletion, by share.
 
-    kind: FileKind
+    Rows are manifests that are kept, then those that are `gone`, or first letters of names.
+    """
+
+    kept: ManifestFiles
+    gone: ManifestFiles | None
     cutoff_us: int
+    budget: Budget
 
-    def __call__(self, files: Files, rows: range) -> Listing:
-        parts = []
+    @property
+    def rows(self) -> int:
+        return len(self.kept) + (len(ALPHABET) if self.gone is None else len(self.gone))
+
+    def __call__(self, files: Files, rows: range) -> Iterator[Block]:
+        count = len(self.kept)
+        if rows.start < count:
+            read = range(rows.start, min(rows.stop, count))
+            keys = ReadChunkKeys(self.kept, None, self.budget)(files, read).keys
+            edges = np.searchsorted(keys >> np.uint64(56), np.arange(SHARES + 1)).tolist()
+            for share in range(SHARES):
+                if edges[share] < edges[share + 1]:
+                    yield share, KeySet(keys[edges[share] : edges[share + 1]])
+        if rows.stop > count:
+            others = range(max(rows.start - count, 0), rows.stop - count)
+            for listing in self._candidates(files, others):
+                shares = split_shares(listing.ids)
+                yield from ((share, listing.take(some)) for share, some in shares)
+
+    def _candidates(self, files: Files, rows: range) -> Iterator[Listing]:
+        if self.gone is not None:
+            yield ReadChunkSizes(self.gone, self.budget)(files, rows)
+            return
         for letter in rows:
-            objects = files.store.list(self.kind.value + ALPHABET[letter])
-            pieces = iter_listings(objects, self.kind)
-            parts += [piece.take(piece.created_at_us < self.cutoff_us) for piece in pieces]
-        return Listing.concat(self.kind, parts)
+            objects = files.store.list(FileKind.CHUNK.value + ALPHABET[letter])
+            for piece in iter_listings(objects, FileKind.CHUNK):
+                yield piece.take(piece.created_at_us < self.cutoff_us)
+
+
+def gather_garbage(files: Files, shares: Iterator[Sequence[KeySet | Listing]]) -> Iterator[Listing]:
+    """Candidates that are not kept, each once, share by share."""
+    del files
+    for blocks in shares:
+        kept = KeySet.union(block for block in blocks if isinstance(block, KeySet))
+        listed = [block for block in blocks if isinstance(block, Listing)]
+        every = keep_largest(Listing.concat(FileKind.CHUNK, listed))
+        yield every.take(~kept.contains(every.ids))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -55,6 +55,10 @@ class IdSet:
         raw[:, 8:] = self.low.astype(">u4").view(np.uint8).reshape(-1, 4)
         return raw
 
+    def without(self, others: "IdSet") -> "IdSet":
+        stays = ~others.contains(self.ids())
+        return IdSet(self.high[stays], self.low[stays])
+
     def contains(self, ids: Ids) -> Bools:
         """True for the rows of `ids` that are in the set."""
         if not len(self):

@@ -12,11 +12,15 @@ or what is left of a pack. Chunks go together in the order of the scan. An array
 fill a pack has packs of its own; the others share theirs. What is in one object already, and would
 be in one again, stays; and every other pack is larger than what is small: so packing twice does
 nothing.
+
+On a cluster one worker makes the plan, and sends its parts to the workers that write packs and
+manifests. The caller has a row for each pack.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,13 +32,20 @@ from frazil.engine.refs.commit_metadata import require_json, with_notes
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.maintenance.executor import (
+    HERE,
     PACK_BYTES,
+    SHARES,
     SMALL_BYTES,
+    Block,
+    Cluster,
     Executor,
+    Scattered,
     Task,
     ThreadExecutor,
+    find_cluster,
     quiet_files,
     require_current,
     wave_spans,
@@ -44,19 +55,24 @@ from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.relocate import (
     Ids,
     Ints,
+    NewManifests,
     Parts,
     PartScan,
     Relocated,
     Relocation,
     RelocationRequest,
+    WriteManifests,
+    WriteMoved,
     group_rows,
     random_ids,
     relocate,
     scan_parts,
+    write_moved,
 )
 from frazil.paths import ROOT, NodePath
 
 BYTES_AT_ONCE = 64 << 20  # of chunks, in the memory of a task
+_ROWS_SENT = 1 << 17  # chunks of a plan that are sent to a worker together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,30 +97,31 @@ class PackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PackPlan:
-    """Row i of `chunks` goes to pack `pack[i]`, after the rows of that pack before it."""
+    """Row i of `chunks` goes to pack `pack[i]`, after the rows of that pack before it.
+
+    On a cluster these rows are `scattered`, and there are none here.
+    """
 
     branch: str
     snapshot: SnapshotId
     paths: tuple[NodePath, ...]
     chunks: Parts  # each once
     pack: Ints  # ascending from 0
-    names: Ids  # of the packs; drawn here, so that tasks may run twice
+    names: Ids  # of the packs; drawn with the plan, so that tasks may run twice
+    packed: Ints  # number of chunks of each pack
+    pack_bytes: Ints  # of each pack
     references: int  # to these chunks
     untouched: frozenset[ManifestId]  # manifests that refer to none of them
+    touched: frozenset[ManifestId]  # the others
+    scattered: "ScatteredPlan | None" = None
 
     @property
     def packs(self) -> int:
-        return int(self.pack[-1]) + 1 if len(self.pack) else 0
+        return len(self.names)
 
     @property
     def bytes(self) -> int:
-        return self.chunks.bytes
-
-    @property
-    def pack_bytes(self) -> Ints:
-        """Bytes of each pack."""
-        held = np.bincount(self.pack, weights=self.chunks.length, minlength=self.packs)
-        return held.astype(np.int64)
+        return int(self.pack_bytes.sum())
 
     def relocation(self) -> Relocation:
         """Places of the chunks in their packs."""
@@ -114,7 +131,7 @@ class PackPlan:
     def result(self, done: Relocated | None = None) -> PackResult:
         return PackResult(
             snapshot=None if done is None else str(done.snapshot),
-            chunks=len(self.chunks),
+            chunks=int(self.packed.sum()),
             packs=self.packs,
             bytes=self.bytes,
             references=self.references,
@@ -144,25 +161,89 @@ def plan_pack(
     require_current(repository)
     session = repository.writable_session(branch)  # raises if nothing may be written
     executor = executor or ThreadExecutor(quiet_files(repository))
-    scan = scan_parts(executor, session.base, paths, longest=small_bytes)
-    first, part = group_rows(scan.parts.columns)
-    in_order = np.sort(first)
-    rows, pack = _arrange(scan.take(in_order), small_bytes, pack_bytes)
-    chunks = scan.parts.take(in_order[rows])
-    is_chosen = np.zeros(len(first), dtype=np.bool_)
-    is_chosen[part[in_order[rows]]] = True
-    chosen = is_chosen[part]
-    touched = scan.manifests_with(chosen)
-    return PackPlan(
-        branch=branch,
-        snapshot=session.snapshot_id,
-        paths=tuple(paths),
-        chunks=chunks,
-        pack=pack,
-        names=random_ids(int(pack[-1]) + 1 if len(pack) else 0),
-        references=int(chosen.sum()),
-        untouched=frozenset(scan.manifests) - touched,
-    )
+    plan = PlanPacks(branch, session.snapshot_id, tuple(paths), small_bytes, pack_bytes)
+    cluster = find_cluster(executor)
+    if cluster is None:
+        return plan.make(executor, session.base)[0]
+    scattered = cluster.scatter(plan, 1, "reading manifests")
+    (made,) = scattered.results
+    return replace(made, scattered=ScatteredPlan(cluster, scattered, made.touched))
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPacks:
+    """Makes a plan; as a task with one row, which sends its parts to those who execute it."""
+
+    branch: str
+    snapshot: SnapshotId
+    paths: tuple[NodePath, ...]
+    small_bytes: int
+    pack_size: int
+
+    def make(self, executor: Executor, snapshot: Snapshot) -> tuple[PackPlan, PartScan]:
+        scan = scan_parts(executor, snapshot, self.paths, longest=self.small_bytes)
+        first, part = group_rows(scan.parts.columns)
+        in_order = np.sort(first)
+        rows, pack = _arrange(scan.take(in_order), self.small_bytes, self.pack_size)
+        chunks = scan.parts.take(in_order[rows])
+        is_chosen = np.zeros(len(first), dtype=np.bool_)
+        is_chosen[part[in_order[rows]]] = True
+        chosen = is_chosen[part]
+        touched, packs = scan.manifests_with(chosen), int(pack[-1]) + 1 if len(pack) else 0
+        held = np.bincount(pack, weights=chunks.length, minlength=packs)
+        plan = PackPlan(
+            branch=self.branch,
+            snapshot=self.snapshot,
+            paths=self.paths,
+            chunks=chunks,
+            pack=pack,
+            names=random_ids(packs),
+            packed=np.bincount(pack, minlength=packs).astype(np.int64),
+            pack_bytes=held.astype(np.int64),
+            references=int(chosen.sum()),
+            untouched=frozenset(scan.manifests) - touched,
+            touched=frozenset(touched),
+        )
+        return plan, scan
+
+    def __call__(self, files: Files, rows: range) -> Iterator[Block]:
+        if not rows:
+            return
+        plan, scan = self.make(ThreadExecutor(files), files.fetch_snapshot(self.snapshot))
+        nothing = np.zeros(0, dtype=np.int64)
+        yield HERE, replace(plan, chunks=plan.chunks.take(slice(0, 0)), pack=nothing)
+        for start in range(0, len(plan.chunks), _ROWS_SENT):
+            some = slice(start, start + _ROWS_SENT)
+            chunks, pack = plan.chunks.take(some), plan.pack[some]
+            for number in np.unique(pack).tolist():
+                mine = chunks.take(np.flatnonzero(pack == number))
+                yield number % SHARES, PackRows(number, start, mine)
+        moved = plan.relocation()
+        for at, (manifest, parts) in enumerate(scan.by_manifest()):
+            if manifest in plan.touched:
+                for start in range(0, len(parts), _ROWS_SENT):
+                    piece = moved.only(parts.take(slice(start, start + _ROWS_SENT)))
+                    yield at % SHARES, ManifestMoves(manifest, piece)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackRows:
+    """Chunks of a pack, in their order; those that begin earlier in the plan come before them."""
+
+    pack: int
+    first: int
+    chunks: Parts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestMoves:
+    """New places of chunks that a manifest refers to."""
+
+    manifest: ManifestId
+    moved: Relocation
+
+
+type _Sent = PackRows | ManifestMoves
 
 
 def pack(
@@ -177,11 +258,81 @@ def pack(
     if not plan.packs:
         return plan.result()
     executor = executor or ThreadExecutor(quiet_files(repository))
-    write = WritePacks(plan.chunks, plan.pack, plan.names)
-    _write_objects(executor, write, plan.pack_bytes, "packing chunks")
-    message = message or f"Pack {len(plan.chunks)} chunks into {plan.packs} objects"
-    notes = with_notes(require_json(metadata or {}), {"packed": len(plan.chunks)})
-    return _commit_moved(repository, plan, executor, message, notes)
+    if plan.scattered is None:
+        packs = WritePacks(plan.chunks, plan.pack, plan.names)
+        _write_objects(executor, packs, plan.pack_bytes, "packing chunks")
+        write: WriteManifests = partial(write_moved, executor, plan.relocation())
+    else:
+        plan.scattered.write_packs(plan.names)
+        write = plan.scattered.write_manifests
+    count = int(plan.packed.sum())
+    message = message or f"Pack {count} chunks into {plan.packs} objects"
+    notes = with_notes(require_json(metadata or {}), {"packed": count})
+    return _commit_moved(repository, plan, write, message, notes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GatherPacks:
+    """Writes the packs of shares; those of a share are read at once, as far as memory allows."""
+
+    names: Ids
+
+    def __call__(self, files: Files, shares: Iterator[Sequence[_Sent]]) -> Iterator[None]:
+        for blocks in shares:
+            mine = [each for each in blocks if isinstance(each, PackRows)]
+            mine.sort(key=lambda each: (each.pack, each.first))
+            chunks = Parts.concat([each.chunks for each in mine])
+            sent = np.repeat([each.pack for each in mine], [len(each.chunks) for each in mine])
+            numbers, pack = np.unique(sent.astype(np.int64), return_inverse=True)
+            write = WritePacks(chunks, pack.astype(np.int64), self.names[numbers])
+            write(files, range(len(numbers)))
+        yield None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatteredPlan:
+    """The rows of a plan, with the workers of a cluster, which execute it."""
+
+    cluster: Cluster
+    rows: Scattered
+    touched: frozenset[ManifestId]
+
+    def write_packs(self, names: Ids) -> None:
+        deque(self.cluster.gather([self.rows], GatherPacks(names), "packing chunks"), maxlen=0)
+
+    def write_manifests(self, snapshot: Snapshot, wanted: Sequence[ManifestId]) -> NewManifests:
+        """Rewrites manifests by the workers that have the new places of their chunks."""
+        task = GatherManifests(self.touched.intersection(wanted))
+        written = dict(self.cluster.gather([self.rows], task, "writing manifests"))
+        late = [each for each in wanted if each not in written]
+        if late:  # manifests of a commit that was made meanwhile
+            moves = self.cluster.gather([self.rows], gather_moves, "new manifests", many=True)
+            written |= write_moved(self.cluster, Relocation.concat(moves), snapshot, late)
+        return written
+
+
+@dataclass(frozen=True, slots=True)
+class GatherManifests:
+    manifests: frozenset[ManifestId]
+
+    def __call__(
+        self, files: Files, shares: Iterator[Sequence[_Sent]]
+    ) -> Iterator[tuple[ManifestId, ManifestFile | None]]:
+        for blocks in shares:
+            moves: dict[ManifestId, list[Relocation]] = {}
+            for each in blocks:
+                if isinstance(each, ManifestMoves) and each.manifest in self.manifests:
+                    moves.setdefault(each.manifest, []).append(each.moved)
+            for manifest, parts in moves.items():
+                moved = Relocation.concat(parts)
+                (file,) = WriteMoved((manifest,), np.zeros(1, np.int64), moved)(files, range(1))
+                yield manifest, file
+
+
+def gather_moves(files: Files, shares: Iterator[Sequence[_Sent]]) -> Iterator[Relocation]:
+    del files
+    for blocks in shares:
+        yield from (each.moved for each in blocks if isinstance(each, ManifestMoves))
 
 
 def _write_objects(
@@ -195,7 +346,7 @@ def _write_objects(
 def _commit_moved(
     repository: Repository,
     plan: "PackPlan | UnpackPlan",
-    executor: Executor,
+    write: WriteManifests,
     message: str,
     metadata: Mapping[str, Json],
 ) -> PackResult:
@@ -203,7 +354,7 @@ def _commit_moved(
     request = RelocationRequest(
         branch=plan.branch, paths=plan.paths, message=message, metadata=metadata
     )
-    return plan.result(relocate(repository, request, plan.relocation(), plan.untouched, executor))
+    return plan.result(relocate(repository, request, write, plan.untouched))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -354,11 +505,12 @@ def unpack(
     if not len(plan.chunks):
         return plan.result()
     executor = executor or ThreadExecutor(quiet_files(repository))
-    write = WriteChunks(plan.chunks, plan.names)
-    _write_objects(executor, write, plan.chunks.length, "unpacking chunks")
+    chunks = WriteChunks(plan.chunks, plan.names)
+    _write_objects(executor, chunks, plan.chunks.length, "unpacking chunks")
     message = message or f"Unpack {len(plan.chunks)} chunks of {plan.packs} objects"
     notes = with_notes(require_json(metadata or {}), {"unpacked": len(plan.chunks)})
-    return _commit_moved(repository, plan, executor, message, notes)
+    write = partial(write_moved, executor, plan.relocation())
+    return _commit_moved(repository, plan, write, message, notes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ in another object, which did not move, and stays as it is.
 """
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -143,8 +143,27 @@ class Relocation:
         order = np.argsort(numbers, kind="stable").astype(np.int64)
         return cls(numbers[order], old.take(order), chunk_id[order], offset[order])
 
+    @classmethod
+    def concat(cls, parts: Iterable["Relocation"]) -> "Relocation":
+        """Relocations of parts that may be in several of them."""
+        every = list(parts)
+        old = Parts.concat([each.old for each in every])
+        rows, _ = group_rows(old.columns)
+        nothing = np.zeros((0, 12), np.uint8)
+        chunk_id = np.concatenate([nothing, *(each.chunk_id for each in every)])
+        offset = np.concatenate([np.zeros(0, np.uint64), *(each.offset for each in every)])
+        return cls.of(old.take(rows), chunk_id[rows], offset[rows])
+
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def only(self, parts: Parts) -> "Relocation":
+        """The new places of these parts, as far as they have any."""
+        found = np.unique(self.rows_of(parts))
+        rows = found[found >= 0]
+        return Relocation(
+            self.numbers[rows], self.old.take(rows), self.chunk_id[rows], self.offset[rows]
+        )
 
     def rows_of(self, parts: Parts) -> Ints:
         """Row of each, -1 where it stays where it is."""
@@ -236,12 +255,15 @@ def select_arrays(
             yield node, node.array
 
 
+type WriteManifests = Callable[[Snapshot, Sequence[ManifestId]], NewManifests]
+"""Rewrites manifests of a snapshot in which something moved, with references to the new places."""
+
+
 def relocate(
     repository: Repository,
     request: RelocationRequest,
-    moved: Relocation,
+    write: WriteManifests,
     untouched: Iterable[ManifestId],
-    executor: Executor,
 ) -> Relocated | None:
     """Commits, as often as it takes; None if nothing that moved is there any more.
 
@@ -256,7 +278,7 @@ def relocate(
         arrays = list(_existing_arrays(session.base, request.paths))
         wanted = dict.fromkeys(ref.id for _, array in arrays for ref in array.manifests)
         new = [each for each in wanted if each not in done]
-        done.update(_write_manifests(executor, moved, session.base, new))
+        done.update(write(session.base, new))
         used = {each for each in wanted if done[each] is not None}
         if not used:
             return session.snapshot_id
@@ -270,7 +292,7 @@ def relocate(
     return found[0] if found else None
 
 
-def _write_manifests(
+def write_moved(
     executor: Executor, moved: Relocation, snapshot: Snapshot, wanted: Sequence[ManifestId]
 ) -> NewManifests:
     """Rewrites manifests in which something moved, with references to the new places."""
@@ -350,6 +372,13 @@ class PartScan:
     def manifests_with(self, rows: npt.NDArray[np.bool_]) -> set[ManifestId]:
         """Manifests that have one of the rows."""
         return {self.manifests[at] for at in np.unique(self.manifest[rows]).tolist()}
+
+    def by_manifest(self) -> Iterator[tuple[ManifestId, Parts]]:
+        """Parts that each manifest refers to."""
+        order = np.argsort(self.manifest, kind="stable").astype(np.int64)
+        edges = np.searchsorted(self.manifest[order], np.arange(len(self.manifests) + 1)).tolist()
+        for at, manifest in enumerate(self.manifests):
+            yield manifest, self.parts.take(order[edges[at] : edges[at + 1]])
 
 
 def scan_parts(

@@ -21,7 +21,7 @@ from frazil.format.chunk_refs import ChunkRefs, Inline, Native
 from frazil.format.generation import Generation
 from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import ChunkId, SnapshotId
-from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.executor import ThreadExecutor, quiet_files
 from frazil.maintenance.pack import PackPlan, PackResult, pack, plan_pack, plan_unpack, unpack
 from frazil.maintenance.purge.purge_message import plan_purge_messages
 from frazil.maintenance.purge.purge_path import plan_purge_path
@@ -29,15 +29,22 @@ from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from tests.unit.maintenance.contents import contents_of, keys
+from tests.unit.maintenance.local_cluster import LocalCluster
 from tests.unit.spec.written import GROUP, array_metadata, split_every
 
 LARGE, SMALL, TINY = map(NodePath, ("/large", "/small", "/tiny"))
 
 
-@pytest.fixture(params=[1, 2])
-def repository(request: pytest.FixtureRequest) -> Repository:
+class PackedByCluster(MemoryStore):
+    """A store whose repository is packed by a cluster."""
+
+
+@pytest.fixture(params=[(MemoryStore, 1), (MemoryStore, 2), (PackedByCluster, 2)])
+def repository(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """Forty chunks of 100 bytes, two of 50, one of 30, and one that is large."""
-    repository = Repository.create(MemoryStore(), split_every(8), spec_version=request.param)
+    monkeypatch.setattr("frazil.maintenance.pack._ROWS_SENT", 7)
+    store, version = request.param
+    repository = Repository.create(store(), split_every(8), spec_version=version)
     session = repository.writable_session("main")
     session.set_node(NodePath("/"), GROUP)
     for path, shape in ((LARGE, (8, 6)), (SMALL, (4,)), (TINY, ())):
@@ -53,9 +60,14 @@ def repository(request: pytest.FixtureRequest) -> Repository:
 
 
 def planned(repository: Repository, *paths: NodePath) -> PackPlan:
-    return plan_pack(
-        repository, "main", paths or (NodePath("/"),), small_bytes=200, pack_bytes=1000
-    )
+    files = quiet_files(repository)
+    on_cluster = isinstance(repository.store, PackedByCluster)
+    executor = LocalCluster(files) if on_cluster else ThreadExecutor(files)
+    chosen = paths or (NodePath("/"),)
+    plan = plan_pack(repository, "main", chosen, executor, small_bytes=200, pack_bytes=1000)
+    assert (plan.scattered is not None) == on_cluster
+    assert len(plan.chunks) == (0 if on_cluster else plan.result().chunks)
+    return plan
 
 
 def packed(repository: Repository, *paths: NodePath) -> PackResult:
@@ -74,8 +86,8 @@ def test_an_array_that_fills_packs_has_its_own_and_the_others_share(
     before = contents_of(repository)
     plan = planned(repository)
     done = pack(repository, plan)
-    assert (plan.packs, len(plan.chunks), plan.bytes) == (5, 43, 4130)
-    assert np.bincount(plan.pack).tolist() == [3, 10, 10, 10, 10]
+    assert (plan.packs, plan.result().chunks, plan.bytes) == (5, 43, 4130)
+    assert plan.packed.tolist() == [3, 10, 10, 10, 10]
     assert (done.chunks, done.packs, done.bytes, done.references) == (43, 5, 4130, 43)
     assert contents_of(repository) == before
     one, two = payload(repository, SMALL, 0), payload(repository, TINY)
@@ -124,7 +136,7 @@ def test_packs_of_a_few_chunks_are_put_together_too(repository: Repository) -> N
     for row in range(2):
         put_together(repository, LARGE, *(((row + 6, column), 20) for column in (4, 5)))
     before, plan = contents_of(repository), planned(repository)
-    assert (plan.packs, len(plan.chunks), plan.bytes) == (1, 4, 80)
+    assert (plan.packs, plan.result().chunks, plan.bytes) == (1, 4, 80)
     pack(repository, plan)
     assert contents_of(repository) == before
     assert [payload(repository, LARGE, 6 + k // 2, 4 + k % 2).offset for k in range(4)] == [
@@ -140,7 +152,7 @@ def test_what_is_left_of_a_pack_is_packed_again(repository: Repository) -> None:
         session.set_chunk(LARGE, divmod(number, 6), b"n" * 3000)
     session.commit("most of two packs is old")
     plan = planned(repository)
-    assert (plan.packs, plan.chunks.offset.tolist()) == (1, [0, 0])
+    assert (plan.packs, plan.packed.tolist()) == (1, [2])
     pack(repository, plan)
     assert payload(repository, LARGE, 0, 0).chunk_id == payload(repository, LARGE, 1, 4).chunk_id
     assert packed(repository).snapshot is None
@@ -306,7 +318,7 @@ def test_chunks_are_packed_piece_by_piece(
     pack(repository, plan, executor=executor)
     assert contents_of(repository) == before
     packing = [each for each in told if each[0] == "packing chunks"]
-    assert packing == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
+    assert plan.scattered or packing == [("packing chunks", number, 5) for number in (2, 3, 4, 5)]
     again = plan_unpack(repository, "main")
     monkeypatch.setattr("frazil.maintenance.pack.BYTES_AT_ONCE", 150)
     unpack(repository, again, executor=executor)
@@ -326,7 +338,7 @@ def test_a_chunk_that_is_missing_is_an_error_and_nothing_is_committed(
     assert repository.lookup_branch("main") == tip
 
 
-@pytest.mark.parametrize("repository", [2], indirect=True)  # version 1 has no status
+@pytest.mark.parametrize("repository", [(MemoryStore, 2)], indirect=True)  # version 1 has no status
 def test_a_read_only_repository_is_not_packed(repository: Repository) -> None:
     repository.set_status(RepoStatus(Availability.READ_ONLY, 0, "closed"))
     with pytest.raises(ReadOnlyError):

@@ -35,7 +35,7 @@ from frazil.maintenance.copying.bundle import plan_import
 from frazil.maintenance.copying.clone import clone, plan_clone
 from frazil.maintenance.copying.derived import derive, plan_partial
 from frazil.maintenance.copying.transfer import transfer
-from frazil.maintenance.executor import ThreadExecutor
+from frazil.maintenance.executor import ThreadExecutor, quiet_files
 from frazil.maintenance.migrate.migration import migrate, plan_migration
 from frazil.maintenance.repair.repair_store import repair
 from frazil.objectstore.memory import MemoryStore
@@ -55,6 +55,7 @@ from tests.unit.maintenance.between import (
     count_requests,
     sweep,
 )
+from tests.unit.maintenance.local_cluster import LocalCluster
 
 KINDS: dict[str, type[Watched]] = {"bucket": Watched, "directory": WatchedDirectory}
 
@@ -117,14 +118,19 @@ def import_case(tmp_path: Path, *, resumed: bool, spec_version: int = 2) -> Case
     return Case(target, run, require_arrays("a", "b"))
 
 
-def update_case(*, resumed: bool, spec_version: int = 2) -> Case:
+def update_case(*, resumed: bool, spec_version: int = 2, on_cluster: bool = False) -> Case:
     clock = Clock()
     target, source = copied(clock, spec_version=spec_version)
     if resumed:
         first = plan_clone(source.engine, target)
         transfer(ThreadExecutor(source.engine.files), target, first.missing)
     clock.pass_days(2)
-    run: Callable[[ObjectStore], object] = lambda store: clone(plan_clone(source.engine, store))  # noqa: E731 -- short
+
+    def run(store: ObjectStore) -> None:
+        files = quiet_files(source.engine)
+        executor = LocalCluster(files) if on_cluster else ThreadExecutor(files)
+        clone(plan_clone(source.engine, store, executor), executor)
+
     return Case(target, run, require_arrays("a", "b"))
 
 
@@ -209,6 +215,8 @@ CASES: dict[str, Callable[[Path], Case]] = {
     "update": lambda _: update_case(resumed=False),
     "update resumed": lambda _: update_case(resumed=True),
     "update resumed, version 1": lambda _: update_case(resumed=True, spec_version=1),
+    "update on a cluster": lambda _: update_case(resumed=False, on_cluster=True),
+    "update resumed on a cluster": lambda _: update_case(resumed=True, on_cluster=True),
     "partial": lambda _: partial_case(resumed=False),
     "partial resumed": lambda _: partial_case(resumed=True),
     "migrate": lambda _: migrate_case(in_place=True),

@@ -21,6 +21,13 @@ from frazil.engine.repository import Repository
 from frazil.errors import ObjectNotFoundError, ReadOnlyError, StorageError
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
+from frazil.maintenance.copying.cluster_copy import (
+    ChunkCounts,
+    ClusterCopy,
+    References,
+    Role,
+    plan_cluster_copy,
+)
 from frazil.maintenance.copying.copied_refs import with_rows
 from frazil.maintenance.copying.needed_files import (
     NeededFiles,
@@ -45,7 +52,7 @@ from frazil.maintenance.copying.transfer import (
     require_no_strangers,
     transfer,
 )
-from frazil.maintenance.executor import Executor, ThreadExecutor, quiet_files
+from frazil.maintenance.executor import Executor, ThreadExecutor, find_cluster, quiet_files
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, keys_of
 from frazil.maintenance.reachable import ids_of_rows, reachable_rows
@@ -80,7 +87,8 @@ class ClonePlan:
     """Files to be copied: `missing`, by kind, and `others`. `needed` is all that a copy has.
 
     `reused` are files at the target that nothing there refers to yet. `settled` are snapshots
-    reachable from its refs, with all that they consist of.
+    reachable from its refs, with all that they consist of. On a cluster, chunk objects are in
+    `chunks` and in none of the others.
     """
 
     repository: Repository
@@ -92,6 +100,15 @@ class ClonePlan:
     reused: tuple[Listing, ...]
     settled: IdSet
     found: Versions
+    chunks: ClusterCopy | None = None
+
+    @property
+    def _chunk_counts(self) -> ChunkCounts:
+        return ChunkCounts() if self.chunks is None else self.chunks.counts
+
+    @property
+    def reuses(self) -> bool:
+        return any(map(len, self.reused)) or self._chunk_counts.reused > 0
 
     @property
     def snapshots(self) -> int:
@@ -100,14 +117,14 @@ class ClonePlan:
     @property
     def objects(self) -> int:
         """Number of objects to be copied."""
-        return sum(map(len, self.missing)) + len(self.others)
+        return sum(map(len, self.missing)) + len(self.others) + self._chunk_counts.missing
 
     @property
     def bytes(self) -> int:
         """Bytes to be copied."""
-        return sum(part.total_bytes for part in self.missing) + sum(
-            one.size_bytes for one in self.others
-        )
+        listed = sum(part.total_bytes for part in self.missing)
+        others = sum(one.size_bytes for one in self.others)
+        return listed + others + self._chunk_counts.missing_bytes
 
     def result(
         self, *, dry_run: bool = False, updated: bool = False, seconds: float = 0.0
@@ -119,7 +136,7 @@ class ClonePlan:
             branches=tuple(sorted(info.branches)),
             tags=tuple(sorted(info.tags)),
             snapshots=self.snapshots,
-            objects=len(self.needed) + len(self.origin.kept),
+            objects=len(self.needed) + len(self.origin.kept) + self._chunk_counts.needed,
             copied=self.objects,
             bytes=self.bytes,
             updated=updated,
@@ -160,14 +177,16 @@ def plan_clone(
     else:
         require_no_strangers(target)
     settled = settled_snapshots(target) if found else IdSet.empty()
-    needed, unsettled = _find_needed_files(executor, target, origin.info, settled)
+    needed, unsettled, references = _find_needed_files(executor, target, origin.info, settled)
     if basis:
-        needed = needed.without(_basis(executor, target, origin, basis))
+        known = _basis(executor, target, origin, basis)
+        needed, references = needed.without(known), [*references, (Role.BASIS, known.manifests)]
         origin = replace(origin, kept=())  # the receiver has an ops log of its own
     source_files, target_files = StoredInventory(repository.store), StoredInventory(target)
     needed = with_stored_logs(needed, source_files, target_files)
     unsettled = unsettled if found else NeededFiles.none()  # no repository, no garbage collection
     compared = list(compare_files(needed, unsettled, source_files, target_files))
+    cluster = find_cluster(executor)
     return ClonePlan(
         repository=repository,
         target=target,
@@ -178,21 +197,24 @@ def plan_clone(
         others=_missing_entry_versions(repository.store, target, origin.kept),
         settled=settled,
         found=found,
+        chunks=None
+        if cluster is None
+        else plan_cluster_copy(cluster, target, references, finds_reused=bool(found)),
     )
 
 
 def _find_needed_files(
     executor: Executor, target: ObjectStore, info: RepoInfo, settled: IdSet
-) -> tuple[NeededFiles, NeededFiles]:
+) -> tuple[NeededFiles, NeededFiles, References]:
     """Files of all snapshots, and those of snapshots that are not settled, less what others have.
 
-    Each manifest is read once.
+    Each manifest is read once; of a cluster, later, by the references.
     """
     rows = np.arange(len(info.snapshots))
     old = settled.contains(ids_of_rows(info, rows))
     if not old.any():
         needed = needed_files(executor, info, target=target)
-        return needed, needed
+        return needed, needed, [(Role.NEW, needed.manifests)]
     kept = needed_files(executor, info, rows=rows[old].tolist(), target=target)
     new = needed_files(
         executor,
@@ -201,7 +223,8 @@ def _find_needed_files(
         known=kept.ids[FileKind.MANIFEST],
         target=target,
     )
-    return kept.union(new), new.without(kept)
+    references = [(Role.SETTLED, kept.manifests), (Role.NEW, new.manifests)]
+    return kept.union(new), new.without(kept), references
 
 
 def clone(
@@ -210,6 +233,8 @@ def clone(
     """Raises StorageError if what arrived is not what was sent, ConflictError."""
     started = perf_counter()
     executor = executor or ThreadExecutor(quiet_files(plan.repository))
+    if plan.chunks is not None:
+        plan.chunks.copy(plan.target)
     transfer(executor, plan.target, plan.missing, plan.others)
     lost = refresh_listed(executor, plan.target, plan.reused)  # an earlier try left them
     transfer(executor, plan.target, lost)
@@ -217,24 +242,25 @@ def clone(
     if check_contents:
         every = [_listing_of(plan, place) for place in range(len(plan.missing))]
         compare_contents(executor, plan.target, every)
+        if plan.chunks is not None:
+            plan.chunks.compare_contents(plan.target)
     updated = _publish(plan, executor)
     return plan.result(updated=updated, seconds=perf_counter() - started)
 
 
 def _publish(plan: ClonePlan, executor: Executor) -> bool:
     """Makes all that was copied visible; True if there was anything new to see."""
-    reused = any(map(len, plan.reused))
     clock = plan.repository.clock
     for attempt in range(_TRIES):
         try:
             updated = publish_entry(plan.origin.entry, plan.target, plan.found, plan.settled, clock)
             break
         except ObjectNotFoundError:
-            if not reused or attempt == _TRIES - 1:
+            if not plan.reuses or attempt == _TRIES - 1:
                 raise
             _require_arrived(plan, executor)  # a garbage collection had it on its list
     plan.target.sync()
-    if reused:
+    if plan.reuses:
         _require_arrived(plan, executor)
     return updated
 
@@ -275,6 +301,8 @@ def _require_arrived(plan: ClonePlan, executor: Executor) -> None:
 
     Copies once more what is not there. Raises StorageError if that does not help.
     """
+    if plan.chunks is not None:
+        plan.chunks.require_arrived(plan.target, _TRIES)
     expected = [*plan.missing, *plan.reused]
     if not any(map(len, expected)):
         return

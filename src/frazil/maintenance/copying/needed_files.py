@@ -1,7 +1,7 @@
 """The files that a copy needs, and those that are not at the target yet. Columns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from frazil.format.nodes import id_column
 from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
 from frazil.maintenance.copying.copied_refs import log_ids
-from frazil.maintenance.executor import Executor, split_rows
+from frazil.maintenance.executor import Executor, find_cluster, split_rows
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.inventory import FileKind, Inventory, Listing, keys_of
 from frazil.maintenance.reachable import chunks_of, ids_of_rows, manifests_of, merge_manifest_files
@@ -27,20 +27,16 @@ ORDER = (FileKind.CHUNK, FileKind.MANIFEST, FileKind.TRANSACTION, FileKind.SNAPS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NeededFiles:
-    """Ids by kind."""
+    """Ids by kind. On a cluster those of chunks stay there: `manifests` refer to them."""
 
     ids: dict[FileKind, IdSet]
+    manifests: ManifestFiles = field(default_factory=ManifestFiles.none)
 
     def __len__(self) -> int:
         return sum(map(len, self.ids.values()))
 
     def without(self, others: "NeededFiles") -> "NeededFiles":
-        return NeededFiles(
-            {
-                kind: IdSet.of(ids.ids()[~others.ids[kind].contains(ids.ids())])
-                for kind, ids in self.ids.items()
-            }
-        )
+        return NeededFiles({kind: ids.without(others.ids[kind]) for kind, ids in self.ids.items()})
 
     def union(self, others: "NeededFiles") -> "NeededFiles":
         return NeededFiles(
@@ -72,13 +68,15 @@ def needed_files(
     found = executor.run(read, len(snapshots), "reading snapshots", spans=spans)
     manifests = merge_manifest_files([ManifestFiles.none(), *found])
     new = manifests if known is None else manifests.take(~known.contains(manifests.ids))
+    on_cluster = find_cluster(executor) is not None
     return NeededFiles(
         {
-            FileKind.CHUNK: _chunks_of(executor, new, target),
+            FileKind.CHUNK: IdSet.empty() if on_cluster else _chunks_of(executor, new, target),
             FileKind.MANIFEST: IdSet.of(manifests.ids),
             FileKind.TRANSACTION: IdSet.of(id_column(log_ids(info, chosen), 12)),
             FileKind.SNAPSHOT: IdSet.of(snapshots),
-        }
+        },
+        new,
     )
 
 
@@ -99,7 +97,7 @@ class ReadSnapshots:
 
     def __call__(self, files: Files, rows: range) -> ManifestFiles:
         return manifests_of(
-            _with_fallback(files, self.target), self.snapshots[rows.start : rows.stop]
+            with_fallback(files, self.target), self.snapshots[rows.start : rows.stop]
         )
 
 
@@ -112,10 +110,10 @@ class ReadManifests:
 
     def __call__(self, files: Files, rows: range) -> IdSet:
         some = self.manifests.take(slice(rows.start, rows.stop))
-        return chunks_of(_with_fallback(files, self.target), some)
+        return chunks_of(with_fallback(files, self.target), some)
 
 
-def _with_fallback(files: Files, target: ObjectStore | None) -> Files:
+def with_fallback(files: Files, target: ObjectStore | None) -> Files:
     """Files that are looked for at the target if the source does not have them."""
     return files if target is None else Files(Overlay(files.store, target), files.settings)
 
@@ -146,10 +144,17 @@ def compare_files(
     for kind in ORDER:
         ids = needed.ids[kind]
         there, wanted = _select_listed(ids, target, kind), _select_listed(ids, source, kind)
-        _require_all(ids, [there, wanted], kind)
-        missing = wanted.take(~_present_mask(wanted, there))
-        left = unsettled.ids[kind].contains(there.ids) & ~IdSet.of(missing.ids).contains(there.ids)
-        yield Compared(missing, there.take(left))
+        yield compare_kind(kind, ids, unsettled.ids[kind], there, wanted)
+
+
+def compare_kind(
+    kind: FileKind, ids: IdSet, unsettled: IdSet, there: Listing, wanted: Listing
+) -> Compared:
+    """The same for files that are listed at the target (`there`) and at the source (`wanted`)."""
+    _require_all(ids, [there, wanted], kind)
+    missing = wanted.take(~_present_mask(wanted, there))
+    left = unsettled.contains(there.ids) & ~IdSet.of(missing.ids).contains(there.ids)
+    return Compared(missing, there.take(left))
 
 
 def lost_files(expected: Sequence[Listing], target: Inventory) -> list[Listing]:

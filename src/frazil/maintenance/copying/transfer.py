@@ -77,8 +77,7 @@ class CopyListed:
     listing: Listing
 
     def __call__(self, files: Files, rows: range) -> None:
-        some = self.listing.take(slice(rows.start, rows.stop))
-        copy_objects(files, self.target, keys_of(some.kind, some.ids), some.size_bytes.tolist())
+        copy_listed(files, self.target, self.listing.take(slice(rows.start, rows.stop)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +102,7 @@ class RefreshListed:
 
     def __call__(self, files: Files, rows: range) -> npt.NDArray[np.int64]:
         some = self.listing.take(slice(rows.start, rows.stop))
-        sizes = zip(keys_of(some.kind, some.ids), some.size_bytes.tolist(), strict=True)
-        objects = [ReusedObject(key, size) for key, size in sizes]
-        gone = {one.key for one in refresh_objects(self.target, objects, files.pool)}
-        lost = np.flatnonzero([one.key in gone for one in objects])
-        return rows.start + lost.astype(np.int64)
+        return rows.start + _refresh(files, self.target, some)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,16 +114,38 @@ class CompareListed:
 
     def __call__(self, files: Files, rows: range) -> None:
         ids = self.listing.ids[rows.start : rows.stop]
-        files.pool.map(
-            lambda key: _require_equal(files.store, self.target, key),
-            keys_of(self.listing.kind, ids),
-        )
+        require_equal_contents(files, self.target, keys_of(self.listing.kind, ids))
+
+
+def copy_listed(files: Files, target: ObjectStore, some: Listing) -> None:
+    """Copies files of the source; they are durable afterwards."""
+    copy_objects(files, target, keys_of(some.kind, some.ids), some.size_bytes.tolist())
+
+
+def refresh_here(files: Files, target: ObjectStore, some: Listing) -> Listing:
+    """Makes files of the target as young as new ones; returns those that are gone."""
+    return some.take(_refresh(files, target, some))
+
+
+def require_equal_contents(files: Files, target: ObjectStore, keys: Sequence[str]) -> None:
+    """Raises StorageError at the first object that differs at the source and at the target."""
+    files.pool.map(lambda key: _require_equal(files.store, target, key), keys)
+
+
+def _refresh(files: Files, target: ObjectStore, some: Listing) -> npt.NDArray[np.int64]:
+    """Rows of files that are gone."""
+    sizes = zip(keys_of(some.kind, some.ids), some.size_bytes.tolist(), strict=True)
+    objects = [ReusedObject(key, size) for key, size in sizes]
+    gone = {one.key for one in refresh_objects(target, objects, files.pool)}
+    return np.flatnonzero([one.key in gone for one in objects]).astype(np.int64)
 
 
 def copy_objects(
     files: Files, target: ObjectStore, keys: Sequence[str], sizes: Sequence[int]
 ) -> None:
     """Copies objects of the source; they are durable afterwards."""
+    if not keys:
+        return
     at_most = max(1, _IN_FLIGHT_BYTES // max(1, *sizes))
     objects = list(zip(keys, sizes, strict=True))
     files.pool.map(lambda one: _copy_object(files.store, target, *one), objects, at_most=at_most)

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.envelope import FileType
 from frazil.format.storage_config import Containers
 from frazil.ids import format_base32
+from frazil.maintenance.executor import HERE, Block
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.verify.chunk_checks import ChunkChecks, ChunkDecoder
 from frazil.maintenance.verify.file_reader import (
@@ -64,6 +65,11 @@ class ManifestsChecked:
     problems: list[Problem]
     counts: RefCounts
     chunk_ids: IdSet
+    used: Objects  # by id, and as large as references need them, if they are compared later
+
+    @classmethod
+    def of_problems(cls, problems: list[Problem]) -> "ManifestsChecked":
+        return cls(problems, RefCounts(), IdSet.empty(), Objects.concat([]))
 
 
 @dataclass(slots=True)
@@ -120,13 +126,24 @@ class CheckManifests:
     tasks: Sequence[ManifestTask]
     sizes: Sequence[int]  # bytes of the files
     spec_version: int | None
-    objects: Objects
+    objects: Objects | None  # None if references are compared with them later
     containers: Containers | None
     virtual: bool  # ask for the objects of virtual chunks
     decode: ChunkDecoder | None  # decode all chunks
     pool: Pool = field(default_factory=lambda: Pool(IO_THREADS))
 
     def __call__(self, files: Files, rows: range) -> ManifestsChecked:
+        problems, counts, chunk_ids = list[Problem](), RefCounts(), GrowingIdSet()
+        used = list[Objects]()
+        for part in self.check(files, rows):
+            problems += part.problems
+            counts += part.counts
+            chunk_ids.add_set(part.chunk_ids)
+            used.append(part.used)
+        return ManifestsChecked(problems, counts, chunk_ids.done(), Objects.concat(used))
+
+    def check(self, files: Files, rows: range) -> Iterator[ManifestsChecked]:
+        """Checks some at a time."""
         checker = ManifestChecker(
             files.raw_store,
             self.pool,
@@ -135,13 +152,53 @@ class CheckManifests:
             self.containers,
             ChunkChecks.find(files, virtual=self.virtual, decode=self.decode),
         )
-        problems, counts, chunk_ids = list[Problem](), RefCounts(), GrowingIdSet()
         chosen = slice(rows.start, rows.stop)
-        for part in checker.check(self.tasks[chosen], self.sizes[chosen]):
-            problems += part.problems
-            counts += part.counts
-            chunk_ids.add_set(part.chunk_ids)
-        return ManifestsChecked(problems, counts, chunk_ids.done())
+        return checker.check(self.tasks[chosen], self.sizes[chosen])
+
+
+# On a cluster references and objects meet at the workers that own the shares of their ids.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Used:
+    """Objects that references need, as large as they need them."""
+
+    objects: Objects
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScatterManifests:
+    """Task: checks manifests. Objects that they refer to go to the owners of their shares."""
+
+    manifests: CheckManifests
+
+    def __call__(self, files: Files, rows: range) -> Iterator[Block]:
+        done = self.manifests(files, rows)
+        yield HERE, replace(done, used=Objects.concat([]))
+        yield from ((share, Used(objects)) for share, objects in done.used.split())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectsCompared:
+    """Objects of some shares."""
+
+    unreferenced: int
+    unreferenced_bytes: int
+    lacking: Objects  # that references need: with -1 for the size if there is none
+
+
+def gather_objects(
+    files: Files, shares: Iterator[Sequence[Objects | Used]]
+) -> Iterator[ObjectsCompared]:
+    """Compares references with the objects that are stored."""
+    del files
+    for blocks in shares:
+        stored = Objects.concat(block for block in blocks if isinstance(block, Objects))
+        used = Objects.concat(block.objects for block in blocks if isinstance(block, Used))
+        sizes = stored.sizes_of(used.ids.ids())
+        lacks = np.flatnonzero(sizes < used.sizes)
+        lacking = Objects(used.high[lacks], used.low[lacks], sizes[lacks])
+        yield ObjectsCompared(*stored.bytes_outside(used.ids), lacking)
 
 
 def manifest_spans(sizes: Sequence[int]) -> list[range]:
@@ -281,7 +338,7 @@ class ManifestChecker:
         self, tasks: Sequence[ManifestTask], keys: list[str], data: list[Fetched]
     ) -> ManifestsChecked:
         problems: list[Problem] = []
-        counts, chunk_ids = RefCounts(), GrowingIdSet()
+        counts, chunk_ids, used = RefCounts(), GrowingIdSet(), list[Objects]()
         together = open_together(keys, data, FileType.MANIFEST)
         for found, (task, key, (opened, noticed)) in zip(
             data, zip(tasks, keys, together, strict=True), strict=True
@@ -300,10 +357,13 @@ class ManifestChecker:
             surroundings = Surroundings(self.objects, self.containers)
             facts = check_manifest(opened, task, surroundings, problems)
             counts += facts.counts
-            chunk_ids.add(np.ascontiguousarray(facts.chunk_ids))
+            if self.objects is None:
+                used.append(Objects.of(facts.chunk_ids, facts.ends))
+            else:
+                chunk_ids.add(np.ascontiguousarray(facts.chunk_ids))
             if self.chunks is not None:
                 problems += self.chunks.check(found, facts)
-        return ManifestsChecked(problems, counts, chunk_ids.done())
+        return ManifestsChecked(problems, counts, chunk_ids.done(), Objects.concat(used))
 
 
 def _differences(task: SnapshotTask, facts: SnapshotFacts) -> list[str]:

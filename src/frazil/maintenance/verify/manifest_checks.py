@@ -25,6 +25,7 @@ type Rows = npt.NDArray[np.int64]
 
 _URL = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]*://.")
 _LAST = np.uint64(2**64 - 1)
+OF_OBJECTS = {"chunk-missing", "chunk-out-of-bounds"}  # kinds of problems with what is referred to
 
 
 def check_locations(
@@ -97,7 +98,7 @@ type Index = npt.NDArray[np.uint32]  # (n, ndim)
 class Surroundings:
     """Objects and containers that references are checked against."""
 
-    objects: Objects | None  # those of chunks; None if they are not looked for
+    objects: Objects | None  # those of chunks; None if references are compared with them later
     containers: Containers | None  # None if the configuration is not known
 
 
@@ -295,6 +296,7 @@ class RefCounts:
 class ManifestFacts:
     counts: RefCounts
     chunk_ids: npt.NDArray[np.uint8]  # (n, 12), of the objects it uses, repeated where packed
+    ends: npt.NDArray[np.int64]  # (n,), bytes that each must have for its reference
     parts: tuple[ArrayRefs, ...]
 
 
@@ -331,8 +333,18 @@ def check_manifest(
             virtual=int(np.count_nonzero(kind == RefKind.VIRTUAL)),
         ),
         chunk_ids=refs.rows.struct("chunk_id").values[native],
+        ends=_ends(refs.rows, native),
         parts=tuple(parts),
     )
+
+
+def _ends(rows: Table, chosen: Rows) -> npt.NDArray[np.int64]:
+    """Ends of references in their objects; beyond what any object has if that is no number."""
+    offset = rows.scalar("offset").values[chosen].astype(np.uint64)
+    length = rows.scalar("length").values[chosen].astype(np.uint64)
+    most = np.uint64(np.iinfo(np.int64).max)
+    ends = np.where(length > _LAST - offset, most, offset + length)
+    return np.minimum(ends, most).astype(np.int64)
 
 
 def ref_kinds(rows: Table) -> npt.NDArray[np.uint8]:

@@ -1,7 +1,7 @@
 """The listing of the storage, in one pass: files by id as columns, the others by name."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import batched
@@ -23,7 +23,7 @@ from frazil.engine.files.object_keys import (
     ref_of_key,
 )
 from frazil.ids import ALPHABET, format_ids, parse_ids
-from frazil.maintenance.executor import Executor
+from frazil.maintenance.executor import HERE, SHARES, Block, Executor, Scattered, find_cluster
 from frazil.maintenance.id_sets import IdSet, id_halves, sort_order
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS
 from frazil.maintenance.verify.problems import Problem, problem
@@ -77,10 +77,45 @@ class Objects:
             at[open_rows] += 1
         return found
 
+    def split(self) -> Iterator[tuple[int, "Objects"]]:
+        """The objects by share of their ids; none that is empty."""
+        edges = np.searchsorted(self.high >> np.uint64(56), np.arange(SHARES + 1)).tolist()
+        for share in range(SHARES):
+            some = slice(edges[share], edges[share + 1])
+            if some.start < some.stop:
+                yield share, Objects(self.high[some], self.low[some], self.sizes[some])
+
+    @classmethod
+    def concat(cls, parts: Iterable["Objects"]) -> "Objects":
+        """Objects of several sets: one that is in more than one of them counts once.
+
+        It has the largest of its sizes: a name is never given twice, so they differ only in what
+        is known of it.
+        """
+        every = [cls(np.zeros(0, np.uint64), np.zeros(0, np.uint32), np.zeros(0, np.int64)), *parts]
+        high = np.concatenate([each.high for each in every])
+        low = np.concatenate([each.low for each in every])
+        sizes = np.concatenate([each.sizes for each in every])
+        order = np.lexsort((sizes, low, high))
+        high, low, sizes = high[order], low[order], sizes[order]
+        last = np.ones(len(high), np.bool_)
+        last[:-1] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+        return cls(high[last], low[last], sizes[last])
+
     def bytes_outside(self, used: IdSet) -> tuple[int, int]:
         """Number and bytes of the objects that are not among these."""
         outside = ~used.contains(self.ids.ids())
         return int(np.count_nonzero(outside)), int(self.sizes[outside].sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LackingObjects(Objects):
+    """Objects that are too small, or with -1 for the size missing; all others are sufficient."""
+
+    def sizes_of(self, ids: Ids) -> npt.NDArray[np.int64]:
+        known = Objects.sizes_of(self, ids)
+        known[~self.ids.contains(ids)] = np.iinfo(np.int64).max
+        return known
 
 
 type Sizes = npt.NDArray[np.int64]
@@ -99,6 +134,7 @@ class Listing:
     refs: tuple[str, ...]  # keys, of version 1
     total_files: int
     total_bytes: int
+    scattered: Scattered | None = None  # objects of chunks by share, which are not in `folders`
 
     @property
     def chunks(self) -> Objects:
@@ -121,6 +157,7 @@ class Listed:
     expected: frozenset[str] = frozenset()  # keys that no layout has, and that belong there
     total_files: int = 0
     total_bytes: int = 0
+    chunks: Scattered | None = None  # objects by share, if they are with the workers of a cluster
 
     @classmethod
     def of(cls, infos: Iterable[ObjectInfo]) -> "Listed":
@@ -178,10 +215,13 @@ def list_everything(store: ObjectStore, problems: list[Problem]) -> Listing:
 
 
 def list_storage(store: ObjectStore, executor: Executor | None = None) -> Listed:
-    """Lists everything: in parts by an executor's workers, or by threads where that is faster."""
+    """Lists everything: in parts by a cluster, which keeps chunk objects, or by threads."""
     listed, ranges = Listed(), listing_ranges(store)
-    if executor is not None and executor.is_remote:
-        parts = executor.run(ListRanges(ranges), len(ranges), "listing")
+    cluster = None if executor is None else find_cluster(executor)
+    parts: Iterable[Listed]
+    if cluster is not None:
+        listed.chunks = cluster.scatter(ListRanges(ranges), len(ranges), "listing")
+        parts = listed.chunks.results
     else:
         parts = gather_listed(
             store, "", ranges, Listed.of, concurrent=CONCURRENT_LISTINGS, first=_PIECE
@@ -193,15 +233,18 @@ def list_storage(store: ObjectStore, executor: Executor | None = None) -> Listed
 
 @dataclass(frozen=True, slots=True)
 class ListRanges:
-    """Task: lists ranges of keys."""
+    """Task: lists ranges of keys. Chunk objects go to the owners of their shares."""
 
     ranges: tuple[KeyRange, ...]
 
-    def __call__(self, files: Files, rows: range) -> Listed:
-        listed, store = Listed(), files.raw_store
+    def __call__(self, files: Files, rows: range) -> Iterator[Block]:
         for keys in self.ranges[rows.start : rows.stop]:
-            listed.add(Listed.of(list_range(store, keys)))
-        return listed
+            for some in batched(list_range(files.raw_store, keys), _PIECE):
+                part = Listed.of(some)
+                objects = _objects(part.ids[CHUNKS], part.bytes[CHUNKS])
+                part.ids[CHUNKS], part.bytes[CHUNKS] = [], []
+                yield HERE, part
+                yield from objects.split()
 
 
 def listing_of(listed: Listed, problems: list[Problem]) -> Listing:
@@ -223,6 +266,7 @@ def listing_of(listed: Listed, problems: list[Problem]) -> Listing:
         refs=tuple(refs),
         total_files=listed.total_files,
         total_bytes=listed.total_bytes,
+        scattered=listed.chunks,
     )
 
 

@@ -10,7 +10,7 @@ An executor runs all steps but the entry.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,7 +22,12 @@ from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
 from frazil.format.storage_config import Containers
 from frazil.ids import format_base32, parse_ids
-from frazil.maintenance.executor import Executor, ThreadExecutor, disable_caches
+from frazil.maintenance.executor import (
+    Executor,
+    ThreadExecutor,
+    disable_caches,
+    find_cluster,
+)
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
 from frazil.maintenance.migration_journal import JOURNAL, read_journal
 from frazil.maintenance.verify.chunk_checks import ChunkDecoder
@@ -32,16 +37,25 @@ from frazil.maintenance.verify.file_checks import (
     CheckManifests,
     CheckSnapshots,
     ManifestsChecked,
+    ScatterManifests,
     SnapshotsChecked,
+    gather_objects,
     manifest_spans,
 )
-from frazil.maintenance.verify.manifest_checks import RefCounts
+from frazil.maintenance.verify.manifest_checks import OF_OBJECTS, RefCounts
 from frazil.maintenance.verify.node_checks import ManifestTask, manifest_tasks
 from frazil.maintenance.verify.older_generations import CheckOld, open_old
 from frazil.maintenance.verify.problems import Problem, first_of_each, problem, worst_first
 from frazil.maintenance.verify.repo_info_checks import Entry, containers_of
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
-from frazil.maintenance.verify.stored_objects import Listed, Listing, list_storage, listing_of
+from frazil.maintenance.verify.stored_objects import (
+    LackingObjects,
+    Listed,
+    Listing,
+    Objects,
+    list_storage,
+    listing_of,
+)
 from frazil.objectstore.protocol import ObjectStore
 
 
@@ -121,13 +135,39 @@ def verify(
         tasks=tasks,
         sizes=sizes,
         spec_version=version,
-        objects=plan.listing.chunks,
+        objects=None if plan.listing.scattered else plan.listing.chunks,
         containers=plan.containers,
         virtual=virtual,
         decode=decode,
     )
-    parts = executor.run(check, len(tasks), "manifests", spans=manifest_spans(sizes), sizes=sizes)
-    return _report(plan, snapshots.problems, tasks, list(parts))
+    parts, chunks = _check_manifests(executor, plan.listing, check)
+    return _report(plan, snapshots.problems, tasks, parts, chunks)
+
+
+def _check_manifests(
+    executor: Executor, listing: Listing, check: CheckManifests
+) -> tuple[list[ManifestsChecked], Unreferenced]:
+    """Checks manifests, and what they refer to; counts the chunk objects that none refers to."""
+    count, sizes = len(check.tasks), check.sizes
+    spans, cluster = manifest_spans(sizes), find_cluster(executor)
+    if cluster is None or listing.scattered is None:
+        parts = list(executor.run(check, count, "manifests", spans=spans, sizes=sizes))
+        used = GrowingIdSet()
+        for part in parts:
+            used.add_set(part.chunk_ids)
+        return parts, Unreferenced(*listing.chunks.bytes_outside(used.done()))
+    scattered = cluster.scatter(ScatterManifests(check), count, "manifests", sizes=list(sizes))
+    parts = list(scattered.results)
+    compared = list(cluster.gather([listing.scattered, scattered], gather_objects, "chunk objects"))
+    lacking = Objects.concat(each.lacking for each in compared)
+    if len(lacking):  # which chunks need them is looked up only then
+        objects = LackingObjects(lacking.high, lacking.low, lacking.sizes)
+        again = replace(check, objects=objects, virtual=False, decode=None)
+        for part in executor.run(again, count, "missing chunks", sizes=list(sizes)):
+            found = [each for each in part.problems if each.kind in OF_OBJECTS]
+            parts.append(ManifestsChecked.of_problems(found))
+    files = sum(each.unreferenced for each in compared)
+    return parts, Unreferenced(files, sum(each.unreferenced_bytes for each in compared))
 
 
 def _manifest_sizes(listing: Listing, tasks: Sequence[ManifestTask]) -> list[int]:
@@ -141,20 +181,23 @@ def _report(
     snapshot_problems: Iterable[Problem],
     tasks: Sequence[ManifestTask],
     parts: Sequence[ManifestsChecked],
+    chunks: Unreferenced,
 ) -> VerifyReport:
-    chunk_ids, counts = GrowingIdSet(), RefCounts()
+    counts = RefCounts()
     problems = [*plan.problems, *first_of_each(snapshot_problems)]
     for part in parts:
         problems += part.problems
         counts += part.counts
-        chunk_ids.add_set(part.chunk_ids)
     used = {
         SNAPSHOTS: _parse_id_set(task.name for task in plan.entry.tasks),
         TRANSACTIONS: _parse_id_set(
             [*(task.name for task in plan.entry.tasks), *plan.entry.pruned_logs]
         ),
         MANIFESTS: _set(task.manifest for task in tasks),
-        CHUNKS: chunk_ids.done(),
+    }
+    unreferenced = {
+        folder: Unreferenced(*plan.listing.folders[folder].bytes_outside(ids))
+        for folder, ids in used.items()
     }
     return VerifyReport(
         spec_version=plan.entry.spec_version,
@@ -164,10 +207,7 @@ def _report(
         refs=counts,
         files=plan.listing.total_files,
         total_bytes=plan.listing.total_bytes,
-        unreferenced={
-            folder: Unreferenced(*plan.listing.folders[folder].bytes_outside(ids))
-            for folder, ids in used.items()
-        },
+        unreferenced={**unreferenced, CHUNKS: chunks},
     )
 
 

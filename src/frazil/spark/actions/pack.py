@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import format_ids
@@ -76,8 +75,8 @@ def pack(
 
 
 def _pack_rows(plan: engine.PackPlan) -> list[tuple[int, str, int, int]]:
-    chunks = np.bincount(plan.pack, minlength=plan.packs).tolist()
-    columns = range(plan.packs), format_ids(plan.names), chunks, plan.pack_bytes.tolist()
+    counts = plan.packed.tolist(), plan.pack_bytes.tolist()
+    columns = range(plan.packs), format_ids(plan.names), *counts
     return list(zip(*columns, strict=True))
 
 

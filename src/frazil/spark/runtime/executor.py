@@ -1,27 +1,41 @@
 """The executor protocol (frazil.maintenance.executor) on Spark."""
 
 import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Protocol, cast
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
 
 from frazil.engine.files.files import Files
 from frazil.engine.files.settings import Settings
 from frazil.engine.files.virtual_access import VirtualAccess
 from frazil.engine.refs.entries import files_of
 from frazil.engine.repository import Repository
-from frazil.maintenance.executor import Sizes, Task, disable_caches
+from frazil.maintenance.executor import (
+    HERE,
+    SHARES,
+    Block,
+    Scattered,
+    Sizes,
+    Task,
+    disable_caches,
+)
 from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.runtime.jobs import (
     TASKS_PER_CORE,
     cancelled_on_interrupt,
     collect,
+    collect_rows,
+    map_arrow,
     map_tasks,
     parallelism,
 )
@@ -34,6 +48,7 @@ from frazil.spark.runtime.progress import (
     progress_callback,
     watch_progress,
 )
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
 # The files of a repository on an executor.
 
@@ -57,6 +72,7 @@ class ExecutorFiles:
 
 # The result for one range of rows. Pickled: only the driver reads it.
 RESULTS = pa.schema([("first", pa.int64()), ("result", pa.binary())])
+BLOCKS = pa.schema([("share", pa.int64()), ("block", pa.binary())])
 
 
 class FilesOpener(Protocol):
@@ -69,12 +85,14 @@ class FilesOpener(Protocol):
 class SparkExecutor:
     """Runs tasks on Spark's executors; their results are collected on the driver.
 
-    Progress counts rows, or bytes where the sizes of rows are given.
+    Progress counts rows, or bytes where the sizes of rows are given. Blocks that tasks scatter are
+    on the disks of executors until `cleanup` is closed.
     """
 
     spark: SparkSession
     files: FilesOpener
     tell: ProgressCallback
+    cleanup: ExitStack = field(default_factory=ExitStack)
 
     @property
     def is_remote(self) -> bool:
@@ -98,8 +116,46 @@ class SparkExecutor:
         with self.counter(doing, amounts.total) as counter:
             run = _RunTask(self.files, task, counter, amounts)
             parts = partitions or parallelism(self.spark) * TASKS_PER_CORE
-            table = collect(map_tasks(self.spark, count, parts, run, RESULTS))
-        yield from unpickle_results(table)
+            results = unpickle_results(collect(map_tasks(self.spark, count, parts, run, RESULTS)))
+        yield from results
+
+    def scatter(
+        self,
+        task: Task[Iterable[Block]],
+        count: int,
+        doing: str,
+        *,
+        sizes: Sizes | None = None,
+    ) -> "ScatteredFrame":
+        amounts = Amounts(count, count if sizes is None else sizes)
+        with self.counter(doing, amounts.total) as counter:
+            run = _ScatterTask(self.files, task, counter, amounts)
+            parts = parallelism(self.spark) * TASKS_PER_CORE
+            frame = map_tasks(self.spark, count, parts, run, BLOCKS)
+            frame = frame.persist(StorageLevel.DISK_ONLY)
+            self.cleanup.callback(frame.unpersist)
+            table = collect(frame.where(f"share = {HERE}"))
+        return ScatteredFrame(frame, tuple(map(_load_scalar, table.column("block"))))
+
+    def gather[T](
+        self,
+        scattered: Sequence[Scattered],
+        task: Callable[[Files, Iterator[Sequence[Any]]], Iterable[T]],
+        doing: str,
+        *,
+        many: bool = False,
+    ) -> Iterator[T]:
+        frames = [cast("ScatteredFrame", each).frame for each in scattered]
+        rows = reduce(lambda one, other: one.union(other), frames).where(f"share <> {HERE}")
+        parts = min(SHARES, parallelism(self.spark) * TASKS_PER_CORE)
+        ordered = rows.repartition(parts, "share").sortWithinPartitions("share")
+        with self.counter(doing, SHARES) as counter:
+            run = _GatherTask(self.files, task, counter)
+            results = map_arrow(ordered, run, RESULTS)
+            if many:
+                yield from (_loads(row["result"]) for row in collect_rows(results))
+            else:
+                yield from unpickle_results(collect(results))
 
     @contextmanager
     def counter(self, doing: str, total: int) -> Iterator[Counter]:
@@ -126,7 +182,9 @@ def spark_executor(
     """
     files = ExecutorFiles.of(repository) if isinstance(repository, Repository) else repository
     with progress_callback(progress) as tell, cancelled_on_interrupt(spark, job or uuid4().hex):
-        yield SparkExecutor(spark, files, tell)
+        executor = SparkExecutor(spark, files, tell)
+        with executor.cleanup:
+            yield executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +217,54 @@ class _RunTask:
         yield pickle_result(rows.start, result)
 
 
+@dataclass(frozen=True, slots=True)
+class ScatteredFrame:
+    """Rows of BLOCKS, and the blocks for the caller."""
+
+    frame: DataFrame
+    results: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ScatterTask:
+    files: FilesOpener
+    task: Task[Iterable[Block]]
+    counter: Counter
+    amounts: Amounts
+
+    def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
+        for share, block in self.task(self.files.open(), rows):
+            row = {"share": share, "block": pickle.dumps(block)}
+            yield pa.RecordBatch.from_pylist([row], schema=BLOCKS)
+        self.counter.add(self.amounts.of(rows) if rows else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _GatherTask:
+    """Gives the rows of BLOCKS, in the order of shares, to a task."""
+
+    files: FilesOpener
+    task: Callable[[Files, Iterator[Sequence[Any]]], Iterable[Any]]
+    counter: Counter
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        limit_gc()
+        with carrying_errors():
+            for result in self.task(self.files.open(), self._shares(batches)):
+                yield pickle_result(0, result)
+
+    def _shares(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[Any]]:
+        rows = (
+            (share, column[row])
+            for batch in batches
+            for column in [batch.column("block")]
+            for row, share in enumerate(batch.column("share").to_pylist())
+        )
+        for _, some in groupby(rows, key=itemgetter(0)):
+            yield [_load_scalar(block) for _, block in some]
+            self.counter.add(1)
+
+
 def pickle_result(first: int, result: object) -> pa.RecordBatch:
     row = {"first": first, "result": pickle.dumps(result)}
     return pa.RecordBatch.from_pylist([row], schema=RESULTS)
@@ -178,7 +284,15 @@ def unpickle_results(table: pa.Table) -> Iterator[Any]:
 
 
 def _load(row: int, column: pa.BinaryArray) -> Any:
-    return pickle.loads(column[row].as_buffer())  # noqa: S301 -- written by our executors
+    return _load_scalar(column[row])
+
+
+def _load_scalar(value: pa.BinaryScalar) -> Any:
+    return _loads(value.as_buffer())
+
+
+def _loads(data: bytes | pa.Buffer) -> Any:
+    return pickle.loads(data)  # noqa: S301 -- written by our executors
 
 
 def _capitalize(doing: str) -> str:

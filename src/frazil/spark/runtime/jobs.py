@@ -18,7 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no annotations
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
@@ -227,14 +227,24 @@ def collect(frame: DataFrame) -> pa.Table:
         return _collect_partitions(frame)
 
 
-def _collect_partitions(frame: DataFrame) -> pa.Table:
-    """Tasks run once more, and what they give is kept on the disks of executors."""
+def collect_rows(frame: DataFrame) -> Iterator[Row]:
+    """Rows of partition after partition, once all tasks are done: one is in memory at a time.
+
+    Until then what tasks give is on the disks of executors. Errors are raised as by `collect`.
+    """
     kept = frame.persist(StorageLevel.DISK_ONLY)
     try:
-        kept.count()
-        rows = [row.asDict() for row in kept.toLocalIterator()]
+        with errors_carried():
+            with _pandas_warning_ignored():
+                kept.count()
+            yield from kept.toLocalIterator()
     finally:
         kept.unpersist()
+
+
+def _collect_partitions(frame: DataFrame) -> pa.Table:
+    """Tasks run once more."""
+    rows = [row.asDict() for row in collect_rows(frame)]
     names = {text: kind for kind, text in _SPARK_TYPES.items()} | {"bigint": pa.int64()}
     fields = [(field.name, names[field.dataType.simpleString()]) for field in frame.schema]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
