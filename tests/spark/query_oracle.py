@@ -27,6 +27,23 @@ from tests.spark.query_oracle_tables import make_repository
 ZONES = ("UTC", "UTC", "UTC", "America/New_York", "Asia/Kathmandu")
 _ZONE = "spark.sql.session.timeZone"
 _SHUFFLES = "spark.sql.shuffle.partitions"
+# Spark compiles a query, which takes longer than to run these, or interprets it: so most worlds do.
+_COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
+_INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "true",
+}
+_ENGINES = (
+    _COMPILED,
+    _INTERPRETED,
+    _INTERPRETED,
+    {**_INTERPRETED, "spark.sql.adaptive.enabled": "false"},
+)
 
 type Row = tuple[Any, ...]
 
@@ -94,8 +111,8 @@ class World:
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """The time zone of this world in both systems, and few tasks for few rows."""
-        wanted = {_ZONE: self.zone, _SHUFFLES: "2"}
+        """The time zone of this world in both systems, few tasks for few rows, and an engine."""
+        wanted = {_ZONE: self.zone, _SHUFFLES: "2", **_ENGINES[self.seed % len(_ENGINES)]}
         before = {name: self.spark.conf.get(name) or "" for name in wanted}
         self.duck.execute(f"SET TimeZone = '{self.zone}'")
         try:
