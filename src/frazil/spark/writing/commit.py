@@ -212,12 +212,14 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 class WriteState:
     """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
 
-    Tasks are planned more than once, always on `base`: another grid would be other tasks.
+    Tasks are planned more than once, always on `base`: another grid would be other tasks. The mode
+    of the write of their numbers is another one.
     """
 
     pieces: pa.Table
     columns: StructType
     base: str  # id of a snapshot
+    mode: WriteMode
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
 
@@ -225,6 +227,7 @@ class WriteState:
         told = {
             "columns": self.columns.json(),
             "base": self.base,
+            "mode": str(self.mode),
             "key": self.key,
             "facts": dict(self.facts),
         }
@@ -242,7 +245,8 @@ class WriteState:
             raise SessionStateError("no rows wait for the tasks of this write") from error
         told = json.loads(pieces.schema.metadata[_STATE])
         columns = StructType.fromJson(json.loads(told["columns"]))
-        return cls(pieces, columns, told["base"], told["key"], told["facts"])
+        mode = WriteMode(told["mode"])
+        return cls(pieces, columns, told["base"], mode, told["key"], told["facts"])
 
     @staticmethod
     def delete(store: ObjectStore, options: WriteOptions, epoch: int | None = None) -> None:

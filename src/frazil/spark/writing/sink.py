@@ -10,7 +10,7 @@ tried again, or twice at once, stages its rows twice; the driver hears of one.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, override
 
 import pyarrow as pa
@@ -105,7 +105,8 @@ class RowsWriter(DataSourceArrowWriter):
             repository = open_repository(self.options)
             if _is_for_tasks(self.options.native, pieces):
                 base = self.base or _tip(repository, self.options)
-                state = WriteState(pieces, self.schema, base, self.options.key)
+                mode, key = self.options.mode, self.options.key
+                state = WriteState(pieces, self.schema, base, mode, key)
                 state.save(repository, self.options)
                 return
             self.rows_commit.make(repository, pieces)
@@ -207,7 +208,7 @@ class RowsStreamWriter(DataSourceStreamArrowWriter):
             facts: dict[str, Json] = {"query": query, "batch": batchId}
             if _is_for_tasks(self.options.native, pieces):
                 base = _tip(repository, self.options)
-                state = WriteState(pieces, self.schema, base, key, facts)
+                state = WriteState(pieces, self.schema, base, self.options.mode, key, facts)
                 state.save(repository, self.options, batchId)
                 return
             commit = Commit(self.options, APPLICATION, key, facts)
@@ -261,10 +262,10 @@ class TasksWriter(DataSourceArrowWriter):
     """Makes the chunks of boxes, whose numbers it gets as rows; commits when all are made."""
 
     def __init__(self, options: WriteOptions) -> None:
-        self.options = options
         with carrying_errors():
             repository = open_repository(options)
             self.state = WriteState.load(repository.store, options)
+            self.options = replace(options, mode=self.state.mode)
             plan = self._plan(repository)
             self.assembly = plan.assembly
             self.boxes = plan.boxes
