@@ -456,6 +456,21 @@ def test_tasks_make_chunks_for_the_snapshot_that_the_write_began_on(path: Path) 
     assert values(path)[0, 0] == 90
 
 
+@pytest.mark.parametrize("in_place", [False, True], ids=["by path", "of a table"])
+def test_tasks_replace_what_is_there(path: Path, in_place: bool) -> None:  # noqa: FBT001
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS)
+    given = {**DIMS, **many_rows(inPlace=in_place)}
+    options = parse_write_options({"path": str(path), **given}, overwrite=True)
+    writer = RowsWriter(options, SCHEMA)
+    part = table_of(SCHEMA, rows(range(3, 5), add=50))
+    writer.commit([writer.write(iter(part.to_batches()))])
+    assert run_round(path, given, 0) >= 1
+    assert run_round(path, given, 1) == 0
+    assert values(path, "t").tolist() == [3, 4]
+    assert values(path)[0, 0] == 53
+    assert messages(path)[0] == "Overwrite /"
+
+
 def test_tasks_are_planned_again_if_the_branch_has_moved(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

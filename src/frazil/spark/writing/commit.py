@@ -251,12 +251,14 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 class WriteState:
     """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
 
-    There is one for each round of tasks. It is planned on `base` in all of them.
+    There is one for each round of tasks. It is planned on `base` in all of them. The write of task
+    numbers has a mode of its own, which says nothing.
     """
 
     pieces: pa.Table
     columns: StructType
     base: str
+    mode: WriteMode
     tries: int = 1  # so often it may be planned, if others commit at the same time
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
@@ -264,6 +266,7 @@ class WriteState:
     cells: tuple[tuple[int, ...], ...] = ()  # of the manifests of each array, in chunks
 
     def rows_commit(self, options: WriteOptions) -> RowsCommit:
+        options = replace(options, mode=self.mode)
         commit = Commit(options, APPLICATION, self.key, self.facts)
         return RowsCommit(commit, self.columns, self.base)
 
@@ -278,6 +281,7 @@ class WriteState:
         told = {
             "columns": self.columns.json(),
             "base": self.base,
+            "mode": str(self.mode),
             "tries": self.tries,
             "key": self.key,
             "facts": dict(self.facts),
@@ -307,6 +311,7 @@ class WriteState:
             pieces=pieces.replace_schema_metadata(metadata),
             columns=StructType.fromJson(json.loads(told["columns"])),
             base=told["base"],
+            mode=WriteMode(told["mode"]),
             tries=told["tries"],
             key=told["key"],
             facts=told["facts"],
