@@ -9,7 +9,7 @@ run in the JVM of the driver and in Python workers: of the JVM only its limit is
 
 Arrays have chunks of one element in two dimensions, so that the rest is as small as can be, and
 repositories are in memory (/dev/shm) where there is such a folder. Jobs over chunk objects (clone,
-pack, garbage collection, verification) have as many objects as chunks.
+pack, garbage collection, verification) have as many objects as chunks: hard links of one file.
 `df.write` plans and commits in Python processes of Spark's own on the driver. Here all of that is
 done in this one, as the Java side asks for it, and its tasks run in processes of their own; what is
 collected are the messages of the tasks.
@@ -18,10 +18,11 @@ collected are the messages of the tasks.
 import argparse
 import itertools
 import json
+import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -44,7 +45,7 @@ from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 import frazil
 from benchmarks.timing import CLEAR_REFS, RESET_PEAK, status_bytes
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.ids import ChunkId
+from frazil.ids import ChunkId, format_ids
 from frazil.maintenance.relocate import random_ids
 from frazil.paths import NodePath
 from frazil.spark import clone, ingest, map_blocks, rechunk, reduce, write
@@ -128,7 +129,7 @@ def create_array(
     It is in few chunks, or in chunks of one element: with `objects` each is an object, otherwise
     all are one. With `depth` chunks have the whole of a third dimension.
     """
-    make = get_context("spawn").Process(target=_make_array, args=(folder, count, objects, depth))
+    make = get_context("spawn").Process(target=make_array, args=(folder, count, objects, depth))
     make.start()
     make.join()
     if make.exitcode:
@@ -136,7 +137,7 @@ def create_array(
     return frazil.Repository.open(frazil.local_filesystem_storage(str(folder)))
 
 
-def _make_array(folder: Path, count: int, objects: bool | None, depth: int) -> None:  # noqa: FBT001 -- arguments of a process
+def make_array(folder: Path, count: int, objects: bool | None, depth: int) -> None:  # noqa: FBT001 -- arguments of a process
     repo, shape = create(folder), sides(count)
     writable = repo.writable_session("main")
     zarr.create_group(writable.store)
@@ -150,22 +151,36 @@ def _make_array(folder: Path, count: int, objects: bool | None, depth: int) -> N
         array[:] = np.arange(count).reshape(shape)
     else:
         size = 8 * max(1, depth)
-        _set_chunks(repo, writable, count, size, objects=bool(objects), ndim=array.ndim)
+        is_apart, ndim = bool(objects), array.ndim
+        _set_chunks(folder, repo, writable, count, size=size, objects=is_apart, ndim=ndim)
     writable.commit("data")
 
 
 def _set_chunks(
-    repo: frazil.Repository, writable: Any, count: int, size: int, *, objects: bool, ndim: int
+    folder: Path,
+    repo: frazil.Repository,
+    writable: Any,
+    count: int,
+    *,
+    size: int,
+    objects: bool,
+    ndim: int,
 ) -> None:
     ids = random_ids(count) if objects else np.repeat(random_ids(1), count, axis=0)
-    store = repo.engine.store
-    for raw in ids if objects else ids[:1]:
-        store.put(f"chunks/{ChunkId(raw.tobytes())}", bytes(range(1, 9)) * (size // 8))
-    store.sync()
+    repo.engine.store.put(f"chunks/{ChunkId(ids[0].tobytes())}", bytes(range(1, 9)) * (size // 8))
+    if objects:
+        _link_objects(folder, format_ids(ids))
     index = np.stack(np.unravel_index(np.arange(count), sides(count)), axis=1)
     index = np.concatenate([index, np.zeros((count, ndim - 2), np.int64)], axis=1)
     refs = ChunkRefs.native(index, ids, np.zeros(count, np.uint64), np.full(count, size, np.uint64))
     writable.engine.set_chunk_refs(NodePath("/a"), refs)
+
+
+def _link_objects(folder: Path, names: Sequence[str]) -> None:
+    """Makes chunk objects of the first one, which exists."""
+    first, *others = (folder / "chunks" / name for name in names)
+    for other in others:
+        os.link(first, other)
 
 
 def double(values: Any) -> Any:
@@ -293,9 +308,9 @@ def prepare_verify(spark: SparkSession, folder: Path, count: int) -> Job:
 def prepare_garbage_collect(spark: SparkSession, folder: Path, count: int) -> Job:
     """Half of the objects are garbage."""
     repo = create_array(folder / "repo", count // 2, objects=True)
-    for raw in random_ids(count // 2):
-        repo.engine.store.put(f"chunks/{ChunkId(raw.tobytes())}", b"")
-    repo.engine.store.sync()
+    names = format_ids(random_ids(count // 2))
+    repo.engine.store.put(f"chunks/{names[0]}", b"")
+    _link_objects(folder / "repo", names)
     old = datetime.now(UTC) + timedelta(days=1)
     return lambda: garbage_collect(spark, repo, old, safety_age=timedelta(0))
 

@@ -166,7 +166,7 @@ def plan_pack(
     if cluster is None:
         return plan.make(executor, session.base)[0]
     scattered = cluster.scatter(plan, 1, "reading manifests")
-    (made,) = scattered.results
+    made: PackPlan = scattered.results[0]
     return replace(made, scattered=ScatteredPlan(cluster, scattered, made.touched))
 
 

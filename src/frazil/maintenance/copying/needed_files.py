@@ -143,6 +143,9 @@ def compare_files(
     """
     for kind in ORDER:
         ids = needed.ids[kind]
+        if not len(ids):  # nothing is listed for nothing
+            yield Compared(Listing.none(kind), Listing.none(kind))
+            continue
         there, wanted = _select_listed(ids, target, kind), _select_listed(ids, source, kind)
         yield compare_kind(kind, ids, unsettled.ids[kind], there, wanted)
 

@@ -26,6 +26,7 @@ from frazil.spark.table.opened import RepositoryLike
 
 _FILES = pa.schema([("kind", pa.string()), ("id", pa.string()), ("size_bytes", pa.int64())])
 _SHOWN = 100_000  # of the files that were deleted: the driver has them in memory
+_SHOWN_TOGETHER = 5_000
 _DAY = timedelta(days=1)
 
 
@@ -79,29 +80,40 @@ def garbage_collect(
         backups_us=None if backups_older_than is None else from_datetime(backups_older_than),
         leftovers=leftovers,
     )
-    listed, deleted = inventory_of(repository, inventory), list[Listing]()
+    listed, shown = inventory_of(repository, inventory), Shown()
     with spark_executor(spark, repository, progress=False) as executor:
         plan = plan_gc(repository, request, executor, inventory=listed)
         if dry_run:
-            summary, deleted = plan.summary(), list(plan.garbage.values())
+            summary = plan.summary()
+            for listing in plan.garbage.values():
+                shown.add(listing)
         else:
             limits = DeleteLimits(concurrent=max_concurrent_deletes)
-            summary = collect_garbage(
-                repository, plan, executor, limits=limits, show=deleted.append
-            )
-    return GarbageResult(summary=summary, deleted=spark.createDataFrame(_table(deleted)))
+            summary = collect_garbage(repository, plan, executor, limits=limits, show=shown.add)
+    return GarbageResult(summary=summary, deleted=spark.createDataFrame(shown.table()))
 
 
-def _table(listings: list[Listing]) -> pa.Table:
+@dataclass(slots=True)
+class Shown:
     """The first files, as columns: rows would take a kilobyte each in the driver's Python."""
-    parts, left = [_FILES.empty_table()], _SHOWN
-    for listing in listings:
-        some = listing.take(slice(0, left))
-        left -= len(some)
-        kinds = [listing.kind.value.rstrip("/")] * len(some)
-        columns = [kinds, format_ids(some.ids), some.size_bytes.astype(np.int64)]
-        parts.append(pa.table(dict(zip(_FILES.names, columns, strict=True)), schema=_FILES))
-    return pa.concat_tables(parts)
+
+    parts: list[pa.Table] = field(default_factory=lambda: [_FILES.empty_table()])
+    left: int = _SHOWN
+
+    def add(self, listing: Listing) -> None:
+        some = listing.take(slice(0, self.left))
+        self.left -= len(some)
+        for start in range(0, len(some), _SHOWN_TOGETHER):
+            self.parts.append(_file_rows(some.take(slice(start, start + _SHOWN_TOGETHER))))
+
+    def table(self) -> pa.Table:
+        return pa.concat_tables(self.parts)
+
+
+def _file_rows(listing: Listing) -> pa.Table:
+    kinds = [listing.kind.value.rstrip("/")] * len(listing)
+    columns = [kinds, format_ids(listing.ids), listing.size_bytes.astype(np.int64)]
+    return pa.table(dict(zip(_FILES.names, columns, strict=True)), schema=_FILES)
 
 
 # Expiration of snapshots from a Spark program: one write by the driver, and DataFrames.
