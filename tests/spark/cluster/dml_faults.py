@@ -161,12 +161,14 @@ class FaultyChanges(Changes):
         marks = self.marks / str(number)
         inside = TaskTrouble(self.spark, marks, kind, self.table.dims[0])
         self.told += f" (a task {kind}, outside {outside.kind})"
-        with outside:
-            trouble = inside if kind != "none" else None
-            execute(self.spark, self.table, statement, trouble)
         self.counts["statements"] += 1
-        self.counts[f"a task {kind}"] += inside.happened
-        self.counts[outside.kind] += outside.happened
+        try:
+            with outside:
+                trouble = inside if kind != "none" else None
+                execute(self.spark, self.table, statement, trouble)
+        finally:
+            self.counts[f"a task {kind}"] += inside.happened
+            self.counts[outside.kind] += outside.happened
 
     @override
     def check(self) -> None:

@@ -12,6 +12,8 @@ import zarr
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from frazil.objectstore.keys import LOCK_NAME
+from frazil.objectstore.local.local_directories import exclusive
 from frazil.spark import register
 from tests.spark.dml_history import Done
 from tests.spark.dml_oracle import Cells, Statements, Table, create, execute
@@ -51,7 +53,10 @@ def _write(spark: SparkSession, table: Table, rng: np.random.Generator, count: i
 
 
 def write_with_icechunk(table: Table, seed: int, stop: Event, pause_s: float) -> list[Done]:
-    """The live package writes through zarr, and rebases where no chunk is in both."""
+    """The live package writes through zarr, and rebases where no chunk is in both.
+
+    On local disk its commits are not atomic, as it warns: it gets frazil's lock for them.
+    """
     rng, done = np.random.default_rng([seed, 99]), list[Done]()
     repository = icechunk.Repository.open(icechunk.local_filesystem_storage(table.path))
     while not stop.is_set():
@@ -61,7 +66,10 @@ def write_with_icechunk(table: Table, seed: int, stop: Event, pause_s: float) ->
         time.sleep(pause_s * rng.random())
         made, error = "", ""
         try:
-            made = session.commit(f"icechunk {len(done)}", rebase_with=icechunk.ConflictDetector())
+            with exclusive(str(Path(table.path, LOCK_NAME))):
+                made = session.commit(
+                    f"icechunk {len(done)}", rebase_with=icechunk.ConflictDetector()
+                )
         except (icechunk.ConflictError, icechunk.RebaseFailedError) as raised:
             error = f"Rebase failed: {raised}"
         after = repository.lookup_branch("main")
