@@ -105,16 +105,18 @@ class Benchmark:
         warm = [] if cold else [[name for name in names if name != START]]
         alone = [[name] for name in names if cold or name == START]
         for batch in filter(None, [*warm, *alone]):
+            peers = [peer for peer in self.peers if ENGINES[peer].only in ("", *batch)]
             with ExitStack() as stack:
+                enter = stack.enter_context
                 workers = [
-                    stack.enter_context(started(peer, self.sample, self.scratch, self.limit_s))
-                    for peer in self.peers
+                    enter(started(peer, self.sample, self.scratch, self.limit_s)) for peer in peers
                 ]
                 for name in batch:
                     yield self._measure(name, workers, cold=batch == [name])
 
     def _measure(self, name: str, workers: list[Worker], *, cold: bool) -> list[Row]:
         """Lets engines take turns: what slows the machine for a while slows all of them."""
+        workers = [worker for worker in workers if ENGINES[worker.peer].only in ("", name)]
         runs: dict[str, list[Message]] = {worker.peer: [] for worker in workers}
         for number in range(1 + self._rounds(name)):
             for worker in workers:
