@@ -92,7 +92,7 @@ audit: $(READY)dev ## known vulnerabilities of the packages in constraints.txt, 
 bench: $(READY)test ## frazil against the reference, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)
 
-bench-spark: $(READY)test ## frazil on Spark against dask with the reference, and against Parquet
+bench-spark: $(READY)test ## frazil on Spark beside Parquet, dask with the reference, xarray-sql and DuckDB
 	$(BIN)/python -m benchmarks.spark $(ARGS)
 
 reliability: $(READY)test ## write the table of docs/reliability.md: every fault at every moment, and what was lost

@@ -76,6 +76,7 @@ class Known:
     module: str
     cls: str
     package: str  # without which it cannot run
+    only: str = ""  # a workload, if it is there for no other
 
     @property
     def installed(self) -> bool:
@@ -94,8 +95,8 @@ ENGINES = {
     "dask": Known("engine_dask", "Dask", "dask"),
     "xarray-sql": Known("engine_xarray_sql", "XarraySql", "xarray_sql"),
     "DuckDB": Known("engine_duckdb", "DuckDb", "duckdb"),
-    "constant rows": Known("engine_spark", "ConstantRows", "pyspark"),
-    "range": Known("engine_spark", "Range", "pyspark"),
+    "constant rows": Known("engine_spark", "ConstantRows", "pyspark", only="scan"),
+    "range": Known("engine_spark", "Range", "pyspark", only="scan"),
 }
 
 

@@ -227,18 +227,8 @@ class Parquet(OnSpark):
         return work
 
 
-class Limit(OnSpark):
-    """No engine: a limit of Spark for the scan."""
-
-    def query(self, query: Query) -> Work | None:  # noqa: ARG002 -- has no data to answer from
-        return None
-
-    def export(self) -> Work | None:
-        return None
-
-
-class ConstantRows(Limit):
-    """Rows of constants, as a data source in Python hands them to Spark."""
+class ConstantRows(OnSpark):
+    """No engine but a limit: rows of constants, as a data source in Python hands them to Spark."""
 
     def scan(self) -> Work | None:
         self.spark.dataSource.register(ConstantSource)
@@ -246,8 +236,8 @@ class ConstantRows(Limit):
         return lambda _: _drop(source.load())
 
 
-class Range(Limit):
-    """Rows that Spark makes by itself, without any source."""
+class Range(OnSpark):
+    """No engine but a limit: rows that Spark makes by itself, without any source."""
 
     def scan(self) -> Work | None:
         rows = self.spark.range(0, self.sample.cells, 1, CORES).selectExpr(

@@ -99,22 +99,23 @@ class Benchmark:
     scratch: Path
     repeat: int
     limit_s: float
-    rows: list[Row] = field(default_factory=list)
 
     def run(self, names: list[str], *, cold: bool) -> Iterator[list[Row]]:
         warm = [] if cold else [[name for name in names if name != START]]
         alone = [[name] for name in names if cold or name == START]
         for batch in filter(None, [*warm, *alone]):
+            peers = [peer for peer in self.peers if ENGINES[peer].only in ("", *batch)]
             with ExitStack() as stack:
+                enter = stack.enter_context
                 workers = [
-                    stack.enter_context(started(peer, self.sample, self.scratch, self.limit_s))
-                    for peer in self.peers
+                    enter(started(peer, self.sample, self.scratch, self.limit_s)) for peer in peers
                 ]
                 for name in batch:
                     yield self._measure(name, workers, cold=batch == [name])
 
     def _measure(self, name: str, workers: list[Worker], *, cold: bool) -> list[Row]:
         """Lets engines take turns: what slows the machine for a while slows all of them."""
+        workers = [worker for worker in workers if ENGINES[worker.peer].only in ("", name)]
         runs: dict[str, list[Message]] = {worker.peer: [] for worker in workers}
         for number in range(1 + self._rounds(name)):
             for worker in workers:
@@ -128,6 +129,29 @@ class Benchmark:
         if name == START:
             return HUNDRED - 1
         return self.repeat * (SMALL_ROUNDS if WORKLOADS[name].small else 1)
+
+
+@dataclass(slots=True)
+class Results:
+    """Rows in files, written after every workload: a run may be ended at any time."""
+
+    sample: Sample
+    json: Path | None
+    page: Path | None
+    load: str
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.json and self.json.exists():
+            self.rows = [Row(**row) for row in json.loads(self.json.read_text())]
+
+    def add(self, rows: list[Row]) -> None:
+        self.rows = merge(rows, self.rows)
+        if self.json:
+            self.json.write_text(json.dumps(as_json(self.rows), indent=1) + "\n")
+        if self.page:
+            heading = f"{self.sample.cells:,} cells, {os.cpu_count()} cores, load {self.load}."
+            write_page(self.page, self.sample.root.name, self.rows, heading)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -158,20 +182,13 @@ def main(arguments: list[str] | None = None) -> None:
     benchmark = Benchmark(sample, peers, scratch, given.repeat, given.limit)
     load = ", ".join(f"{number:.1f}" for number in os.getloadavg())
     print(f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load}", flush=True)
+    results = Results(sample, given.json, given.page, load)
     try:
         for rows in benchmark.run(names, cold=given.cold):
             print(lines_of(rows), flush=True)
-            benchmark.rows += rows
+            results.add(rows)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    rows = benchmark.rows
-    if given.json:
-        older = json.loads(given.json.read_text()) if given.json.exists() else []
-        rows = merge(rows, [Row(**row) for row in older])
-        given.json.write_text(json.dumps(as_json(rows), indent=1) + "\n")
-    if given.page:
-        heading = f"{sample.cells:,} cells, {os.cpu_count()} cores, load {load} at the start."
-        write_page(given.page, sample.root.name, rows, heading)
 
 
 if __name__ == "__main__":
