@@ -356,9 +356,8 @@ def register(spark: SparkSession, *, warehouse: "install.Warehouse | None" = Non
     spark.createDataFrame([], "nothing INT")  # the public call that sets the active session
     register_source(spark)
     install.install_native(spark, warehouse)
-    functions = metadata_functions.table_functions()
-    functions[change_reader.FUNCTION] = change_reader.changes_function()
-    for name, function in functions.items():
+    changes = {change_reader.FUNCTION: change_reader.changes_function()}
+    for name, function in {**metadata_functions.table_functions(), **changes}.items():
         spark.udtf.register(name, function)
 
 
