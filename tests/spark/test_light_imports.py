@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import zarr
+from pyspark.sql.types import StructType
 
 import frazil
 import frazil.spark
@@ -72,7 +73,9 @@ def test_the_source_that_is_found_reads(tmp_path: Path) -> None:
 
 def test_a_task_imports_little(tmp_path: Path) -> None:
     source = IcechunkSource({"path": cube_path(tmp_path)})
-    reader = source.reader(source.schema())
+    schema = source.schema()
+    assert isinstance(schema, StructType)
+    reader = source.reader(schema)
     sent = pickle.dumps((reader, reader.partitions()[0]))
     rows, *loaded = json.loads(_run(READING, sent.hex()))
     assert rows == 2 * 3 * 4
