@@ -124,7 +124,7 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return answer_catalog(question, given, self._answer)
-        if question.keys() & {"sorted", "tasks", "clear"}:
+        if question.keys() & {"tasks", "clear"}:
             return with_answer(StructType(), answer_write(question, given))
         if "ddl" in question:
             return answer_for(question, given, lambda each: answer_ddl(question, each))
