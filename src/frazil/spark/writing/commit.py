@@ -251,12 +251,14 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 class WriteState:
     """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
 
-    There is one for each round of tasks. It is planned on `base` in all of them.
+    There is one for each round of tasks. All are planned on `base`: another grid would be other
+    tasks. The mode is that of the write, since that of the write of task numbers is another one.
     """
 
     pieces: pa.Table
     columns: StructType
-    base: str
+    base: str  # id of a snapshot
+    mode: WriteMode
     tries: int = 1  # so often it may be planned, if others commit at the same time
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
@@ -278,6 +280,7 @@ class WriteState:
         told = {
             "columns": self.columns.json(),
             "base": self.base,
+            "mode": str(self.mode),
             "tries": self.tries,
             "key": self.key,
             "facts": dict(self.facts),
@@ -307,6 +310,7 @@ class WriteState:
             pieces=pieces.replace_schema_metadata(metadata),
             columns=StructType.fromJson(json.loads(told["columns"])),
             base=told["base"],
+            mode=WriteMode(told["mode"]),
             tries=told["tries"],
             key=told["key"],
             facts=told["facts"],

@@ -247,6 +247,7 @@ def leave_to_tasks(
         pieces=pieces,
         columns=commit.schema,
         base=commit.base or tip_of(repository, options),
+        mode=options.mode,
         tries=1 if commit.base is not None else TRIES,
         key=commit.commit.key,
         facts=commit.commit.facts,
