@@ -191,14 +191,16 @@ def test_a_table_is_written_to_on_the_branch_that_its_name_says(
         spark.sql(f"DELETE FROM icechunk.`{tmp_path / 'r'}@v1` WHERE t = 0")
 
 
+@pytest.mark.parametrize(("rows", "chunks"), [(10_000, 10_000), (0, 10_000), (0, 0)])
 def test_insert_overwrite_keeps_the_arrays_and_replaces_their_cells(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, rows: int, chunks: int
 ) -> None:
     make(tmp_path / "r")
     write(cells(spark), tmp_path / "r", attrs='{"v": {"units": "K"}}')
     table = f"icechunk.`{tmp_path / 'r'}`"
     cells(spark, 20, 22).createOrReplaceTempView("other")
-    spark.sql(f"INSERT OVERWRITE {table} SELECT t, x, s, n, v FROM other")
+    with rows_on_driver(spark, rows, chunks):
+        spark.sql(f"INSERT OVERWRITE {table} SELECT t, x, s, n, v FROM other")
     found = arrays(tmp_path / "r")
     assert found["t"].tolist() == [20, 21]
     assert found["n"][1, 2, 3] == 2123

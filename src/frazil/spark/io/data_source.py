@@ -110,7 +110,7 @@ class IcechunkSource(DataSource):
         """Answers a question of the Java side of the native table, or of the catalog."""
         if "catalog" in question:
             return catalog.answer_catalog(question, given, self._answer)
-        if question.keys() & {"sorted", "tasks", "clear"}:
+        if question.keys() & {"tasks", "clear"}:
             return answers.with_answer(StructType(), sink.answer_write(question, given))
         if "ddl" in question:
             return catalog.answer_for(

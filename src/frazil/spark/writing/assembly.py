@@ -8,8 +8,10 @@ Boxes are disjoint and hold every row. Where a coordinate is in no order, a batc
 anywhere along it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.objectstore.protocol import ObjectStore
-from frazil.spark.writing.blocks import Coordinate, Indices, group_rows, locate, place
-from frazil.spark.writing.columns import encode_coordinate
+from frazil.spark.writing.blocks import BlockGrid, Coordinate, Indices, group_rows, locate, place
+from frazil.spark.writing.columns import Column, encode_coordinate
 from frazil.spark.writing.layout import Layout
-from frazil.spark.writing.session import Assembly, StoredChunks, encode_rows, positions_of
-from frazil.spark.writing.stage import load_batches, rows_schema
+from frazil.spark.writing.session import (
+    Assembly,
+    BlockCells,
+    StoredChunks,
+    column_of,
+    encode_rows,
+    positions_of,
+)
+from frazil.spark.writing.stage import OPERATION, load_batches, load_coordinates, rows_schema
 
-OPERATION = "frazilOperation"  # the column that says what is done with a row: 0 write, 1 delete
 BOX_BYTES = 64 << 20  # of rows, about
 
 type Box = tuple[tuple[int, int], ...]
@@ -119,17 +127,27 @@ def assemble(
     store: ObjectStore, pieces: pa.Table, spans: Spans, assembly: Assembly, box: Box
 ) -> Iterator[StoredChunks]:
     """The chunks of a box, each made once of all its rows."""
-    rows = _rows_in(store, pieces, spans, assembly.layout, box)
-    if rows is None:
-        return
-    table, blocks, cells = rows
-    if OPERATION in table.column_names:
-        yield from _change(assembly, table, blocks, cells)
-        return
-    columns = encode_rows(assembly.layout, table)
-    for block, chosen in group_rows(blocks):
-        values = {name: column[chosen] for name, column in columns.items()}
-        yield from assembly.store(block, cells[chosen], values)
+    layout, rows = assembly.layout, list[RowsPart]()
+    cells: dict[int, list[BlockCells]] = {}
+    for part in _parts_in(store, pieces, spans, layout, box):
+        if isinstance(part, RowsPart):
+            rows.append(part)
+        else:
+            for block, some in part.cells(layout.grid):
+                cells.setdefault(block, []).append(some)
+    if rows:
+        table = pa.concat_tables([part.table for part in rows]).combine_chunks()
+        blocks = np.concatenate([part.blocks for part in rows])
+        places = np.concatenate([part.cells for part in rows])
+        if OPERATION in table.column_names:
+            yield from _change(assembly, table, blocks, places)
+            return
+        columns = encode_rows(layout, table)
+        for block, chosen in group_rows(blocks):
+            values = {name: column[chosen] for name, column in columns.items()}
+            cells.setdefault(block, []).append(BlockCells(places[chosen], values))
+    for block in sorted(cells):
+        yield from assembly.store(block, cells.pop(block))
 
 
 def _change(
@@ -144,26 +162,132 @@ def _change(
         )
 
 
-def _rows_in(
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsPart:
+    """Rows in any order, with their block and cell."""
+
+    table: pa.Table
+    blocks: Indices
+    cells: Indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GridPart:
+    """Rows that are a whole grid: where they go along each dimension, and their stored values."""
+
+    positions: Sequence[Indices]  # none is there twice
+    values: Mapping[str, Column]  # with as many dimensions
+
+    def cells(self, grid: BlockGrid) -> Iterator[tuple[int, BlockCells]]:
+        """Cells of each block."""
+        along = [
+            list(_runs(positions, step))
+            for positions, step in zip(self.positions, grid.block, strict=True)
+        ]
+        for chosen in product(*along):
+            blocks, sources, targets = zip(*chosen, strict=True)
+            here = _indexers(sources)
+            values = {name: column[here] for name, column in self.values.items()}
+            number = int(np.ravel_multi_index(blocks, grid.counts))
+            yield number, BlockCells(_indexers(targets), values)
+
+
+type Indexer = slice | Indices
+
+
+def _runs(positions: Indices, step: int) -> Iterator[tuple[int, Indexer, Indexer]]:
+    """Each block along a dimension, which positions are in it, and where in it they are."""
+    for block, chosen in group_rows(positions // step):
+        inside = positions[chosen] - block * step
+        yield block, _indexer(chosen), _indexer(inside)
+
+
+def _indexer(numbers: Indices) -> Indexer:
+    if (np.diff(numbers) == 1).all():
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers
+
+
+def _indexers(parts: Sequence[Indexer]) -> tuple[Any, ...]:
+    """An index of their product: slices if all are."""
+    if all(isinstance(part, slice) for part in parts):
+        return tuple(parts)
+    return np.ix_(*(np.arange(p.start, p.stop) if isinstance(p, slice) else p for p in parts))
+
+
+def _parts_in(
     store: ObjectStore, pieces: pa.Table, spans: Spans, layout: Layout, box: Box
-) -> tuple[pa.Table, Indices, Indices] | None:
-    """Rows of the box, with their block and cell; None if there are none."""
+) -> Iterator[RowsPart | GridPart]:
+    """Rows of the box."""
     schema, wanted = rows_schema(pieces), spans.overlapping(box)
-    tables, blocks, cells = list[pa.Table](), list[Indices](), list[Indices]()
     for number in np.unique(spans.piece[wanted]).tolist():
         piece: dict[str, Any] = pieces.slice(number, 1).to_pylist()[0]
         chosen = spans.batch[wanted & (spans.piece == number)].tolist()
-        table = load_batches(store, piece, schema, chosen)
-        positions = [positions_of(coordinate, table) for coordinate in layout.coordinates]
-        inside = np.ones(len(table), dtype=bool)
-        for along, step, (start, stop) in zip(positions, layout.grid.block, box, strict=True):
-            inside &= (along >= start * step) & (along < stop * step)
-        if inside.any():
-            tables.append(table.filter(pa.array(inside)))
-            block, cell = place(layout.grid, [along[inside] for along in positions])
-            blocks.append(block)
-            cells.append(cell)
-    if not tables:
-        return None
-    rows = pa.concat_tables(tables).combine_chunks()
-    return rows, np.concatenate(blocks), np.concatenate(cells)
+        if piece["shape"] is None:
+            yield from _rows_in(layout, load_batches(store, piece, schema, chosen), box)
+        else:
+            axes = load_coordinates(store, piece)
+            stored = pa.schema([field for field in schema if field.name not in axes])
+            batches = load_batches(store, piece, stored, chosen).to_batches()
+            grids = _Grids(tuple(piece["shape"]), axes, piece["batch_rows"], schema)
+            yield from grids.parts(layout, box, dict(zip(chosen, batches, strict=True)))
+
+
+def _rows_in(layout: Layout, table: pa.Table, box: Box) -> Iterator[RowsPart]:
+    positions = [positions_of(c, column_of(table, c.name)) for c in layout.coordinates]
+    inside = np.ones(len(table), dtype=bool)
+    for along, step, (start, stop) in zip(positions, layout.grid.block, box, strict=True):
+        inside &= (along >= start * step) & (along < stop * step)
+    if inside.any():
+        rows = table.filter(pa.array(inside))
+        yield RowsPart(rows, *place(layout.grid, [along[inside] for along in positions]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grids:
+    """A piece that is a grid, in batches along its first dimension."""
+
+    shape: tuple[int, ...]
+    axes: Mapping[str, pa.Array]
+    batch_rows: Sequence[int]
+    schema: pa.Schema  # of the rows, with their coordinates
+
+    def parts(
+        self, layout: Layout, box: Box, batches: Mapping[int, pa.RecordBatch]
+    ) -> Iterator[RowsPart | GridPart]:
+        """Rows of these batches that are in the box."""
+        positions = [positions_of(c, self.axes[c.name]) for c in layout.coordinates]
+        starts = np.cumsum([0, *self.batch_rows])
+        if any(len(np.unique(each)) < len(each) for each in positions):
+            for number, batch in batches.items():
+                yield from _rows_in(layout, self._with_axes(batch, int(starts[number])), box)
+            return
+        first = starts // prod(self.shape[1:])
+        for number, batch in batches.items():
+            slabs = positions[0][first[number] : first[number + 1]]
+            yield from _grid_in(layout, [slabs, *positions[1:]], batch, box)
+
+    def _with_axes(self, batch: pa.RecordBatch, start: int) -> pa.Table:
+        """Rows of a batch, the first of which is `start`, with their coordinates."""
+        index = np.unravel_index(np.arange(start, start + len(batch)), self.shape)
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        for (name, axis), chosen in zip(self.axes.items(), index, strict=True):
+            columns[name] = axis.take(pa.array(chosen))
+        return pa.table(columns).select(self.schema.names)
+
+
+def _grid_in(
+    layout: Layout, positions: Sequence[Indices], batch: pa.RecordBatch, box: Box
+) -> Iterator[GridPart]:
+    """Cells of a grid that are in the box, if any are."""
+    inside = [
+        np.flatnonzero((along >= start * step) & (along < stop * step))
+        for along, step, (start, stop) in zip(positions, layout.grid.block, box, strict=True)
+    ]
+    if all(map(len, inside)):
+        here = _indexers([_indexer(each) for each in inside])
+        shape = [len(along) for along in positions]
+        columns = encode_rows(layout, batch)
+        values = {name: column.reshape(shape)[here] for name, column in columns.items()}
+        kept = [along[chosen] for along, chosen in zip(positions, inside, strict=True)]
+        yield GridPart(kept, values)

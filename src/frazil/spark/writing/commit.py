@@ -251,13 +251,13 @@ def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
 class WriteState:
     """Rows that wait for tasks: their pieces, their columns, and what the commit is to say.
 
-    There is one for each round of tasks. It is planned on `base` in all of them. The write of task
-    numbers has a mode of its own, which says nothing.
+    There is one for each round of tasks. All are planned on `base`: another grid would be other
+    tasks. The mode is that of the write, since that of the write of task numbers is another one.
     """
 
     pieces: pa.Table
     columns: StructType
-    base: str
+    base: str  # id of a snapshot
     mode: WriteMode
     tries: int = 1  # so often it may be planned, if others commit at the same time
     key: str | None = None

@@ -6,6 +6,7 @@ Everything is pending until the commit.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,29 @@ class StoredChunks:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class BlockCells:
+    """Values for cells of one block: numbers of cells, or an index of as many dimensions."""
+
+    where: Indices | tuple[Any, ...]
+    values: Mapping[str, Column]  # stored, by array; in the shape of `where`
+
+    @property
+    def count(self) -> int:
+        return next((values.size for values in self.values.values()), 0)
+
+    def of(self, block: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A view of the block that `where` indexes."""
+        return block.reshape(-1) if isinstance(self.where, np.ndarray) else block
+
+    def numbers(self, shape: tuple[int, ...]) -> Indices:
+        """Numbers of the cells of a block of this shape."""
+        if isinstance(self.where, np.ndarray):
+            return self.where
+        every: Indices = np.arange(prod(shape), dtype=np.int64).reshape(shape)
+        return np.asarray(every[self.where].reshape(-1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Assembly:
     """All that it takes to make chunks; picklable."""
 
@@ -75,22 +99,36 @@ class Assembly:
     base: Session | None  # read-only, what was there
     keeps_values: bool = False  # whether only empty cells may be written
 
-    def store(
-        self, block: int, cells: Indices, columns: Mapping[str, Column]
-    ) -> list[StoredChunks]:
+    def store(self, block: int, parts: Sequence[BlockCells]) -> list[StoredChunks]:
         """All arrays' chunks of a block. Raises InvalidInputError for two rows of one cell."""
-        require_no_duplicate(self.layout, block, cells)
+        rows = self._count_distinct(block, parts)
         region = self.layout.grid.region(block)
         stored = []
         for number, array in enumerate(self.layout.arrays):
             whole, part = self._new_block(array, region)
-            if self.keeps_values or len(cells) < part.size:
+            if self.keeps_values or rows < part.size:
                 self._read_base(array, region, part)
-            if self.keeps_values:
-                self._require_empty(array, block, cells, whole)
-            whole.reshape(-1)[cells] = columns[array.name]
-            stored.append(self._store_block(number, region, part, len(cells)))
+            for cells in parts:
+                if self.keeps_values:
+                    self._require_empty(array, block, cells, whole)
+                cells.of(whole)[cells.where] = cells.values[array.name]
+            stored.append(self._store_block(number, region, part, rows))
         return stored
+
+    def _count_distinct(self, block: int, parts: Sequence[BlockCells]) -> int:
+        """Number of rows, which are all for other cells."""
+        seen, rows = np.zeros(self.layout.grid.block, dtype=bool), 0
+        for cells in parts:
+            if isinstance(cells.where, np.ndarray):
+                require_no_duplicate(self.layout, block, cells.where)
+            here = cells.of(seen)
+            if rows and here[cells.where].any():
+                numbers = cells.numbers(seen.shape)
+                cell = int(numbers[here[cells.where].reshape(-1)][0])
+                raise duplicate_error(self.layout, block, cell)
+            here[cells.where] = True
+            rows += cells.count
+        return rows
 
     def change(
         self, block: int, cells: Indices, rows: pa.Table, emptied: Indices
@@ -128,9 +166,9 @@ class Assembly:
         return whole, whole[tuple(slice(part.stop - part.start) for part in region)]
 
     def _require_empty(
-        self, array: ArrayLayout, block: int, cells: Indices, whole: npt.NDArray[Any]
+        self, array: ArrayLayout, block: int, cells: BlockCells, whole: npt.NDArray[Any]
     ) -> None:
-        stored = whole.reshape(-1)[cells]
+        stored = cells.of(whole)[cells.where].reshape(-1)
         empty = stored == array.fill
         if stored.dtype.kind in "fcmM":
             empty |= stored != stored  # noqa: PLR0124  # NaN and NaT are not themselves
@@ -138,7 +176,7 @@ class Assembly:
         if missing is not None:
             empty |= missing
         if not empty.all():
-            cell = int(cells[np.flatnonzero(~empty)[0]])
+            cell = int(cells.numbers(whole.shape)[np.flatnonzero(~empty)[0]])
             raise InvalidInputError(
                 f"there is a value of {array.name!r} at {place_text(self.layout, block, cell)}:"
                 " inserting never overwrites (UPDATE, MERGE, and the modes 'region' and 'upsert')",
@@ -173,10 +211,13 @@ class Assembly:
 
 def require_no_duplicate(layout: Layout, block: int, cells: Indices) -> None:
     cell = find_duplicate(cells, layout.grid.cells)
-    if cell is None:
-        return
+    if cell is not None:
+        raise duplicate_error(layout, block, cell)
+
+
+def duplicate_error(layout: Layout, block: int, cell: int) -> InvalidInputError:
     where = place_text(layout, block, cell)
-    raise InvalidInputError(f"two rows are for one cell: {where}", kind="duplicate-rows")
+    return InvalidInputError(f"two rows are for one cell: {where}", kind="duplicate-rows")
 
 
 def place_text(layout: Layout, block: int, cell: int) -> str:
@@ -354,15 +395,6 @@ def join_chunks(parts: Iterable[StoredChunks]) -> Iterator[StoredChunks]:
         )
 
 
-def find_dims(session: Session, group: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Dimensions of the arrays that the columns name; none if there is no such array."""
-    there = _describe(session, group)
-    arrays = {} if there is None else there.arrays
-    return next(
-        (arrays[n].dims for n in columns if n in arrays and not arrays[n].is_coordinate), ()
-    )
-
-
 def _require_one_chunk_shape(session: Session, path: NodePath, array: ArrayDescription) -> None:
     stored = session.node(path).array
     grid = tuple(-(-n // chunk) for n, chunk in zip(array.shape, array.chunks, strict=True))
@@ -418,9 +450,9 @@ def require_coordinates(table: Table, dims: tuple[str, ...]) -> None:
             )
 
 
-def positions_of(coordinate: Coordinate, table: Table) -> Indices:
+def positions_of(coordinate: Coordinate, column: pa.Array) -> Indices:
     """Along one dimension. Raises InvalidInputError for a row outside."""
-    values = encode_coordinate(coordinate.column, column_of(table, coordinate.name))
+    values = encode_coordinate(coordinate.column, column)
     found = locate(coordinate, values)
     outside = np.flatnonzero(found < 0)
     if len(outside):
@@ -430,7 +462,8 @@ def positions_of(coordinate: Coordinate, table: Table) -> Indices:
 
 def place_rows(layout: Layout, table: Table) -> tuple[Indices, Indices]:
     """Block and cell of each row."""
-    return place(layout.grid, [positions_of(c, table) for c in layout.coordinates])
+    columns = [column_of(table, c.name) for c in layout.coordinates]
+    return place(layout.grid, list(map(positions_of, layout.coordinates, columns)))
 
 
 def encode_rows(layout: Layout, table: Table) -> dict[str, Column]:

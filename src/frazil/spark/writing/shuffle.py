@@ -20,6 +20,7 @@ from frazil.spark.writing.columns import Column, StoredColumn
 from frazil.spark.writing.layout import Layout
 from frazil.spark.writing.session import (
     Assembly,
+    BlockCells,
     column_of,
     distinct_values,
     encode_rows,
@@ -91,7 +92,7 @@ class StoreBlocks:
             block = int(table[BLOCK][0].as_py())
             cells = column_of(table, CELL).to_numpy(zero_copy_only=False)
             columns = encode_rows(self.assembly.layout, table)
-            for made in self.assembly.store(block, cells, columns):
+            for made in self.assembly.store(block, [BlockCells(cells, columns)]):
                 yield Written(made.array, made.refs, made.emptied, made.rows)
             self.counter.add(sum(values.nbytes for values in columns.values()))
         self.assembly.writer.sync()

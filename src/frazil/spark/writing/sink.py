@@ -9,7 +9,7 @@ tried again, or twice at once, stages its rows twice; the driver hears of one.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, override
 
@@ -28,7 +28,6 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
-from frazil.spark.writing.assembly import OPERATION
 from frazil.spark.writing.clear import clear_cells
 from frazil.spark.writing.commit import (
     APPLICATION,
@@ -47,8 +46,9 @@ from frazil.spark.writing.options import (
     open_repository,
     parse_write_options,
 )
-from frazil.spark.writing.session import find_dims, prepare, require_coordinates
+from frazil.spark.writing.session import prepare, require_coordinates
 from frazil.spark.writing.stage import (
+    OPERATION,
     count_rows,
     discard,
     dump_pieces,
@@ -259,8 +259,6 @@ def leave_to_tasks(
 def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
     """Answers a question of the Java side about a write."""
     match question:
-        case {"sorted": list(columns)}:
-            return {"dims": _sorted_by(parse_write_options(given), columns)}
         case {"tasks": int(rows)}:
             options = parse_write_options({**given, TASKS: json.dumps(question)})
             return {"tasks": count_tasks(options, rows)}
@@ -269,12 +267,3 @@ def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[
             clear_cells(open_repository(options), options, question, APPLICATION)
             return {}
     raise InvalidInputError("a write asks nothing that is known")
-
-
-def _sorted_by(options: WriteOptions, columns: Sequence[str]) -> list[str]:
-    """Dimensions of the rows, as far as they are columns; none if there is no telling."""
-    dims = options.dims
-    if dims is None:
-        session = open_repository(options).readonly_session(Branch(options.branch))
-        dims = find_dims(session, options.group, columns)
-    return [dim for dim in dims if dim in columns]

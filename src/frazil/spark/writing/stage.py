@@ -11,17 +11,22 @@ A table of pieces has a row for each:
 
     column                  has
     id, data                the name of the object with its rows; or the object itself, if small
+    shape                   list: if the rows are a whole grid in row-major order (row_grids); the
+                            object has no coordinates then, they are those of the piece
     rows, bytes             of the whole piece, before compression
     start, length           lists: where each batch is in the object
     batch_rows              list: rows of each batch
     low <dim>, high <dim>   lists: the least and greatest coordinate of each batch
-    coordinates_id, _data   an object with the distinct coordinates of the piece
+    coordinates_id, _data   an object with the distinct coordinates of the piece, in their order
+
+Rows that are no grid are sorted by their coordinates, piece by piece, so that a batch spans little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,7 +41,9 @@ from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
 from frazil.spark.writing.columns import Column, StoredColumn, encode_coordinate
+from frazil.spark.writing.row_grids import codes_of, divide, last_edge
 
+OPERATION = "frazilOperation"  # the column that says what is done with a row: 0 write, 1 delete
 INLINE_BYTES = 4096  # so little travels in the table of pieces itself
 PIECE_BYTES = 64 << 20  # of Arrow, before compression
 BATCH_ROWS = 1 << 16
@@ -51,45 +58,107 @@ def stage(
     Call `writer.sync` after it.
     """
     writer = replace(writer, inline_threshold_bytes=INLINE_BYTES)
-    pieces = [_stage(writer, rows, dims) for rows in _in_pieces(batches)]
+    pieces = [_stage(writer, *piece, dims) for piece in _in_pieces(batches, dims)]
     return pa.concat_tables(pieces) if pieces else None
 
 
-def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+type Shape = tuple[int, ...] | None
+
+
+def _in_pieces(
+    batches: Iterable[pa.RecordBatch], dims: Sequence[str]
+) -> Iterator[tuple[pa.Table, Shape]]:
+    """Rows, with a shape where they are a whole grid; the part of one that goes on waits."""
     kept: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         kept.append(batch)
         size += batch.nbytes
         if size >= PIECE_BYTES:
-            yield pa.Table.from_batches(kept)
-            kept, size = [], 0
+            rows = pa.Table.from_batches(kept).combine_chunks()
+            parts, staged = _divide(rows, dims, goes_on=True)
+            yield from parts
+            kept = rows.slice(staged).to_batches() if staged < len(rows) else []
+            size = rows.nbytes * (len(rows) - staged) // len(rows)
     if any(batch.num_rows for batch in kept):
-        yield pa.Table.from_batches(kept)
+        yield from _divide(pa.Table.from_batches(kept).combine_chunks(), dims)[0]
 
 
-def _stage(writer: ChunkWriter, rows: pa.Table, dims: Sequence[str]) -> pa.Table:
-    batches = rows.combine_chunks().to_batches(max_chunksize=BATCH_ROWS)
-    data, starts, lengths = dump_batches(rows.schema, batches)
-    distinct = {dim: [rows[dim].unique()] for dim in dims}
+def _divide(
+    rows: pa.Table, dims: Sequence[str], *, goes_on: bool = False
+) -> tuple[list[tuple[pa.Table, Shape]], int]:
+    """Pieces, and how many rows are in them."""
+    if OPERATION in rows.column_names or set(rows.column_names) == set(dims):
+        return [(rows, None)], len(rows)
+    codes = [codes_of(rows[dim].chunk(0)) for dim in dims]
+    parts = list(divide(codes))
+    edge = last_edge(codes) if goes_on and parts[-1].shape is not None else 0
+    if edge:
+        parts = list(divide([column[:edge] for column in codes]))
+    found = [(rows.slice(part.start, part.stop - part.start), part.shape) for part in parts]
+    return found, parts[-1].stop
+
+
+def _stage(writer: ChunkWriter, rows: pa.Table, shape: Shape, dims: Sequence[str]) -> pa.Table:
     lists = {dim: pa.list_(rows.schema.field(dim).type) for dim in dims}
-    coordinates = pa.record_batch({dim: pa.array(distinct[dim], lists[dim]) for dim in dims})
+    if shape is None:
+        rows = _sort(rows, dims)
+        stored, steps = rows, [BATCH_ROWS] * -(-len(rows) // BATCH_ROWS)
+        distinct = {dim: rows[dim].unique() for dim in dims}
+    else:
+        stored = rows.drop_columns(list(dims))
+        slab = prod(shape[1:])
+        count = max(1, BATCH_ROWS // slab)
+        steps = [count * slab] * -(-shape[0] // count)
+        distinct = {dim: _axis(rows[dim], shape, axis) for axis, dim in enumerate(dims)}
+    starts = [0, *accumulate(steps)][:-1]
+    parts = [stored.slice(first, step) for first, step in zip(starts, steps, strict=True)]
+    batches = [part.combine_chunks().to_batches()[0] for part in parts]
+    data, begins, lengths = dump_batches(stored.schema, batches)
+    one = {dim: pa.ListArray.from_arrays([0, len(distinct[dim])], distinct[dim]) for dim in dims}
+    coordinates = pa.record_batch(one)
     packed, _, _ = dump_batches(coordinates.schema, [coordinates])
     columns: dict[str, pa.Array] = {
         **payload_columns("", writer.put_chunk(data)),
         **payload_columns("coordinates_", writer.put_chunk(packed)),
+        "shape": pa.array([shape], pa.list_(pa.int64())),
         "rows": pa.array([rows.num_rows]),
         "bytes": pa.array([rows.nbytes]),
-        "start": pa.array([starts], pa.list_(pa.int64())),
+        "start": pa.array([begins], pa.list_(pa.int64())),
         "length": pa.array([lengths], pa.list_(pa.int64())),
         "batch_rows": pa.array([[len(batch) for batch in batches]], pa.list_(pa.int64())),
     }
-    for dim in dims:
-        bounds = [pc.min_max(batch.column(dim)) for batch in batches]
+    for axis, dim in enumerate(dims):
+        if shape is None or not axis:
+            column = rows[dim]
+            spans = [column.slice(*each) for each in zip(starts, steps, strict=True)]
+        else:
+            spans = [distinct[dim]] * len(steps)
+        bounds = [pc.min_max(span) for span in spans]
         for name, end in (("low", "min"), ("high", "max")):
             values = [bound[end].as_py() for bound in bounds]
             columns[f"{name} {dim}"] = pa.array([values], lists[dim])
     return pa.table(columns).replace_schema_metadata({_SCHEMA: bytes(rows.schema.serialize())})
+
+
+def _axis(column: pa.ChunkedArray, shape: tuple[int, ...], axis: int) -> pa.Array:
+    """Coordinates of a grid along one dimension."""
+    inner = prod(shape[axis + 1 :])
+    return column.take(pa.array(np.arange(shape[axis]) * inner)).combine_chunks()
+
+
+def _sort(rows: pa.Table, dims: Sequence[str]) -> pa.Table:
+    """Rows by their coordinates, so that a batch spans little."""
+    tied: pa.Array | None = None
+    for dim in dims:
+        column = rows[dim].combine_chunks()
+        one, other = column.slice(0, len(column) - 1), column.slice(1)
+        falls = pc.greater(one, other)
+        if pc.any(falls if tied is None else pc.and_(falls, tied)).as_py():
+            return rows.sort_by([(dim, "ascending") for dim in dims])
+        same = pc.equal(one, other)
+        tied = same if tied is None else pc.and_(tied, same)
+    return rows
 
 
 def payload_columns(prefix: str, payload: Payload) -> dict[str, pa.Array]:
@@ -150,14 +219,20 @@ def find_coordinates(
     if pieces is None:
         return found
     for piece in pieces.select(["coordinates_id", "coordinates_data"]).to_pylist():
-        data = piece["coordinates_data"]
-        if data is None:
-            data = store.get(chunk_key(ChunkId(piece["coordinates_id"]))).data
-        table = pa.ipc.open_stream(data).read_all()
+        table = load_coordinates(store, piece)
         for name, column in columns.items():
-            values = encode_coordinate(column, pc.list_flatten(table[name]).combine_chunks())
+            values = encode_coordinate(column, table[name])
             found[name] = np.unique(np.concatenate([found[name], values]))
     return found
+
+
+def load_coordinates(store: ObjectStore, piece: Mapping[str, Any]) -> dict[str, pa.Array]:
+    """Distinct coordinates of a piece by dimension; of a grid, its axes."""
+    data = piece["coordinates_data"]
+    if data is None:
+        data = store.get(chunk_key(ChunkId(piece["coordinates_id"]))).data
+    table = pa.ipc.open_stream(data).read_all()
+    return {name: pc.list_flatten(table[name]).combine_chunks() for name in table.column_names}
 
 
 def discard(store: ObjectStore, pieces: pa.Table | None) -> None:

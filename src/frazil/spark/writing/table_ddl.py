@@ -119,7 +119,7 @@ def _stage_table(
         "groupAttrs": json.dumps(options.group_attrs),
         "message": options.message or f"{verb} TABLE {target.name} AS SELECT",
     }
-    return {"options": told, "dims": list(options.dims or ())}
+    return {"options": told}
 
 
 def _new_table(

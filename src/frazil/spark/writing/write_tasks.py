@@ -211,13 +211,13 @@ class TasksWriter(DataSourceArrowWriter):
     """Does the tasks of a round, whose numbers it gets as rows."""
 
     def __init__(self, options: WriteOptions) -> None:
-        self.options = options
         with carrying_errors():
             repository = open_repository(options)
             state = WriteState.find(repository.store, options)
             if state is None:
                 raise SessionStateError("no rows wait for the tasks of this write")
-            self.tasks = plan_tasks(repository, options, state)
+            self.options = replace(options, mode=state.mode)
+            self.tasks = plan_tasks(repository, self.options, state)
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> ChunksMessage | TableMessage:
@@ -261,7 +261,7 @@ def count_tasks(options: WriteOptions, rows: int) -> int:
     repository, native = open_repository(options), options.native
     state = WriteState.find(repository.store, options)
     if state is not None:
-        return len(plan_tasks(repository, options, state))
+        return len(plan_tasks(repository, replace(options, mode=state.mode), state))
     if native is not None and not native.round and rows > native.most_rows:
         raise SessionStateError("no rows wait for the tasks of this write")
     return 0

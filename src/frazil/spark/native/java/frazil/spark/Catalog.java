@@ -319,9 +319,7 @@ public class Catalog extends ChangelogCatalog
   private StagedTable staged(Identifier table, TableInfo info, Map answer, boolean replaces) {
     require(answer);
     Map options = reaching((Map) answer.get("options"), settings());
-    List dims = (List) answer.get("dims");
-    String[] sorted = (String[]) dims.toArray(new String[0]);
-    return new NewTable(this, table, info, options, sorted, replaces);
+    return new NewTable(this, table, info, options, replaces);
   }
 
   /** Makes a table without rows. */

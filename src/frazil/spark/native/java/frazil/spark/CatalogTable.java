@@ -76,7 +76,7 @@ final class CatalogTable extends ArrayTable
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
     Map told = new HashMap();
     told.put("inPlace", Boolean.TRUE);
-    return new RowWriteBuilder(target(info.options()), told, dims(), info);
+    return new RowWriteBuilder(target(info.options()), told, info);
   }
 
   public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {

@@ -1,7 +1,6 @@
 package frazil.spark;
 
 import java.util.EnumSet;
-import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -19,22 +18,14 @@ final class NewTable implements StagedTable, SupportsWrite {
   private final Identifier name;
   private final TableInfo info;
   private final Map options;
-  private final String[] dims;
   private final boolean replaces;
   private boolean hasRows;
 
-  NewTable(
-      Catalog catalog,
-      Identifier name,
-      TableInfo info,
-      Map options,
-      String[] dims,
-      boolean replaces) {
+  NewTable(Catalog catalog, Identifier name, TableInfo info, Map options, boolean replaces) {
     this.catalog = catalog;
     this.name = name;
     this.info = info;
     this.options = options;
-    this.dims = dims;
     this.replaces = replaces;
   }
 
@@ -52,7 +43,7 @@ final class NewTable implements StagedTable, SupportsWrite {
 
   public WriteBuilder newWriteBuilder(LogicalWriteInfo write) {
     hasRows = true;
-    return new RowWriteBuilder(options, new HashMap(), dims, write);
+    return new RowWriteBuilder(options, write);
   }
 
   /** The commit of the rows, even of none, has made the table. */

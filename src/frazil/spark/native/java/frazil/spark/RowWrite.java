@@ -1,20 +1,12 @@
 package frazil.spark;
 
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.List;
 import java.util.Map;
 import java.util.UUID;
-import org.apache.spark.sql.connector.distributions.Distribution;
-import org.apache.spark.sql.connector.distributions.Distributions;
-import org.apache.spark.sql.connector.expressions.Expressions;
-import org.apache.spark.sql.connector.expressions.SortDirection;
-import org.apache.spark.sql.connector.expressions.SortOrder;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DeltaBatchWrite;
 import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
-import org.apache.spark.sql.connector.write.RequiresDistributionAndOrdering;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.internal.SQLConf;
@@ -25,10 +17,11 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * Rows that Python stages on executors and makes chunks of.
  *
- * <p>Few rows become chunks in the driver's Python process, at the commit. For more, the commit
+ * <p>Rows come as they are, in no required order: Python finds out whether they are in that of a
+ * grid. Few rows become chunks in the driver's Python process, at the commit. For more, the commit
  * plans tasks, which Spark then runs: see {@link WriteJob}.
  */
-class RowWrite implements RequiresDistributionAndOrdering {
+class RowWrite implements Write {
   /** The column that says what is done with a row, if not all of them are written. */
   static final String OPERATION = "frazilOperation";
 
@@ -38,7 +31,6 @@ class RowWrite implements RequiresDistributionAndOrdering {
   /** The setting: references to so many chunks go to it, and executors write manifests of more. */
   private static final String DRIVER_CHUNKS = "spark.frazil.write.driverChunks";
 
-  private final String[] dims; // by which rows are sorted; none if they are not
   private final LogicalWriteInfo info;
   private final boolean truncates;
   private final Map options;
@@ -46,8 +38,7 @@ class RowWrite implements RequiresDistributionAndOrdering {
   private final long mostChunks = setting(DRIVER_CHUNKS, "65536");
 
   /** With what the Python side must know beside the options that people give. */
-  RowWrite(Map options, Map told, String[] dims, LogicalWriteInfo info, boolean truncates) {
-    this.dims = dims;
+  RowWrite(Map options, Map told, LogicalWriteInfo info, boolean truncates) {
     this.info = info;
     this.truncates = truncates;
     Map more = new HashMap(told);
@@ -64,21 +55,6 @@ class RowWrite implements RequiresDistributionAndOrdering {
 
   public String description() {
     return "icechunk";
-  }
-
-  public Distribution requiredDistribution() {
-    return Distributions.unspecified();
-  }
-
-  /** Rows of a chunk come together from each task, so that making the chunk reads little else. */
-  public SortOrder[] requiredOrdering() {
-    List orders = new ArrayList();
-    for (String dim : dims) {
-      orders.add(
-          Expressions.sort(
-              Expressions.column("`" + dim.replace("`", "``") + "`"), SortDirection.ASCENDING));
-    }
-    return (SortOrder[]) orders.toArray(new SortOrder[0]);
   }
 
   /** Spark's own write of Python data sources, which stages the rows. */
@@ -107,7 +83,7 @@ class RowWrite implements RequiresDistributionAndOrdering {
     private final LogicalWriteInfo info;
 
     Delta(Map options, Map told, LogicalWriteInfo info) {
-      super(options, told, new String[0], info, false);
+      super(options, told, info, false);
       this.info = info;
     }
 
