@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from frazil.errors import InvalidInputError
+from frazil.spark.native.tally import one_group
 from frazil.spark.pipelines.reduce_job import ORDER, _encode, add_block, cells
 from frazil.spark.pipelines.reduce_plan import (
     Grouping,
     How,
+    Partial,
     ReducePlan,
     combine,
     finish,
@@ -183,12 +185,16 @@ def test_groups_in_parts_are_those_of_xarray(
     assert_like_xarray(got, expected.transpose(*plan.dims), largest(values))
 
 
+def _reduce_all(values: npt.NDArray[Any], how: How, *, skipna: bool) -> Partial:
+    return reduce_block(values, [one_group(len(values))], how, skipna=skipna)
+
+
 @given(st.lists(FLOATS, max_size=12), st.integers(0, 12), st.sampled_from(list(How)))
 def test_parts_combine_in_any_order(values: list[float], at: int, how: How) -> None:
     a, b = np.array(values[:at]), np.array(values[at:])
-    one, other = (reduce_block(part, [0], how, skipna=True) for part in (a, b))
+    one, other = (_reduce_all(part, how, skipna=True) for part in (a, b))
     both = [combine(one, other, how), combine(other, one, how)]
-    whole = reduce_block(np.array(values), [0], how, skipna=True)
+    whole = _reduce_all(np.array(values), how, skipna=True)
     dtype = result_dtype(how, np.dtype(np.float64))
     expected = finish(whole, how, dtype)
     for total in both:
@@ -198,21 +204,21 @@ def test_parts_combine_in_any_order(values: list[float], at: int, how: How) -> N
 def test_infinities_are_those_of_numpy() -> None:
     values = np.array([1.0, np.inf, -np.inf, 2.0])
     for how, wanted in [(How.SUM, np.nan), (How.MIN, -np.inf), (How.MAX, np.inf)]:
-        parts = [reduce_block(values[k : k + 1], [0], how, skipna=False) for k in range(4)]
+        parts = [_reduce_all(values[k : k + 1], how, skipna=False) for k in range(4)]
         total = parts[0]
         for part in parts[1:]:
             total = combine(total, part, how)
-        np.testing.assert_equal(float(finish(total, how, values.dtype)), wanted)
+        np.testing.assert_equal(float(finish(total, how, values.dtype)[0]), wanted)
 
 
 def test_what_has_no_values() -> None:
     none = np.array([np.nan, np.nan])
     expected = {"sum": 0, "count": 0, "mean": np.nan, "min": np.nan, "max": np.nan, "std": np.nan}
     for how in How:
-        part = reduce_block(none, [0], how, skipna=True)
+        part = _reduce_all(none, how, skipna=True)
         found = finish(part, how, result_dtype(how, none.dtype))
-        np.testing.assert_equal(float(found), expected[how])
-    empty = reduce_block(np.zeros(0, dtype=np.int32), [0], How.MIN, skipna=True)
+        np.testing.assert_equal(float(found[0]), expected[how])
+    empty = _reduce_all(np.zeros(0, np.int32), How.MIN, skipna=True)
     with pytest.raises(InvalidInputError, match="no min of no int32"):
         finish(empty, How.MIN, np.dtype(np.int32))
 

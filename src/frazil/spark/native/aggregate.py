@@ -30,13 +30,15 @@ from frazil.spark.native.tally import (
     Tally,
     along_axis,
     coded_groups,
+    cut_block,
     cut_cells,
+    cut_places,
     index_of,
     one_group,
     outer_sizes,
     own_groups,
 )
-from frazil.spark.runtime.workers import limit_gc, value_of
+from frazil.spark.runtime.workers import limit_gc, read_ahead, value_of
 from frazil.spark.table.cf import Values, decode
 from frazil.spark.table.opened import Opened, Pinned, reuse_pinned
 from frazil.spark.table.options import ReadOptions
@@ -46,8 +48,8 @@ from frazil.spark.table.schema import arrow_schema, to_arrow
 
 _WORTHWHILE = 64  # cells per group, at least, before a task returns its groups
 _MOST_GROUPS = 1 << 22  # of a task
-_LEAST_TASKS = 8  # that boxes are merged into
-_CODED_LIMIT = 1 << 62
+_MOST_BOXES = 16  # of a task, unless it would return as many groups as cells
+_TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Wanted:
 class Aggregate:
     groups: tuple[Operand, ...]
     values: tuple[Wanted, ...]
+    cores: int = 2  # that tasks run on, all together
 
     def functions(self, operand: Operand) -> set[str]:
         return {wanted.function for wanted in self.values if wanted.of == operand}
@@ -103,12 +106,13 @@ class Aggregate:
 def parse_aggregate(told: Any) -> Aggregate:
     """Parses what the Java side wrote. Raises InvalidInputError."""
     match told:
-        case {"groups": list(groups), "values": list(values)}:
+        case {"groups": list(groups), "values": list(values), "cores": int(cores)}:
             return Aggregate(
                 tuple(_parse_operand(each) for each in groups),
                 tuple(_parse_wanted(each) for each in values),
+                cores,
             )
-    raise InvalidInputError("a planned aggregate has groups and values")
+    raise InvalidInputError("a planned aggregate has groups, values and cores")
 
 
 def _parse_wanted(told: Any) -> Wanted:
@@ -244,20 +248,22 @@ def _unread_boxes(scan: Scan, aggregate: Aggregate) -> list[Box]:
 
 
 def plan_tasks(scan: Scan, aggregate: Aggregate) -> list[tuple[Box, ...]]:
-    """Boxes of each task. A task reads several boxes if they share their groups, and one alone
-    would return nearly as many groups as it has cells.
+    """Boxes of each task: as many as leave a few tasks for each core, from the same groups.
+
+    Boxes of a task share the positions that are groups by themselves. Where one box would return
+    nearly as many groups as it has cells, a task may have any number of them.
     """
     if not scan.boxes:
         return []
     layout = _layout(scan, aggregate)
     together: dict[tuple[tuple[int, int], ...], list[Box]] = {}
-    for box in scan.boxes:
+    for box in _by_code(scan, aggregate):
         own = tuple(s for s, n in zip(box, layout, strict=True) if n == _EACH)
         together.setdefault(own, []).append(box)
     largest = max(scan.boxes, key=box_rows)
     groups = prod(min(n, hi - lo) for n, (lo, hi) in zip(layout, largest, strict=True))
-    merged = -(-_WORTHWHILE * groups // box_rows(largest))
-    merged = min(merged, max(1, len(scan.boxes) // _LEAST_TASKS))
+    merged = max(_MOST_BOXES, -(-_WORTHWHILE * groups // box_rows(largest)))
+    merged = min(merged, max(1, len(scan.boxes) // (_TASKS_PER_CORE * max(1, aggregate.cores))))
     if any(1 < n < _EACH for n in layout):  # more boxes may have more groups
         merged = min(merged, max(1, _MOST_GROUPS // groups))
     return [
@@ -265,6 +271,32 @@ def plan_tasks(scan: Scan, aggregate: Aggregate) -> list[tuple[Box, ...]]:
         for boxes in together.values()
         for i in range(0, len(boxes), merged)
     ]
+
+
+def _by_code(scan: Scan, aggregate: Aggregate) -> list[Box]:
+    """Boxes in the order of their first groups: the Januaries of all years after each other."""
+    along = [_codes_along(axis.name, aggregate) for axis in scan.axes]
+
+    def key(box: Box) -> list[int]:
+        return [
+            int(codes[axis.positions[lo]])
+            for codes, axis, (lo, _) in zip(along, scan.axes, box, strict=True)
+            if codes is not None
+        ]
+
+    return sorted(scan.boxes, key=key)
+
+
+def _codes_along(name: str, aggregate: Aggregate) -> npt.NDArray[np.int64] | None:
+    """Codes of the groups of all positions of a dimension; None if expressions do not make them."""
+    own = [g for g in aggregate.groups if isinstance(g, Derived) and g.dimension == name]
+    if not own or _groups_along(name, aggregate) >= _EACH:
+        return None
+    codes = np.zeros(len(own[0].unpacked[1]), np.int64)
+    for group in own:
+        values, each = group.unpacked
+        codes = codes * len(values) + each
+    return codes
 
 
 _EACH = 1 << 62  # as a number of groups: each position is one
@@ -282,7 +314,7 @@ def _groups_along(name: str, aggregate: Aggregate) -> int:
             count *= max(1, len(group.unpacked[0]))
         elif isinstance(group, Column) and group.name == name:
             return _EACH
-    return min(count, _CODED_LIMIT)
+    return min(count, _EACH)
 
 
 # A task.
@@ -300,6 +332,7 @@ class _Task:
         self.columns = {column.name: column for column in scan.table.all_columns}
         self.along = [self._plan_axis(k) for k in range(len(scan.axes))]
         self.shape = [len(each.positions) for each in self.along]
+        self.coded: dict[tuple[int, tuple[int, int]], Grouped] = {}  # by axis and span
         self.rows = np.zeros(self.shape, np.int64)
         cells = sum(map(box_rows, boxes))
         self.tallies = {
@@ -314,8 +347,9 @@ class _Task:
         }
         for box in self.boxes:
             self._count(box)
-            for name, operands in variables.items():
-                self._add_variable(name, operands, box)
+        reads = [(box, name) for box in self.boxes for name in variables]
+        for (box, name), block in zip(reads, read_ahead(self._read, reads), strict=True):
+            self._add_block(name, variables[name], box, block)
         yield from self._batches(schema)
 
     def _count(self, box: Box) -> None:
@@ -333,22 +367,31 @@ class _Task:
             flat = along_axis(values.values, k, len(box))
             tally.add(index, ones, flat, null, outer_sizes(others))
 
-    def _add_variable(self, name: str, operands: Sequence[Column], box: Box) -> None:
+    def _read(self, read: tuple[Box, str]) -> npt.NDArray[Any]:
+        box, name = read
+        array = self.columns[name].array
+        if array is None:
+            raise InvalidInputError(f"{name!r} is not a variable")
+        return self.opened.block(array, self.scan.axes, box)
+
+    def _add_block(
+        self, name: str, operands: Sequence[Column], box: Box, block: npt.NDArray[Any]
+    ) -> None:
         column = self.columns[name]
-        if column.array is None:
-            return
-        block = self.opened.block(column.array, self.scan.axes, box)
-        steps = cut_cells(block.shape)
-        for piece in product(*map(_spans, box, steps)):
-            place = tuple(slice(p[0] - b[0], p[1] - b[0]) for p, b in zip(piece, box, strict=True))
-            stored = block[place]
-            found = decode(column.decoding, stored.reshape(-1), nan_is_null=column.nan_is_null)
-            null = None if found.null is None else found.null.reshape(stored.shape)
-            values = found.values.reshape(stored.shape)
+        steps = cut_block(block, self._grouped(box)[0])
+        for place in cut_places(block.shape, steps):
+            piece = tuple(
+                (lo + p.start, lo + p.stop) for (lo, _), p in zip(box, place, strict=True)
+            )
+            stored = block[(*place, ...)]  # an array even without axes
+            found = decode(column.decoding, stored, nan_is_null=column.nan_is_null)
             groups, index = self._grouped(piece)
             for operand in operands:
-                cast = values.astype(operand.cast) if operand.cast else values
-                self.tallies[operand].add(index, groups, cast, null)
+                values = found.values
+                # what loses digits loses them value by value
+                if operand.cast and not np.can_cast(values.dtype, operand.cast):
+                    values = values.astype(operand.cast)
+                self.tallies[operand].add(index, groups, values, found.null)
 
     def _dtype(self, operand: Operand) -> np.dtype[Any]:
         if isinstance(operand, Derived):
@@ -360,7 +403,10 @@ class _Task:
         return self.names.index(name)
 
     def _positions(self, k: int, span: tuple[int, int]) -> npt.NDArray[np.int64]:
-        return np.asarray(self.scan.axes[k].positions[span[0] : span[1]], dtype=np.int64)
+        positions = self.scan.axes[k].positions[span[0] : span[1]]
+        if isinstance(positions, range):
+            return np.arange(positions.start, positions.stop, positions.step)
+        return np.asarray(positions, dtype=np.int64)
 
     def _values(self, operand: Operand, positions: npt.NDArray[np.int64]) -> Values:
         """Values along a dimension."""
@@ -375,32 +421,29 @@ class _Task:
 
     def _plan_axis(self, k: int) -> "_Along":
         spans = sorted({box[k] for box in self.boxes})
-        groups = [g for g in self.aggregate.groups if self._axis_of(g) == k]
-        count = _groups_along(self.names[k], self.aggregate)
         first, last = spans[0][0], spans[-1][1]
-        if not groups:
+        if all(self._axis_of(group) != k for group in self.aggregate.groups):
             return _Along(0, self._positions(k, (first, first + 1)), None, None)
-        positions = np.concatenate([self._positions(k, span) for span in spans])
-        coded = [g for g in groups if isinstance(g, Derived)]
-        if count >= _CODED_LIMIT or len(coded) < len(groups):
+        codes = _codes_along(self.names[k], self.aggregate)
+        if codes is None:
             return _Along(first, self._positions(k, (first, last)), None, None)
-        codes = np.zeros(len(coded[0].unpacked[1]), np.int64)
-        for group in coded:
-            values, own = group.unpacked
-            codes = codes * len(values) + own
+        positions = np.concatenate([self._positions(k, span) for span in spans])
         known, places = np.unique(codes[positions], return_index=True)
         return _Along(0, positions[places], codes, known)
 
     def _grouped(self, box: Box) -> tuple[list[Grouped], Index]:
-        groups = []
-        for k, (span, along) in enumerate(zip(box, self.along, strict=True)):
-            if along.codes is not None and along.known is not None:
-                groups.append(coded_groups(along.codes[self._positions(k, span)], along.known))
-            elif _groups_along(self.names[k], self.aggregate) == 1:
-                groups.append(one_group(span[1] - span[0]))
-            else:
-                groups.append(own_groups(span[0] - along.first, span[1] - span[0]))
+        groups = [self._grouped_along(k, span) for k, span in enumerate(box)]
         return groups, index_of(groups)
+
+    def _grouped_along(self, k: int, span: tuple[int, int]) -> Grouped:
+        along, count = self.along[k], span[1] - span[0]
+        if along.codes is None or along.known is None:
+            own = _groups_along(self.names[k], self.aggregate) != 1
+            return own_groups(span[0] - along.first, count) if own else one_group(count)
+        if (k, span) not in self.coded:
+            codes = along.codes[self._positions(k, span)]
+            self.coded[k, span] = coded_groups(codes, along.known)
+        return self.coded[k, span]
 
     # The rows of the groups that have cells.
 
@@ -445,7 +488,7 @@ class _Task:
         if wanted.of is None:
             return Values(self.rows.reshape(-1), None)
         tally = self.tallies[wanted.of]
-        counts = tally.count.reshape(-1)
+        counts = (self.rows - tally.nulls).reshape(-1)
         if wanted.function == "count":
             return Values(counts, None)
         found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)

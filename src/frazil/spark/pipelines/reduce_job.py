@@ -9,7 +9,7 @@ and parts in the order of their blocks, not of their arrival: so a reduction tha
 as many partitions has the same bits.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,23 @@ from pyspark.sql.types import StructField, StructType
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.session.session import Session
 from frazil.paths import NodePath
+from frazil.spark.native.tally import (
+    Grouped,
+    coded_groups,
+    cut_block,
+    cut_places,
+    index_of,
+    one_group,
+    outer_sizes,
+    own_groups,
+)
 from frazil.spark.pipelines.reduce_plan import (
     Partial,
     ReducePlan,
     Variable,
     combine,
     finish,
+    no_part,
     reduce_block,
     value_dtype,
 )
@@ -34,7 +45,7 @@ from frazil.spark.pipelines.relayout import read_bounded
 from frazil.spark.runtime.jobs import region_shape, store_region
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.stored_refs import Gather, Written
-from frazil.spark.runtime.workers import carrying_errors, limit_gc
+from frazil.spark.runtime.workers import carrying_errors, limit_gc, read_ahead
 from frazil.spark.table.cf import RAW, Values, plan_decoding
 from frazil.spark.table.description import ArrayDescription, Grid
 from frazil.spark.table.opened import Opened
@@ -71,22 +82,24 @@ class MakeParts:
         current: tuple[int, int] | None = None
         parts: Parts = {}
         first = tasks.start
-        for task in tasks:
+        for task, stored in zip(tasks, read_ahead(self._read, tasks), strict=True):
             variable, cell, region = self.plan.locate(task)
             if current is not None and current != (variable, cell):
                 yield _encode(current, parts, first)
                 parts, first = {}, task
             current = variable, cell
-            one = self.plan.variables[variable]
-            found = one.source
-            stored = read_bounded(
-                self.base, NodePath(found.path), region, found.chunks,
-                itemsize=found.dtype.itemsize,
-            )  # fmt: skip
-            add_block(self.plan, one, parts, stored, region)
+            add_block(self.plan, self.plan.variables[variable], parts, stored, region)
             self.counter.add(stored.nbytes)
         if current is not None:
             yield _encode(current, parts, first)
+
+    def _read(self, task: int) -> npt.NDArray[Any]:
+        variable, _, region = self.plan.locate(task)
+        source = self.plan.variables[variable].source
+        return read_bounded(
+            self.base, NodePath(source.path), region, source.chunks,
+            itemsize=source.dtype.itemsize,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +133,61 @@ def add_block(
     region: tuple[slice, ...],
 ) -> None:
     """Adds a block of the source to the parts of its cell."""
-    values = variable.decoded(stored)
-    for label, block in _groups(plan, values, region):
-        part = reduce_block(block, plan.over, plan.how, skipna=plan.skipna)
-        parts[label] = combine(parts[label], part, plan.how) if label in parts else part
+    axis, codes = _codes(plan, region)
+    if codes is not None and (codes < 0).any():  # positions in no group
+        stored, codes = stored.compress(codes >= 0, axis=axis), codes[codes >= 0]
+    labels = np.zeros(1, np.int64) if codes is None else np.unique(codes)
+    if len(labels):
+        whole = _reduce_pieces(plan, variable, stored, _Along(plan, axis, codes, labels))
+        for number, label in enumerate(labels.tolist()):
+            part = _without(whole, plan.over, axis, number)
+            parts[label] = combine(parts[label], part, plan.how) if label in parts else part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Along:
+    """Groups of a block along its axes: `codes` of positions along `axis`, those in `labels`."""
+
+    plan: ReducePlan
+    axis: int | None
+    codes: npt.NDArray[np.int64] | None
+    labels: npt.NDArray[np.int64]
+
+    def grouped(self, axis: int, part: slice) -> Grouped:
+        if axis == self.axis and self.codes is not None:
+            return coded_groups(self.codes[part], self.labels)
+        count = part.stop - part.start
+        return one_group(count) if axis in self.plan.over else own_groups(part.start, count)
+
+
+def _codes(
+    plan: ReducePlan, region: tuple[slice, ...]
+) -> tuple[int | None, npt.NDArray[np.int64] | None]:
+    if plan.grouping is None:
+        return None, None
+    axis = plan.variables[0].source.dims.index(plan.grouping.dim)
+    return axis, plan.grouping.codes[region[axis]]
+
+
+def _reduce_pieces(
+    plan: ReducePlan, variable: Variable, stored: npt.NDArray[Any], along: _Along
+) -> Partial:
+    """The part of a block, with all of its axes; no more than a piece of it is decoded at once."""
+    groups = [along.grouped(k, slice(0, n)) for k, n in enumerate(stored.shape)]
+    whole = no_part(outer_sizes(groups).shape, plan.how, variable.dtype)
+    for place in cut_places(stored.shape, cut_block(stored, groups)):
+        groups = [along.grouped(k, part) for k, part in enumerate(place)]
+        values = variable.decoded(stored[(*place, ...)])
+        part = reduce_block(values, groups, plan.how, skipna=plan.skipna)
+        index = index_of(groups)
+        whole.put(index, combine(whole.at(index), part, plan.how))
+    return whole
+
+
+def _without(whole: Partial, over: Sequence[int], axis: int | None, number: int) -> Partial:
+    """One group alone, without the axes that are reduced."""
+    return whole.at(tuple((number if k == axis else 0) if k in over else slice(None)
+                          for k in range(whole.count.ndim)))  # fmt: skip
 
 
 def cells(plan: ReducePlan, batches: Iterable[pa.RecordBatch]) -> Iterator[Cell]:
@@ -163,18 +227,6 @@ def assemble(plan: ReducePlan, variable: Variable, parts: Parts) -> npt.NDArray[
     values = [finish(parts[label], plan.how, variable.result) for label in labels]
     axis = plan.group_axis
     return values[0] if axis is None else np.moveaxis(np.stack(values), 0, axis)
-
-
-def _groups(
-    plan: ReducePlan, values: npt.NDArray[Any], region: tuple[slice, ...]
-) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    if plan.grouping is None:
-        yield 0, values
-        return
-    axis = plan.variables[0].source.dims.index(plan.grouping.dim)
-    codes = plan.grouping.codes[region[axis]]
-    for label in np.unique(codes[codes >= 0]).tolist():
-        yield label, values.take(np.flatnonzero(codes == label), axis=axis)
 
 
 def _encode(key: tuple[int, int], parts: Parts, first: int) -> pa.RecordBatch:

@@ -17,6 +17,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from frazil.errors import InvalidInputError
+from frazil.spark.native.tally import (
+    Grouped,
+    fill,
+    outer_sizes,
+    reduce_groups,
+    spread_groups,
+)
 from frazil.spark.runtime.jobs import Cut, Region, choose_box
 from frazil.spark.table.cf import (
     Decoding,
@@ -140,6 +147,25 @@ class Partial:
     )  # sum, mean, or extreme; anything where count is 0
     squares: Array = field(default_factory=_nothing)
 
+    def at(self, index: Any) -> "Partial":
+        return Partial(*(each[index] if each.size else each for each in self._arrays))
+
+    def put(self, index: Any, part: "Partial") -> None:
+        for into, each in zip(self._arrays, part._arrays, strict=True):  # noqa: SLF001 -- its own
+            if into.size:
+                into[index] = each
+
+    @property
+    def _arrays(self) -> tuple[Array, Array, Array]:
+        return self.count, self.value, self.squares
+
+
+def no_part(shape: Sequence[int], how: "How", dtype: np.dtype[Any]) -> Partial:
+    """The part of no values, of this shape."""
+    value = _nothing() if how is How.COUNT else np.zeros(shape, value_dtype(how, dtype))
+    squares = np.zeros(shape) if how is How.STD else _nothing()
+    return Partial(np.zeros(shape, np.int64), value, squares)
+
 
 def result_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Dtype of the reduced values; raises InvalidInputError for what is no number."""
@@ -161,30 +187,31 @@ def value_dtype(how: How, dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype.newbyteorder("=") if how in (How.MIN, How.MAX) else np.dtype(np.float64)
 
 
-def reduce_block(values: Array, axes: Sequence[int], how: How, *, skipna: bool) -> Partial:
-    """The part that a block contributes, without these axes."""
-    along = tuple(axes)
-    size = int(np.prod([values.shape[axis] for axis in along], dtype=np.int64))
-    shape = tuple(n for axis, n in enumerate(values.shape) if axis not in along)
-    valid = None
+def reduce_block(values: Array, groups: Sequence[Grouped], how: How, *, skipna: bool) -> Partial:
+    """The part that a block contributes to its groups, with as many axes as the block."""
+    null = None
     if values.dtype.kind == "f" and (skipna or how is How.COUNT):
         missing = np.isnan(values)
-        valid = ~missing if missing.any() else None
-    if valid is None:
-        count = np.full(shape, size, dtype=np.int64)
-    else:
-        count = np.asarray(valid.sum(axis=along, dtype=np.int64))
+        null = missing if missing.any() else None
+    count = outer_sizes(groups)
+    if null is not None:
+        count = count - reduce_groups(np.add, null, groups, np.dtype(np.int64))
+    dtype = value_dtype(how, values.dtype)
     with np.errstate(invalid="ignore", over="ignore"):
         match how:
             case How.COUNT:
                 return Partial(count)
             case How.SUM | How.MEAN:
-                return Partial(count, _sum(values, valid, along, value_dtype(how, values.dtype)))
+                return Partial(count, _sum(values, null, groups, dtype))
             case How.STD:
-                return _spread(values, valid, along, count)
+                return _spread(values, null, groups, count)
             case How.MIN | How.MAX:
-                value = _extreme(values, valid, along, how) if size else np.zeros(shape)
-                return Partial(count, value.astype(value_dtype(how, values.dtype), copy=False))
+                if not values.size:
+                    return Partial(count, np.zeros(count.shape, dtype))
+                least = how is How.MIN
+                filled = fill(values, null, np.inf if least else -np.inf) if skipna else values
+                found = reduce_groups(np.minimum if least else np.maximum, filled, groups)
+                return Partial(count, found.astype(dtype, copy=False))
 
 
 def combine(a: Partial, b: Partial, how: How) -> Partial:
@@ -232,24 +259,27 @@ def finish(part: Partial, how: How, dtype: np.dtype[Any]) -> Array:
                 return part.value.astype(dtype, copy=False)
 
 
-def _sum(values: Array, valid: Array | None, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    chosen = values if valid is None else np.where(valid, values, values.dtype.type(0))
-    return np.asarray(chosen.sum(axis=axes, dtype=dtype))
+def _sum(
+    values: Array,
+    null: npt.NDArray[np.bool_] | None,
+    groups: Sequence[Grouped],
+    dtype: np.dtype[Any],
+) -> Array:
+    found = reduce_groups(np.add, fill(values, null, 0), groups, dtype)
+    return found.astype(dtype, copy=False)
 
 
 def _spread(
-    values: Array, valid: Array | None, axes: tuple[int, ...], count: npt.NDArray[np.int64]
+    values: Array,
+    null: npt.NDArray[np.bool_] | None,
+    groups: Sequence[Grouped],
+    count: npt.NDArray[np.int64],
 ) -> Partial:
-    doubles = values.astype(np.float64)
-    mean = _sum(doubles, valid, axes, doubles.dtype) / np.maximum(count, 1)
-    apart = doubles - np.expand_dims(mean, axes)
-    return Partial(count, np.asarray(mean), _sum(apart * apart, valid, axes, doubles.dtype))
-
-
-def _extreme(values: Array, valid: Array | None, axes: tuple[int, ...], how: How) -> Array:
-    never = np.inf if how is How.MIN else -np.inf
-    chosen = values if valid is None else np.where(valid, values, values.dtype.type(never))
-    return np.asarray(chosen.min(axis=axes) if how is How.MIN else chosen.max(axis=axes))
+    doubles = np.dtype(np.float64)
+    mean = _sum(values, null, groups, doubles) / np.maximum(count, 1)
+    apart = values - spread_groups(mean, groups)
+    apart *= apart
+    return Partial(count, mean, _sum(apart, null, groups, doubles))
 
 
 def _choose(a: Partial, b: Partial, only_a: Array, only_b: Array, both: Array) -> Array:
@@ -271,11 +301,9 @@ class Variable:
 
     def decoded(self, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Decodes values as xarray does: missing ones are NaN."""
-        column = decode(self.decoding, stored.reshape(-1), nan_is_null=False)
+        column = decode(self.decoding, stored, nan_is_null=False)
         values = column.values.astype(self.dtype, copy=False)  # noqa: PD011 -- no pandas
-        if column.null is not None and self.dtype.kind == "f":
-            values = np.where(column.null, self.dtype.type(np.nan), values)
-        return values.reshape(stored.shape)
+        return fill(values, column.null, np.nan) if self.dtype.kind == "f" else values
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -10,7 +10,9 @@ import base64
 import gc
 import json
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +31,17 @@ def limit_gc() -> None:
         gc.collect()
         gc.freeze()
         _frozen.append(None)
+
+
+def read_ahead[T, R](read: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """What is read of each item, in order; the next is read while the caller works on one."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting: deque[Future[R]] = deque()
+        for item in items:
+            waiting.append(reader.submit(read, item))
+            if len(waiting) > 1:
+                yield waiting.popleft().result()
+        yield from (each.result() for each in waiting)
 
 
 # Errors of our tree on their way through Spark, which carries only text.

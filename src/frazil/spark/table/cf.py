@@ -195,7 +195,10 @@ def _unpack(decoding: Decoding, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if isinstance(decoding, Plain) or (isinstance(decoding, Time) and not decoding.is_packed):
         return stored
     with np.errstate(invalid="ignore", over="ignore"):
-        return stored.astype(np.float64) * decoding.scale + decoding.offset
+        numbers = stored.astype(np.float64)
+        numbers *= decoding.scale
+        numbers += decoding.offset
+    return numbers
 
 
 def pack(

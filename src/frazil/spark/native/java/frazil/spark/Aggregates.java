@@ -6,6 +6,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.connector.expressions.Cast;
 import org.apache.spark.sql.connector.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
@@ -114,6 +115,7 @@ final class Aggregates {
     Map told = new HashMap();
     told.put("groups", groups);
     told.put("values", values);
+    told.put("cores", Integer.valueOf(SparkContext.getOrCreate().defaultParallelism()));
     return told;
   }
 
