@@ -1,5 +1,7 @@
 """Aggregates of blocks by group, against plain Python over every cell."""
 
+import base64
+import zlib
 from collections.abc import Sequence
 from math import fsum, isnan
 from typing import Any
@@ -9,6 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from frazil.spark.native import tally as tally_module
+from frazil.spark.native.aggregate import Aggregate, Derived, Wanted, plan_tasks
 from frazil.spark.native.tally import (
     Grouped,
     Tally,
@@ -19,7 +22,11 @@ from frazil.spark.native.tally import (
     one_group,
     outer_sizes,
     own_groups,
+    piece_of,
 )
+from frazil.spark.table.description import Grid
+from frazil.spark.table.scan import Scan, Table
+from frazil.spark.table.scan_plan import Axis as ScanAxis
 
 FUNCTIONS = ("sum", "min", "max")
 DTYPES = ("<f4", ">f4", "<f8", ">f8", "f2", "i1", ">i2", "<i4", "<i8", ">i8", "u1", "<u4")
@@ -85,8 +92,8 @@ def _tally(
         parts = zip(axes, place, strict=True)
         groups = [axis.grouped(part.start, part.stop) for axis, part in parts]
         rows[index_of(groups)] += outer_sizes(groups)
-        mask = None if null is None else null[(*place, ...)]
-        tally.add(index_of(groups), groups, values[(*place, ...)], mask)
+        mask = None if null is None else piece_of(null, place)
+        tally.add(index_of(groups), groups, piece_of(values, place), mask)
     return tally, rows
 
 
@@ -166,3 +173,29 @@ def test_blocks_are_cut_first_where_every_position_is_a_group() -> None:
     assert cut_block(block, [one, each, last]) == [100, 5, 512]
     assert cut_block(block, [one, one_group(200), last]) == [2, 200, 512]  # no runs of 13 cells
     assert cut_block(block.transpose(2, 1, 0), [last, each, one]) == [512, 5, 100]
+
+
+def _packed(values: npt.NDArray[Any]) -> str:
+    return base64.b64encode(zlib.compress(values.tobytes())).decode()
+
+
+@pytest.mark.parametrize(("cores", "tasks"), [(1, 4), (2, 8), (100, 48)])
+def test_tasks_are_a_few_for_each_core_and_have_boxes_of_the_same_groups(
+    cores: int, tasks: int
+) -> None:
+    months = np.tile(np.arange(12), 4)
+    month = Derived(
+        "time",
+        "i4",
+        _packed(np.arange(12, dtype="<i8")),
+        _packed(np.zeros(12, np.bool_)),
+        _packed(months.astype("<i4")),
+    )
+    boxes = tuple(((k, k + 1), (0, 1000)) for k in range(48))
+    axes = (ScanAxis("time", range(48)), ScanAxis("x", range(1000)))
+    scan = Scan(Table(Grid("/", (), ()), (), ()), axes, boxes, 1)
+    found = plan_tasks(scan, Aggregate((month,), (Wanted("rows", None),), cores))
+    assert len(found) == tasks
+    assert sorted(box for task in found for box in task) == list(boxes)
+    groups = [{int(months[box[0][0]]) for box in task} for task in found]
+    assert sum(map(len, groups)) <= 12 + tasks  # by time it would be one for each box

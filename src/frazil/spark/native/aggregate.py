@@ -37,6 +37,7 @@ from frazil.spark.native.tally import (
     one_group,
     outer_sizes,
     own_groups,
+    piece_of,
 )
 from frazil.spark.runtime.workers import limit_gc, read_ahead, value_of
 from frazil.spark.table.cf import Values, decode
@@ -383,7 +384,7 @@ class _Task:
             piece = tuple(
                 (lo + p.start, lo + p.stop) for (lo, _), p in zip(box, place, strict=True)
             )
-            stored = block[(*place, ...)]  # an array even without axes
+            stored = piece_of(block, place)
             found = decode(column.decoding, stored, nan_is_null=column.nan_is_null)
             groups, index = self._grouped(piece)
             for operand in operands:

@@ -30,6 +30,7 @@ from frazil.spark.native.tally import (
     one_group,
     outer_sizes,
     own_groups,
+    piece_of,
 )
 from frazil.spark.pipelines.reduce_plan import (
     Partial,
@@ -177,7 +178,7 @@ def _reduce_pieces(
     whole = no_part(outer_sizes(groups).shape, plan.how, variable.dtype)
     for place in cut_places(stored.shape, cut_block(stored, groups)):
         groups = [along.grouped(k, part) for k, part in enumerate(place)]
-        values = variable.decoded(stored[(*place, ...)])
+        values = variable.decoded(piece_of(stored, place))
         part = reduce_block(values, groups, plan.how, skipna=plan.skipna)
         index = index_of(groups)
         whole.put(index, combine(whole.at(index), part, plan.how))

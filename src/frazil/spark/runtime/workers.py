@@ -34,7 +34,7 @@ def limit_gc() -> None:
 
 
 def read_ahead[T, R](read: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """What is read of each item, in order; the next is read while the caller works on one."""
+    """Results in order of the items; the next one is read while the caller works on one."""
     with ThreadPoolExecutor(1) as reader:
         waiting: deque[Future[R]] = deque()
         for item in items:
