@@ -213,7 +213,10 @@ def write_netcdf(values: xr.Dataset, path: Path) -> None:
     """Deflated as model output is, a map to a chunk."""
     small: dict[str, Any] = {"zlib": True, "complevel": 1, "chunksizes": (1, LAT.size, LON.size)}
     since = {"units": f"hours since {str(START)[:10]}", "dtype": "int64"}
-    encoding: dict[str, dict[str, Any]] = {"t2m": small, "time": since}
+    encoding: dict[str, dict[str, Any]] = {
+        "t2m": {**small, "_FillValue": None},  # as in the repository
+        "time": since,
+    }
     if "tp" in values:
         encoding["tp"] = {**small, "dtype": "int16", **PACKING}
     values.to_netcdf(path, engine="h5netcdf", encoding=encoding)
