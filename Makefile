@@ -2,6 +2,8 @@
 # `make help` prints this file: a comment `##@ Group` begins a group, `target: ... ## text` describes a target.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Where it is set, each of the many processes of Spark would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz check lint types format audit bench bench-spark reliability docs cli-docs parity clean
 
