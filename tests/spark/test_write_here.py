@@ -471,6 +471,22 @@ def test_tasks_replace_what_is_there(path: Path, in_place: bool) -> None:  # noq
     assert messages(path)[0] == "Overwrite /"
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["here", "by tasks"])
+def test_a_coordinate_that_descends_goes_on_to_when_it_is_replaced(
+    path: Path,
+    many: bool,  # noqa: FBT001
+) -> None:
+    write_here(path, SCHEMA, [rows(range(4))], **DIMS, order='{"t": "descending"}')
+    told = {"job": str(uuid4()), "rows": 0 if many else 99, "chunks": 99, "inPlace": True}
+    given = {WRITE: json.dumps(told)}
+    options = parse_write_options({"path": str(path), **given}, overwrite=True)
+    writer = RowsWriter(options, SCHEMA)
+    part = table_of(SCHEMA, rows(range(7, 9)))
+    writer.commit([writer.write(iter(part.to_batches()))])
+    assert bool(run_round(path, given, 0)) is many
+    assert values(path, "t").tolist() == [8, 7]
+
+
 def test_tasks_are_planned_again_if_the_branch_has_moved(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

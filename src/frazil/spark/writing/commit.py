@@ -33,8 +33,9 @@ from frazil.objectstore.protocol import ObjectStore
 from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
 from frazil.spark.runtime.stored_refs import CellTarget, attach_manifests, plan_target
 from frazil.spark.writing.assembly import Box, Spans, assemble, find_spans, plan_boxes
+from frazil.spark.writing.blocks import KnownDimension
 from frazil.spark.writing.layout import Layout, plan_layout
-from frazil.spark.writing.options import WriteMode, WriteOptions
+from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions
 from frazil.spark.writing.session import (
     Assembly,
     Prepared,
@@ -139,7 +140,9 @@ class RowsCommit:
         native = options.native
         replaces = options.mode is WriteMode.OVERWRITE and native is not None and native.in_place
         if replaces:
+            there = prepare(session, self.schema, options).target.dimensions
             truncate(session, options.group, self.schema.names)
+            options = replace(options, new=_keep_order(options.new, there))
         prepared = prepare(session, self.schema, options)
         if pieces is None and not prepared.target.creates and not replaces:
             return None
@@ -157,6 +160,16 @@ class RowsCommit:
         apply_layout(session, prepared.target, layout, options.group_attrs)
         spans = None if pieces is None else find_spans(layout, pieces)
         return RowsPlan(session, assembly, pieces, spans)
+
+
+def _keep_order(new: NewArrays, there: Sequence[KnownDimension]) -> NewArrays:
+    """Coordinates that descend go on to do so when their values are replaced."""
+    descending = {
+        each.name: "descending"
+        for each in there
+        if each.has_coordinate and len(each.values) > 1 and each.values[0] > each.values[-1]
+    }
+    return replace(new, order={**descending, **new.order})
 
 
 @dataclass(eq=False)
