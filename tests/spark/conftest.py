@@ -11,6 +11,12 @@ from pyspark.sql import SparkSession
 from frazil.spark.spark_session import session
 from tests.spark.preloading import PRELOADED
 
+# Spark would compile each query, which takes longer than to interpret it over few rows. Queries
+# are compiled in a part of the oracle's worlds, in the demo, and by commands.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 FOREIGN_WARNINGS = (
     # PySpark 4.3 warns about pandas 3 (docs/spark-facts.md 8)
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
@@ -44,7 +50,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", str(PRELOADED), prepend=os.pathsep)
-        started = session(app_name="tests", master="local[2]", short_lived=True, log_path=log)
+        started = session(
+            app_name="tests",
+            master="local[2]",
+            short_lived=True,
+            log_path=log,
+            config=INTERPRETED,
+        )
     yield started
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # py4j's sockets

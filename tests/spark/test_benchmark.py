@@ -67,6 +67,7 @@ def test_failures_and_missing_engines_are_rows_of_the_page(tmp_path: Path) -> No
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_engines_agree_on_a_tiny_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     results = tmp_path / "results.json"
     chosen = ["--only", "box", "mean", "--peers", "frazil", "dask", "DuckDB"]

@@ -5,6 +5,7 @@ docs/benchmarks-spark.md has the figures; `python -m benchmarks.driver_memory` m
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,7 +21,11 @@ pytestmark = pytest.mark.spark
 FEW, MANY = 1_000, 10_000
 
 
-@pytest.mark.parametrize("job", ["write", "ingest", "rechunk", "map_blocks"])
+def also_long(*jobs: str) -> list[Any]:
+    return [pytest.param(job, marks=pytest.mark.long) for job in jobs]
+
+
+@pytest.mark.parametrize("job", ["write", *also_long("ingest", "rechunk", "map_blocks")])
 def test_a_chunk_takes_next_to_nothing_on_the_driver_if_executors_write_manifests(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
@@ -48,7 +53,7 @@ def create_here(folder: Path, count: int, *, objects: bool | None = None) -> fra
 OBJECTS = {"clone": (0, 10), "pack": (0, 10), "verify": (0, 10), "garbage_collect": (15, 40)}
 
 
-@pytest.mark.parametrize("job", OBJECTS)
+@pytest.mark.parametrize("job", ["clone", *also_long("pack", "verify", "garbage_collect")])
 def test_a_chunk_object_takes_next_to_nothing_on_the_driver_unless_it_is_garbage(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:

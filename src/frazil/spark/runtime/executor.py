@@ -227,10 +227,15 @@ class ScatteredFrame:
 
 @dataclass(frozen=True, slots=True)
 class _ScatterTask:
+    """Gives blocks to shares. Its `name` is unique: for an equal task, Spark Connect would give
+    the blocks that are cached from the first.
+    """
+
     files: FilesOpener
     task: Task[Iterable[Block]]
     counter: Counter
     amounts: Amounts
+    name: str = field(default_factory=lambda: uuid4().hex)
 
     def __call__(self, rows: range) -> Iterator[pa.RecordBatch]:
         for share, block in self.task(self.files.open(), rows):
