@@ -11,12 +11,9 @@ from pyspark.sql import SparkSession
 from frazil.spark.spark_session import session
 from tests.spark.preloading import PRELOADED
 
-# Spark would compile each query, which takes longer than to interpret it over few rows. Queries
+# Spark would compile each query as a whole, which takes longer than to run it over few rows. Queries
 # are compiled in a part of the oracle's worlds, in the demo, and by commands.
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 FOREIGN_WARNINGS = (
     # PySpark 4.3 warns about pandas 3 (docs/spark-facts.md 8)
     "ignore:PySpark does not yet fully support pandas:FutureWarning",
