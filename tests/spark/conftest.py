@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from frazil.spark.spark_session import session
 from tests.spark.preloading import PRELOADED
 
-# Spark would compile each query as a whole, which takes longer than to run it over few rows. Queries
+# Spark would compile each query as a whole, which takes longer than to run it over few rows. They
 # are compiled in a part of the oracle's worlds, in the demo, and by commands.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false"}
 FOREIGN_WARNINGS = (
