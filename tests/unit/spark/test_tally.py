@@ -166,6 +166,16 @@ def test_values_are_added_up_in_the_wider_type_without_a_copy(stored: str, cast:
         assert tally.extremes(function).dtype == np.dtype(cast)
 
 
+def test_coordinates_that_stand_for_many_cells_are_added_up_exactly() -> None:
+    values = np.array([[2**62, 2**62 + 1, -5]])
+    tally = Tally(("sum",), values.dtype, (1, 2), 3 * 7)
+    groups = [one_group(1), coded_groups(np.array([0, 0, 1]), np.array([0, 1]))]
+    tally.add(index_of(groups), groups, values, None, np.array([[7]]))
+    sums, left = tally.sums()
+    assert int(sums[0]) + sum(part for _, part in left) == 7 * (2**63 + 1)
+    assert int(sums[1]) == -35
+
+
 def test_blocks_are_cut_first_where_every_position_is_a_group() -> None:
     block = np.zeros((100, 200, 512), np.float32)
     each, one = own_groups(0, 200), one_group(100)

@@ -186,10 +186,10 @@ class Tally:
         values: Array,
         times: npt.NDArray[np.int64] | None,
     ) -> None:
-        if self.wide and times is None:
+        if self.wide:
             wide = values.astype(np.int64, copy=False)
             high = reduce_groups(np.add, wide >> 32, groups, self.high.dtype)
-            _merge(np.add, self.high, index, high)
+            _merge(np.add, self.high, index, high if times is None else high * times)
             values = wide & _LOW
         part = reduce_groups(np.add, values, groups, self.sum.dtype)
         _merge(np.add, self.sum, index, part if times is None else part * times)
