@@ -194,6 +194,10 @@ def run(
                     if failed is None:
                         raise
                     failed(error)
+                except Exception as error:  # no answer is a wrong answer
+                    if failed is None:
+                        raise
+                    failed(AssertionError(f"{world.told}\nquery {number}: {error}"))
         finally:
             world.close()
             spark.catalog.clearCache()

@@ -25,6 +25,7 @@ from frazil.errors import (
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest import IngestResult, ingest
 from frazil.spark.runtime.progress import JobProgress
+from frazil.xarray import to_icechunk
 from frazil.zarrstore.arrays import open_array
 
 pytestmark = pytest.mark.spark
@@ -392,6 +393,25 @@ def test_appending_equals_ingesting_everything_at_once(
         stored(repo, snapshot_id=first.snapshot_id), concatenated(paths[:1])
     )
     assert last.committed
+
+
+def test_files_of_xarray_are_appended_to_arrays_without_a_fill_attribute(
+    spark: SparkSession, repo: Repository, tmp_path: Path
+) -> None:
+    """xarray gives floats the _FillValue NaN in every file."""
+    parts = [weather(day)[["t2m"]].drop_vars(["region", "area"]) for day in (0, 1)]
+    for part in parts:
+        part["t2m"].encoding = {}
+    parts[1]["t2m"][3, 2] = np.nan
+    session = repo.writable_session("main")
+    none = {name: {"_FillValue": None} for name in ("t2m", "lat", "lon")}
+    to_icechunk(parts[0], session, encoding=none)
+    session.commit("a day")
+    parts[1].to_netcdf(tmp_path / "next.nc", engine="h5netcdf")
+    with h5netcdf.File(tmp_path / "next.nc") as file:
+        assert np.isnan(file["lat"].attrs["_FillValue"])
+    ingest(spark, tmp_path / "next.nc", repo, concat_dim="time", mode="append")
+    xr.testing.assert_equal(stored(repo), xr.concat(parts, "time"))
 
 
 def test_appending_writes_only_the_chunks_that_change(

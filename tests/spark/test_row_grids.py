@@ -128,10 +128,10 @@ def test_a_grid_is_staged_without_coordinates(tmp_path: Path) -> None:
     table = pa.table({"t": t, "x": x / 2, "v": np.random.default_rng(0).integers(0, 9**9, len(t))})
     pieces = stage(writer, table.to_batches(max_chunksize=999), ["t", "x"])
     assert pieces is not None
-    assert pieces["shape"].to_pylist() == [[200, 300]]
+    assert [each[-1] for each in pieces["edges"][0].as_py()] == [200, 300]
     assert sum(pieces["length"][0].as_py()) < 8.1 * len(t)
     order = np.random.default_rng(0).permutation(len(t))
     mixed = stage(writer, table.take(pa.array(order)).to_batches(), ["t", "x"])
     assert mixed is not None
-    assert mixed["shape"].to_pylist() == [None]
+    assert mixed["edges"].to_pylist() == [None]
     assert mixed["high t"].to_pylist() == [[199]]

@@ -21,6 +21,7 @@ import frazil.spark
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import AlreadyExistsError, InvalidInputError
+from frazil.spark.writing import commit
 from tests.examples_count import scaled
 from tests.spark.writing_cases import Case, cases, make_repository, ordered, table_of
 
@@ -219,14 +220,44 @@ def test_existing_arrays_are_not_created_again(df: DataFrame, repository: Reposi
         frazil.spark.write(df, repository, dims=DIMS)
 
 
-def test_rows_that_change_between_two_looks_are_refused(
-    spark: SparkSession, repository: Repository
-) -> None:
+def test_rows_are_evaluated_once(spark: SparkSession, repository: Repository) -> None:
     clock = f.udf(lambda x: x + time.time_ns(), "long").asNondeterministic()
     fickle = spark.range(5).select(clock("id").alias("x"), "id")
-    with pytest.raises(InvalidInputError, match="outside the grid"):
-        frazil.spark.write(fickle, repository, dims=["x"])
-    assert commits(repository) == []
+    frazil.spark.write(fickle, repository, dims=["x"])
+    assert sorted(array(repository, "id").tolist()) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("sort", [True, False])
+def test_rows_for_chunks_that_lie_across_them_are_cut_first(
+    df: DataFrame, repository: Repository, monkeypatch: pytest.MonkeyPatch, *, sort: bool
+) -> None:
+    """Maps to time series."""
+    monkeypatch.setattr(commit, "MOST_READS", 0)
+    told: list[str] = []
+    made = frazil.spark.write(
+        df.orderBy(*DIMS) if sort else df,
+        repository,
+        dims=DIMS,
+        chunks={"time": -1, "lat": 1, "lon": 2},
+        progress=lambda progress: told.append(progress.doing),
+    )
+    assert list(dict.fromkeys(told)) == ["Reading rows", "Cutting rows", "Writing rows"]
+    assert array(repository, "t2m").tolist() == expected().tolist()
+    assert (made.rows, made.chunks) == (120, 24)
+
+
+@pytest.mark.parametrize("reads", [0, 9])
+def test_staged_rows_are_deleted(
+    spark: SparkSession, repository: Repository, monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    monkeypatch.setattr(commit, "MOST_READS", reads)
+    rows = spark.range(0, 20_000, 1, 2).selectExpr(
+        "id DIV 100 AS t", "id % 100 AS x", "rand() AS v"
+    )
+    made = frazil.spark.write(rows, repository, dims=["t", "x"], chunks={"t": 100, "x": 50})
+    assert made.chunks == 4
+    files = sum(1 for each in repository.store.list("chunks/"))
+    assert files <= 4 + 2  # those of the array, and of its coordinates
 
 
 def test_chunk_rows_are_copied_as_they_are_read(

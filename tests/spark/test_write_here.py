@@ -1,7 +1,6 @@
 """Writing through the data source's writer, with every task in this process. No Spark needed."""
 
 import json
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -35,24 +34,25 @@ from frazil.errors import ConflictError, IcechunkError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
-from frazil.spark.runtime.progress import NoCounter
-from frazil.spark.runtime.stored_refs import Block, gather_blocks, plan_target
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.options import ReadOptions
-from frazil.spark.writing.assembly import assemble, find_spans, plan_boxes
+from frazil.spark.writing import assembly as assembling
+from frazil.spark.writing import commit as commits
+from frazil.spark.writing import stage as staging
+from frazil.spark.writing.assembly import (
+    assemble,
+    cut_piece,
+    find_spans,
+    plan_boxes,
+    plan_cuts,
+    reads_of,
+)
 from frazil.spark.writing.chunk_rows import ChunkRowsWriter
 from frazil.spark.writing.layout import plan_layout
 from frazil.spark.writing.options import TASKS, WRITE, parse_write_options
-from frazil.spark.writing.session import Assembly, apply_layout, prepare
-from frazil.spark.writing.shuffle import (
-    BLOCK,
-    FindDistinct,
-    LocateRows,
-    StoreBlocks,
-    decode_values,
-)
+from frazil.spark.writing.session import Assembly, prepare
 from frazil.spark.writing.sink import RowsMessage, RowsWriter, answer_write
-from frazil.spark.writing.stage import find_coordinates, join_pieces, stage
+from frazil.spark.writing.stage import count_rows, find_coordinates, join_pieces, stage
 from frazil.spark.writing.write_tasks import TasksWriter
 from tests.examples_count import scaled
 from tests.spark.in_process import counted
@@ -135,17 +135,26 @@ def test_tasks_make_the_commits_of_the_driver(
     emptied = [f.name for f in case.schema if isinstance(f.dataType, FloatType | IntegerType)]
     names = [name for name in emptied if name not in case.dims]
     gone = [{**row, **dict.fromkeys(names)} for row in case.rows if row not in some[1:]]
-    ways = {"driver": {}, "chunks": by_tasks(chunks=9999), "manifests": by_tasks()}
+    ways = {
+        "driver": {},
+        "chunks": by_tasks(chunks=9999),
+        "manifests": by_tasks(),
+        "cut": by_tasks(chunks=9999),
+        "cut manifests": by_tasks(),
+    }
     seen = {}
     for name, way in ways.items():
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+            if name.startswith("cut"):
+                patched.setattr(commits, "MOST_READS", 0)
+                patched.setattr(assembling, "BOX_BYTES", 100)
             make_split(Path(folder), split, inline)
             write_here(folder, case.schema, case.parts, **case.options, **way)
             write_here(folder, case.schema, [gone[::2], gone[1::2]], mode="region", **way)
             write_here(folder, case.schema, [some], mode="upsert", **way)
             seen[name] = read_back(folder, case).to_pylist(), changed_chunks(Path(folder))
-    assert seen["driver"] == seen["chunks"]
-    assert seen["driver"] == seen["manifests"]
+    for each in seen.values():
+        assert each == seen["driver"]
 
 
 def make_split(path: Path, split: int | None, inline: int) -> None:
@@ -170,52 +179,55 @@ def changed_chunks(path: Path) -> list[dict[str, list[Any]]]:
     return [{k: sorted(map(tuple, v)) for k, v in each.updated_chunks.items()} for each in diffs]
 
 
-@settings(max_examples=scaled(12), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(cases(max_size=3), st.booleans())
-def test_shuffled_rows_make_the_same_chunks(case: Case, by_cell: bool) -> None:  # noqa: FBT001 -- drawn
-    """The maps of frazil.spark.write against the chunks of staged rows."""
-    with TemporaryDirectory() as folder:
+@settings(max_examples=scaled(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(cases(max_size=4), st.booleans(), st.integers(1, 9), st.integers(1, 2000))
+def test_rows_that_are_cut_make_the_same_chunks(
+    case: Case,
+    sort: bool,  # noqa: FBT001 -- drawn
+    batch_rows: int,
+    piece_bytes: int,
+) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(staging, "BATCH_ROWS", batch_rows)
+        patched.setattr(staging, "PIECE_BYTES", piece_bytes)
         repository = make_repository(Path(folder))
         options = parse_write_options({"path": folder, **case.options})
         session = repository.writable_session("main")
         prepared = prepare(session, case.schema, options)
         columns = {d.name: d.column for d in prepared.target.dimensions}
         tables = [table_of(case.schema, part) for part in case.parts if part]
+        if sort:
+            tables = [pa.concat_tables(tables).sort_by([(dim, "descending") for dim in case.dims])]
         writer = session.chunk_writer()
         pieces = join_pieces(stage(writer, t.to_batches(), case.dims) for t in tables)
+        assert pieces is not None
         found = find_coordinates(repository.store, pieces, columns)
-        maps = [FindDistinct(columns)(t.to_batches()) for t in tables]
-        seen: dict[str, set[Any]] = {name: set() for name in columns}
-        for batch in (batch for one in maps for batch in one):
-            for row in batch.to_pylist():
-                name = row["dimension"]
-                seen[name].update(decode_values(row["values"], columns[name]).tolist())
-        assert {n: set(v.tolist()) for n, v in found.items()} == seen
         layout = plan_layout(prepared.target, {}, found, options.new)
         assembly = Assembly(layout, writer, None)
-        located = pa.Table.from_batches(
-            [b for t in tables for b in LocateRows(layout)(t.to_batches())]
-        ).sort_by(BLOCK)
-        apply_layout(session, prepared.target, layout, {})
-        targets = [plan_target(session, path) for path in layout.paths]
-        gather = partial(gather_blocks, targets=targets, by_cell=by_cell)
-        stored = StoreBlocks(assembly, NoCounter(), gather)(located.to_batches(max_chunksize=3))
-        shuffled = [Block.of_row(row) for batch in stored for row in batch.to_pylist()]
-        spans = find_spans(layout, pieces)
-        merged = [
-            one
-            for box in plan_boxes(spans, most_bytes=64)
-            for one in assemble(repository.store, pieces, spans, assembly, box)
-        ]
-        for number in range(len(layout.arrays)):
-            one, other = (
-                ChunkRefs.concat([s.refs for s in results if s.array == number])
-                for results in (shuffled, merged)
-            )
-            assert [_data(one, k) for k in range(len(one))] == [
-                _data(other, k) for k in range(len(other))
+        boxes = plan_boxes(find_spans(layout, pieces), most_bytes=64)
+        cuts = plan_cuts(boxes)
+        cut = join_pieces(
+            cut_piece(repository.store, pieces, k, assembly, cuts) for k in range(len(pieces))
+        )
+        assert cut is not None
+        assert count_rows(cut) == count_rows(pieces)
+        spans = find_spans(layout, cut)
+        assert reads_of(spans, boxes) == pytest.approx(1)  # no batch is in two boxes
+        again = find_coordinates(repository.store, cut, columns)
+        assert {n: v.tolist() for n, v in again.items()} == {
+            n: v.tolist() for n, v in found.items()
+        }
+        made = [
+            [
+                (one.array, one.refs.index[k].tolist(), _data(one.refs, k))
+                for box in some_boxes
+                for one in assemble(repository.store, some, find_spans(layout, some), assembly, box)
+                for k in range(len(one.refs))
             ]
-            assert (one.index == other.index).all()
+            for some, some_boxes in ((pieces, boxes), (cut, boxes), (cut, plan_boxes(spans)))
+        ]
+        assert sorted(made[0]) == sorted(made[1])
+        assert sorted(made[0]) == sorted(made[2])
 
 
 def _data(refs: ChunkRefs, row: int) -> bytes:
@@ -491,7 +503,7 @@ def test_tasks_are_planned_again_if_the_branch_has_moved(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others made the grid longer, so that the rows are in other blocks of it."""
-    monkeypatch.setattr(plan_boxes, "__defaults__", (1,))
+    monkeypatch.setattr(assembling, "BOX_BYTES", 1)
     write_here(path, SCHEMA, [rows(range(4))], **DIMS)
     given = many_rows(inPlace=True)
     writer, told = started(path, rows(range(10, 14)), **given)

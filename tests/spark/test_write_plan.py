@@ -54,7 +54,6 @@ from frazil.spark.writing.columns import (
 )
 from frazil.spark.writing.layout import Target, choose_chunks, plan_layout, plan_target
 from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions, parse_write_options
-from frazil.spark.writing.shuffle import decode_values, encode_values
 from tests.unit.spark.cf_cases import Encoded, encodings
 
 APPEND = Growth(grows=True, touches=False)
@@ -192,8 +191,6 @@ def test_text_is_located_as_numbers_are(values: list[str], other: str) -> None:
     looked_up = np.array([*values, other], dtype=object)
     wanted = [values.index(v) if v in values else -1 for v in looked_up]
     assert locate(coordinate, looked_up).tolist() == wanted
-    packed = decode_values(encode_values(looked_up), column)
-    assert packed.tolist() == looked_up.tolist()
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, unique=True), st.floats(-9, 9))

@@ -290,7 +290,9 @@ def _require_same_variable(
     is_time = find_time_encoding(wanted.attrs) is not None
     for key in PACKING if is_time else (*PACKING, "units"):
         have_attr, want_attr = found.attrs.get(key), wanted.attrs.get(key)
-        if not _same_attribute(have_attr, want_attr):
+        # a NaN is missing with and without it; xarray adds it to every file that it writes
+        needless = key == "_FillValue" and want_attr is None and _same_attribute(have_attr, np.nan)
+        if not needless and not _same_attribute(have_attr, want_attr):
             _refuse(
                 source,
                 f"variable {name!r} has {key} {_shown(have_attr)}, {_shown(want_attr)} in {where}",

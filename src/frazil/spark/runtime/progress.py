@@ -73,13 +73,16 @@ def watch_progress(
     tell(JobProgress(doing, 0, total_bytes))
     stop = Event()
 
+    def counted() -> int:
+        return counter.total.value if isinstance(counter, AccumulatorCounter) else 0
+
     def poll() -> None:
         told = 0
         while not stop.wait(POLL_INTERVAL_S):
-            done = counter.total.value if isinstance(counter, AccumulatorCounter) else 0
+            done = counted()
             if done > told:
                 told = done
-                tell(JobProgress(doing, min(done, total_bytes), total_bytes))
+                tell(JobProgress(doing, min(done, total_bytes or done), total_bytes))
 
     watcher = Thread(target=poll, name="frazil-progress", daemon=True)
     watcher.start()
@@ -88,7 +91,7 @@ def watch_progress(
     finally:
         stop.set()
         watcher.join()
-    tell(JobProgress(doing, total_bytes, total_bytes))
+    tell(JobProgress(doing, total_bytes or counted(), total_bytes))
 
 
 @contextmanager
@@ -116,7 +119,7 @@ def progress_callback(option: ProgressOption) -> Iterator[ProgressCallback]:
 
 def _amount(progress: JobProgress) -> str:
     if not progress.total_bytes:
-        return ""
+        return f"{progress.done_bytes / 1e6:.1f} MB" if progress.done_bytes else ""
     return f"{progress.done_bytes / 1e6:.1f} of {progress.total_bytes / 1e6:.1f} MB"
 
 

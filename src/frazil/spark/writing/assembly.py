@@ -6,11 +6,16 @@
 
 Boxes are disjoint and hold every row. Where a coordinate is in no order, a batch may have rows
 anywhere along it.
+
+Batches that have rows for many boxes, such as maps for chunks that are time series, would be read
+for each of them. Then pieces are cut first, once, so that a batch has rows for few boxes:
+
+    a piece, boxes   ->   a piece whose batches end where boxes do                 on executors
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -31,9 +36,19 @@ from frazil.spark.writing.session import (
     encode_rows,
     positions_of,
 )
-from frazil.spark.writing.stage import OPERATION, load_batches, load_coordinates, rows_schema
+from frazil.spark.writing.stage import (
+    OPERATION,
+    load_batches,
+    load_coordinates,
+    rows_schema,
+    stage_batches,
+    stage_grid,
+)
 
 BOX_BYTES = 64 << 20  # of rows, about
+MOST_READS = 4  # of a row: pieces are cut before there are more
+_BOXES_JUDGED = 64
+_MOST_PARTS = 1 << 12  # that a piece is cut into
 
 type Box = tuple[tuple[int, int], ...]
 """Blocks along each dimension, from the first up to, not including, the last."""
@@ -101,8 +116,9 @@ def _span(coordinate: Coordinate, pieces: pa.Table) -> tuple[Indices, Indices]:
     return np.zeros_like(ends[0]), np.full_like(ends[0], coordinate.size - 1)
 
 
-def plan_boxes(spans: Spans, most_bytes: int = BOX_BYTES) -> list[Box]:
+def plan_boxes(spans: Spans, most_bytes: int | None = None) -> list[Box]:
     """Halves what there is, along its longest side, until a box has few bytes or is one block."""
+    most_bytes = most_bytes or BOX_BYTES
     low, high = spans.low.min(axis=0), spans.high.max(axis=0) + 1
     waiting: list[Box] = [tuple((int(a), int(b)) for a, b in zip(low, high, strict=True))]
     found = list[Box]()
@@ -121,6 +137,55 @@ def plan_boxes(spans: Spans, most_bytes: int = BOX_BYTES) -> list[Box]:
         waiting.append((*box[:axis], (middle, stop), *box[axis + 1 :]))
         waiting.append((*box[:axis], (start, middle), *box[axis + 1 :]))
     return found
+
+
+# Cutting pieces
+
+
+def reads_of(spans: Spans, boxes: Sequence[Box]) -> float:
+    """How often a row is read for all boxes, on average; judged by some of them."""
+    some = boxes[:: -(-len(boxes) // _BOXES_JUDGED)]
+    read = sum(float(spans.size[spans.overlapping(box)].sum()) for box in some)
+    return read / max(sum(map(spans.weigh, some)), 1.0)
+
+
+def plan_cuts(boxes: Sequence[Box]) -> list[Indices]:
+    """Along each dimension, the blocks that boxes begin at; fewer if there are very many boxes."""
+    cuts = [np.unique([box[axis][0] for box in boxes]) for axis in range(len(boxes[0]))]
+    while prod(map(len, cuts)) > _MOST_PARTS:
+        longest = max(range(len(cuts)), key=lambda axis: len(cuts[axis]))
+        cuts[longest] = cuts[longest][::2]
+    return cuts
+
+
+def cut_piece(
+    store: ObjectStore, pieces: pa.Table, number: int, assembly: Assembly, cuts: Sequence[Indices]
+) -> pa.Table:
+    """Stages a piece again, in batches that end at the cuts. Call `writer.sync` after it."""
+    layout, schema = assembly.layout, rows_schema(pieces)
+    piece: dict[str, Any] = pieces.slice(number, 1).to_pylist()[0]
+    every = range(len(piece["start"]))
+    if piece["edges"] is not None:
+        grid = Grid.load(store, piece, schema)
+        batches = load_batches(store, piece, grid.stored_schema, every).to_batches()
+        return grid.cut(assembly, batches, cuts)
+    rows = load_batches(store, piece, schema, every).combine_chunks()
+    parts = np.zeros(len(rows), np.int64)
+    for coordinate, step, each in zip(layout.coordinates, layout.grid.block, cuts, strict=True):
+        along = positions_of(coordinate, column_of(rows, coordinate.name)) // step
+        parts = parts * len(each) + _part_of(along, each)
+    order = np.argsort(parts, kind="stable")
+    rows, parts = rows.take(pa.array(order)), parts[order]
+    edges = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(rows)]
+    some = [rows.slice(at, to - at).combine_chunks() for at, to in pairwise(edges)]
+    return stage_batches(assembly.writer, some, [c.name for c in layout.coordinates])
+
+
+def _part_of(blocks: Indices, cuts: Indices) -> Indices:
+    return np.maximum(np.searchsorted(cuts, blocks, side="right") - 1, 0)
+
+
+# Making chunks
 
 
 def assemble(
@@ -223,14 +288,12 @@ def _parts_in(
     for number in np.unique(spans.piece[wanted]).tolist():
         piece: dict[str, Any] = pieces.slice(number, 1).to_pylist()[0]
         chosen = spans.batch[wanted & (spans.piece == number)].tolist()
-        if piece["shape"] is None:
+        if piece["edges"] is None:
             yield from _rows_in(layout, load_batches(store, piece, schema, chosen), box)
         else:
-            axes = load_coordinates(store, piece)
-            stored = pa.schema([field for field in schema if field.name not in axes])
-            batches = load_batches(store, piece, stored, chosen).to_batches()
-            grids = _Grids(tuple(piece["shape"]), axes, piece["batch_rows"], schema)
-            yield from grids.parts(layout, box, dict(zip(chosen, batches, strict=True)))
+            grid = Grid.load(store, piece, schema)
+            batches = load_batches(store, piece, grid.stored_schema, chosen).to_batches()
+            yield from grid.parts(layout, box, dict(zip(chosen, batches, strict=True)))
 
 
 def _rows_in(layout: Layout, table: pa.Table, box: Box) -> Iterator[RowsPart]:
@@ -244,35 +307,81 @@ def _rows_in(layout: Layout, table: pa.Table, box: Box) -> Iterator[RowsPart]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Grids:
-    """A piece that is a grid, in batches along its first dimension."""
+class Grid:
+    """A piece that is a grid, cut into batches along its dimensions."""
 
-    shape: tuple[int, ...]
     axes: Mapping[str, pa.Array]
-    batch_rows: Sequence[int]
+    edges: Sequence[Indices]
     schema: pa.Schema  # of the rows, with their coordinates
+
+    @classmethod
+    def load(cls, store: ObjectStore, piece: Mapping[str, Any], schema: pa.Schema) -> "Grid":
+        return cls(load_coordinates(store, piece), [np.array(e) for e in piece["edges"]], schema)
+
+    @property
+    def stored_schema(self) -> pa.Schema:
+        return pa.schema([field for field in self.schema if field.name not in self.axes])
 
     def parts(
         self, layout: Layout, box: Box, batches: Mapping[int, pa.RecordBatch]
     ) -> Iterator[RowsPart | GridPart]:
         """Rows of these batches that are in the box."""
-        positions = [positions_of(c, self.axes[c.name]) for c in layout.coordinates]
-        starts = np.cumsum([0, *self.batch_rows])
-        if any(len(np.unique(each)) < len(each) for each in positions):
-            for number, batch in batches.items():
-                yield from _rows_in(layout, self._with_axes(batch, int(starts[number])), box)
-            return
-        first = starts // prod(self.shape[1:])
+        positions = self._positions(layout)
+        distinct = all(len(np.unique(each)) == len(each) for each in positions)
+        spans = self.spans
         for number, batch in batches.items():
-            slabs = positions[0][first[number] : first[number + 1]]
-            yield from _grid_in(layout, [slabs, *positions[1:]], batch, box)
+            if distinct:
+                here = [each[span] for each, span in zip(positions, spans[number], strict=True)]
+                yield from _grid_in(layout, here, batch, box)
+            else:
+                yield from _rows_in(layout, self._with_axes(batch, spans[number]), box)
 
-    def _with_axes(self, batch: pa.RecordBatch, start: int) -> pa.Table:
-        """Rows of a batch, the first of which is `start`, with their coordinates."""
-        index = np.unravel_index(np.arange(start, start + len(batch)), self.shape)
+    def cut(
+        self, assembly: Assembly, batches: Sequence[pa.RecordBatch], cuts: Sequence[Indices]
+    ) -> pa.Table:
+        """Stages the grid again; positions along its dimensions are sorted by the cuts first."""
+        layout = assembly.layout
+        orders, edges = list[Indices](), list[Indices]()
+        along = zip(self._positions(layout), layout.grid.block, cuts, strict=True)
+        for positions, step, cut in along:
+            numbers = _part_of(positions // step, cut)
+            order = np.argsort(numbers, kind="stable")
+            ends = np.flatnonzero(np.diff(numbers[order])) + 1
+            orders.append(order)
+            edges.append(np.concatenate([[0], ends, [len(order)]]))
+        axes = zip(self.axes.items(), orders, strict=True)
+        ordered = {name: axis.take(pa.array(order)) for (name, axis), order in axes}
+        parts = Grid(ordered, edges, self.schema).spans
+        numbers = self._numbers()[np.ix_(*orders)]
+        stored = pa.Table.from_batches(batches)
+        made = [stored.take(pa.array(numbers[part].reshape(-1))).combine_chunks() for part in parts]
+        return stage_grid(assembly.writer, made, ordered, edges, self.schema)
+
+    def _positions(self, layout: Layout) -> list[Indices]:
+        return [positions_of(c, self.axes[c.name]) for c in layout.coordinates]
+
+    @property
+    def spans(self) -> list[tuple[slice, ...]]:
+        """Where each batch is, along the dimensions."""
+        return list(product(*([slice(*each) for each in pairwise(e.tolist())] for e in self.edges)))
+
+    def _numbers(self) -> Indices:
+        """The row of each cell, if all batches follow one another."""
+        numbers = np.zeros([int(each[-1]) for each in self.edges], np.int64)
+        start = 0
+        for span in self.spans:
+            part = numbers[span]
+            part[...] = np.arange(start, start + part.size).reshape(part.shape)
+            start += part.size
+        return numbers
+
+    def _with_axes(self, batch: pa.RecordBatch, spans: Sequence[slice]) -> pa.Table:
+        """Rows of a batch, with their coordinates."""
+        shape = [span.stop - span.start for span in spans]
+        places = np.unravel_index(np.arange(len(batch)), shape)
         columns = {name: batch.column(name) for name in batch.schema.names}
-        for (name, axis), chosen in zip(self.axes.items(), index, strict=True):
-            columns[name] = axis.take(pa.array(chosen))
+        for (name, axis), span, chosen in zip(self.axes.items(), spans, places, strict=True):
+            columns[name] = axis.take(pa.array(span.start + chosen))
         return pa.table(columns).select(self.schema.names)
 
 

@@ -2,6 +2,7 @@
 
     few rows      session -> layout -> chunks, in this process -> commit
     many rows     session -> layout -> boxes; executors make the chunks of each box -> commit
+                  (after they have cut the rows, where each box has some of most pieces)
     many chunks   ... ; executors write manifests of their references -> commit
 
 Many rows wait as a state in the repository's storage, known by the job that the Java side named:
@@ -28,17 +29,26 @@ from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.format.chunk_index import Box as ChunkBox
 from frazil.ids import ChunkId, SnapshotId
 from frazil.objectstore.protocol import ObjectStore
+from frazil.paths import NodePath
 from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
 from frazil.spark.runtime.stored_refs import CellTarget, attach_manifests, plan_target
-from frazil.spark.writing.assembly import Box, Spans, assemble, find_spans, plan_boxes
+from frazil.spark.writing.assembly import (
+    MOST_READS,
+    Box,
+    Spans,
+    assemble,
+    find_spans,
+    plan_boxes,
+    reads_of,
+)
 from frazil.spark.writing.blocks import KnownDimension
-from frazil.spark.writing.layout import Layout, plan_layout
+from frazil.spark.writing.layout import plan_layout
 from frazil.spark.writing.options import NewArrays, WriteMode, WriteOptions
 from frazil.spark.writing.session import (
     Assembly,
-    Prepared,
     StoredChunks,
     Written,
     adopt_node_ids,
@@ -137,29 +147,39 @@ class RowsCommit:
             if self.base is None
             else session_at(repository, options.branch, self.base)
         )
-        native = options.native
-        replaces = options.mode is WriteMode.OVERWRITE and native is not None and native.in_place
-        if replaces:
-            there = prepare(session, self.schema, options).target.dimensions
-            truncate(session, options.group, self.schema.names)
-            options = replace(options, new=_keep_order(options.new, there))
-        prepared = prepare(session, self.schema, options)
-        if pieces is None and not prepared.target.creates and not replaces:
-            return None
-        columns = {d.name: d.column for d in prepared.target.dimensions}
-        found = find_coordinates(repository.store, pieces, columns)
-        layout = plan_layout(prepared.target, prepared.documents, found, options.new)
-        assembly = make_assembly(
-            repository,
-            session,
-            prepared,
-            layout,
-            has_base=not replaces,
-            keeps_values=options.mode is WriteMode.INSERT,
-        )
-        apply_layout(session, prepared.target, layout, options.group_attrs)
-        spans = None if pieces is None else find_spans(layout, pieces)
-        return RowsPlan(session, assembly, pieces, spans)
+        return plan_rows(repository, session, self.schema, options, pieces)
+
+
+def plan_rows(
+    repository: Repository,
+    session: Session,
+    schema: StructType,
+    options: WriteOptions,
+    pieces: pa.Table | None,
+    *,
+    box_bytes: int | None = None,
+) -> "RowsPlan | None":
+    """Lets the session have the arrays as they will be; None if there is nothing to commit."""
+    native = options.native
+    replaces = options.mode is WriteMode.OVERWRITE and native is not None and native.in_place
+    if replaces:
+        there = prepare(session, schema, options).target.dimensions
+        truncate(session, options.group, schema.names)
+        options = replace(options, new=_keep_order(options.new, there))
+    prepared = prepare(session, schema, options)
+    if pieces is None and not prepared.target.creates and not replaces:
+        return None
+    columns = {d.name: d.column for d in prepared.target.dimensions}
+    found = find_coordinates(repository.store, pieces, columns)
+    layout = plan_layout(prepared.target, prepared.documents, found, options.new)
+    base = None
+    if not replaces and not prepared.target.creates:
+        base = repository.readonly_session(Exactly(readable_snapshot(repository, session)))
+    inserts = options.mode is WriteMode.INSERT
+    assembly = Assembly(layout, session.chunk_writer(), base, keeps_values=inserts)
+    apply_layout(session, prepared.target, layout, options.group_attrs)
+    spans = None if pieces is None else find_spans(layout, pieces)
+    return RowsPlan(session, assembly, pieces, spans, box_bytes)
 
 
 def _keep_order(new: NewArrays, there: Sequence[KnownDimension]) -> NewArrays:
@@ -180,11 +200,17 @@ class RowsPlan:
     assembly: Assembly
     pieces: pa.Table | None
     spans: Spans | None
+    box_bytes: int | None
     written: Written | None = None  # chunks that the session has got
 
     @cached_property
     def boxes(self) -> list[Box]:
-        return [] if self.spans is None else plan_boxes(self.spans)
+        return [] if self.spans is None else plan_boxes(self.spans, self.box_bytes)
+
+    @property
+    def needs_cuts(self) -> bool:
+        """True if making chunks would read rows too often (assembly)."""
+        return self.spans is not None and reads_of(self.spans, self.boxes) > MOST_READS
 
     @property
     def most_chunks(self) -> int:
@@ -196,17 +222,23 @@ class RowsPlan:
             for array in layout.arrays
         )
 
-    def targets(self) -> tuple[CellTarget, ...]:
-        """Manifests of the arrays that the chunks go to."""
+    def arrays(self) -> list[tuple[NodePath, ChunkBox]]:
+        """Arrays that the chunks go to, and the part of each."""
         layout, spans = self.assembly.layout, self.spans
         if spans is None:
-            return ()
+            return []
         first, last = spans.low.min(axis=0).tolist(), (spans.high.max(axis=0) + 1).tolist()
         blocks = list(zip(first, last, strict=True))
-        return tuple(
-            plan_target(self.session, path, layout.chunk_box(array, blocks))
-            for path, array in zip(layout.paths, layout.arrays, strict=True)
-        )
+        boxes = [layout.chunk_box(array, blocks) for array in layout.arrays]
+        return list(zip(layout.paths, boxes, strict=True))
+
+    def targets(self) -> tuple[CellTarget, ...]:
+        """Manifests of the arrays that the chunks go to."""
+        return tuple(plan_target(self.session, path, box) for path, box in self.arrays())
+
+    def with_pieces(self, pieces: pa.Table) -> "RowsPlan":
+        """The same rows, cut in other ways."""
+        return replace(self, pieces=pieces, spans=find_spans(self.assembly.layout, pieces))
 
     def assemble(self, store: ObjectStore, box: Box) -> Iterator[StoredChunks]:
         if self.pieces is not None and self.spans is not None:
@@ -230,21 +262,6 @@ class RowsPlan:
         written = self.written or Written(0, 0, 0)
         told = replace(written, rows=count_rows(self.pieces))
         return commit.make(repository, self.session, told)
-
-
-def make_assembly(
-    repository: Repository,
-    session: Session,
-    prepared: Prepared,
-    layout: Layout,
-    *,
-    has_base: bool = True,
-    keeps_values: bool = False,
-) -> Assembly:
-    base = None
-    if has_base and not prepared.target.creates:
-        base = repository.readonly_session(Exactly(readable_snapshot(repository, session)))
-    return Assembly(layout, session.chunk_writer(), base, keeps_values)
 
 
 def readable_snapshot(repository: Repository, session: Session) -> SnapshotId:
@@ -273,6 +290,7 @@ class WriteState:
     base: str  # id of a snapshot
     mode: WriteMode
     tries: int = 1  # so often it may be planned, if others commit at the same time
+    is_cut: bool = False  # whether pieces have been cut where boxes end
     key: str | None = None
     facts: Mapping[str, Json] = field(default_factory=dict)
     blocks: pa.Table | None = None  # references to chunks, which wait to become manifests
@@ -296,6 +314,7 @@ class WriteState:
             "base": self.base,
             "mode": str(self.mode),
             "tries": self.tries,
+            "is_cut": self.is_cut,
             "key": self.key,
             "facts": dict(self.facts),
             "cells": self.cells,
@@ -326,6 +345,7 @@ class WriteState:
             base=told["base"],
             mode=WriteMode(told["mode"]),
             tries=told["tries"],
+            is_cut=told["is_cut"],
             key=told["key"],
             facts=told["facts"],
             blocks=None if blocks is None else load_pieces(blocks),

@@ -36,7 +36,6 @@ from frazil.spark.writing.blocks import (
     find_duplicate,
     locate,
     outside_grid_error,
-    place,
     position_of,
 )
 from frazil.spark.writing.columns import (
@@ -439,17 +438,6 @@ def column_of(table: Table, name: str) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def require_coordinates(table: Table, dims: tuple[str, ...]) -> None:
-    """A row without a coordinate is refused where it is seen first."""
-    for dim in dims:
-        nulls = table.column(dim).null_count
-        if nulls:
-            raise InvalidInputError(
-                f"dimension {dim!r} is NULL in {nulls} rows: they have no place",
-                kind="null-coordinate",
-            )
-
-
 def positions_of(coordinate: Coordinate, column: pa.Array) -> Indices:
     """Along one dimension. Raises InvalidInputError for a row outside."""
     values = encode_coordinate(coordinate.column, column)
@@ -460,23 +448,9 @@ def positions_of(coordinate: Coordinate, column: pa.Array) -> Indices:
     return found
 
 
-def place_rows(layout: Layout, table: Table) -> tuple[Indices, Indices]:
-    """Block and cell of each row."""
-    columns = [column_of(table, c.name) for c in layout.coordinates]
-    return place(layout.grid, list(map(positions_of, layout.coordinates, columns)))
-
-
 def encode_rows(layout: Layout, table: Table) -> dict[str, Column]:
     """Stored values of the variables."""
     return {
         array.name: encode_column(array.column, column_of(table, array.name))
         for array in layout.arrays
-    }
-
-
-def distinct_values(columns: Mapping[str, StoredColumn], table: Table) -> dict[str, Column]:
-    """Stored coordinates of the rows, each once."""
-    return {
-        name: np.unique(encode_coordinate(column, column_of(table, name).unique()))
-        for name, column in columns.items()
     }

@@ -46,7 +46,7 @@ from frazil.spark.writing.options import (
     open_repository,
     parse_write_options,
 )
-from frazil.spark.writing.session import prepare, require_coordinates
+from frazil.spark.writing.session import prepare
 from frazil.spark.writing.stage import (
     OPERATION,
     count_rows,
@@ -136,15 +136,8 @@ def stage_rows(
     options: WriteOptions, dims: tuple[str, ...], batches: Iterator[pa.RecordBatch]
 ) -> bytes | None:
     """Stages rows; runs on an executor."""
-
-    def checked() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            require_coordinates(batch, dims)
-            yield batch
-
-    writer = open_repository(options).readonly_session(Branch(options.branch)).chunk_writer()
-    pieces = stage(writer, checked(), dims)
-    writer.sync()
+    session = open_repository(options).readonly_session(Branch(options.branch))
+    pieces = stage(session.chunk_writer(), batches, dims)
     return None if pieces is None else dump_pieces(pieces)
 
 

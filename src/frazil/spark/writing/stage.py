@@ -11,8 +11,9 @@ A table of pieces has a row for each:
 
     column                  has
     id, data                the name of the object with its rows; or the object itself, if small
-    shape                   list: if the rows are a whole grid in row-major order (row_grids); the
-                            object has no coordinates then, they are those of the piece
+    edges                   lists: if the rows are a whole grid (row_grids), where it is cut along
+                            each dimension, from 0 to the end. Batches are the parts of the grid, in
+                            row-major order; they have no coordinates, which are those of the piece
     rows, bytes             of the whole piece, before compression
     start, length           lists: where each batch is in the object
     batch_rows              list: rows of each batch
@@ -20,22 +21,24 @@ A table of pieces has a row for each:
     coordinates_id, _data   an object with the distinct coordinates of the piece, in their order
 
 Rows that are no grid are sorted by their coordinates, piece by piece, so that a batch spans little.
+Once the grid of chunks is known, pieces may be cut again (assembly).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.object_keys import chunk_key
-from frazil.errors import StorageError
+from frazil.errors import InvalidInputError, StorageError
 from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
@@ -53,16 +56,14 @@ _SCHEMA = b"frazil.rows"  # in the metadata of a table of pieces: the columns of
 def stage(
     writer: ChunkWriter, batches: Iterable[pa.RecordBatch], dims: Sequence[str]
 ) -> pa.Table | None:
-    """Stages rows, and returns the table of their pieces; None for no rows.
-
-    Call `writer.sync` after it.
-    """
-    writer = replace(writer, inline_threshold_bytes=INLINE_BYTES)
-    pieces = [_stage(writer, *piece, dims) for piece in _in_pieces(batches, dims)]
-    return pa.concat_tables(pieces) if pieces else None
+    """Stages rows, and returns the table of their pieces; None for no rows."""
+    pieces = join_pieces(_stage(writer, *piece, dims) for piece in _in_pieces(batches, dims))
+    writer.sync()
+    return pieces
 
 
 type Shape = tuple[int, ...] | None
+type Edges = Sequence[npt.NDArray[np.int64]]
 
 
 def _in_pieces(
@@ -72,6 +73,7 @@ def _in_pieces(
     kept: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
+        _require_coordinates(batch, dims)
         kept.append(batch)
         size += batch.nbytes
         if size >= PIECE_BYTES:
@@ -82,6 +84,17 @@ def _in_pieces(
             size = rows.nbytes * (len(rows) - staged) // len(rows)
     if any(batch.num_rows for batch in kept):
         yield from _divide(pa.Table.from_batches(kept).combine_chunks(), dims)[0]
+
+
+def _require_coordinates(batch: pa.RecordBatch, dims: Sequence[str]) -> None:
+    """A row without a coordinate is refused where it is seen first."""
+    for dim in dims:
+        nulls = batch.column(dim).null_count
+        if nulls:
+            raise InvalidInputError(
+                f"dimension {dim!r} is NULL in {nulls} rows: they have no place",
+                kind="null-coordinate",
+            )
 
 
 def _divide(
@@ -100,45 +113,83 @@ def _divide(
 
 
 def _stage(writer: ChunkWriter, rows: pa.Table, shape: Shape, dims: Sequence[str]) -> pa.Table:
-    lists = {dim: pa.list_(rows.schema.field(dim).type) for dim in dims}
     if shape is None:
         rows = _sort(rows, dims)
-        stored, steps = rows, [BATCH_ROWS] * -(-len(rows) // BATCH_ROWS)
-        distinct = {dim: rows[dim].unique() for dim in dims}
-    else:
-        stored = rows.drop_columns(list(dims))
-        slab = prod(shape[1:])
-        count = max(1, BATCH_ROWS // slab)
-        steps = [count * slab] * -(-shape[0] // count)
-        distinct = {dim: _axis(rows[dim], shape, axis) for axis, dim in enumerate(dims)}
-    starts = [0, *accumulate(steps)][:-1]
-    parts = [stored.slice(first, step) for first, step in zip(starts, steps, strict=True)]
-    batches = [part.combine_chunks().to_batches()[0] for part in parts]
-    data, begins, lengths = dump_batches(stored.schema, batches)
-    one = {dim: pa.ListArray.from_arrays([0, len(distinct[dim])], distinct[dim]) for dim in dims}
+        parts = [rows.slice(at, BATCH_ROWS) for at in range(0, len(rows), BATCH_ROWS)]
+        return stage_batches(writer, [part.combine_chunks() for part in parts], dims)
+    axes = {dim: _axis(rows[dim], shape, axis) for axis, dim in enumerate(dims)}
+    step = max(1, BATCH_ROWS // prod(shape[1:]))
+    slabs = np.append(np.arange(0, shape[0], step), shape[0])
+    edges = [slabs, *(np.array([0, size]) for size in shape[1:])]
+    stored, slab = rows.drop_columns(list(dims)), prod(shape[1:])
+    parts = [stored.slice(at * slab, (to - at) * slab) for at, to in pairwise(slabs.tolist())]
+    return stage_grid(writer, [part.combine_chunks() for part in parts], axes, edges, rows.schema)
+
+
+def stage_batches(
+    writer: ChunkWriter, batches: Sequence[pa.Table], dims: Sequence[str]
+) -> pa.Table:
+    """Stages rows as one piece."""
+    rows = pa.concat_tables(batches)
+    distinct = {dim: rows[dim].unique() for dim in dims}
+    bounds = {dim: [pc.min_max(batch[dim]) for batch in batches] for dim in dims}
+    return _stage_piece(writer, batches, distinct, bounds, schema=rows.schema, size=rows.nbytes)
+
+
+def stage_grid(
+    writer: ChunkWriter,
+    batches: Sequence[pa.Table],
+    axes: Mapping[str, pa.Array],
+    edges: Edges,
+    schema: pa.Schema,
+) -> pa.Table:
+    """Stages a grid as one piece: a batch for each part of it, without coordinates.
+
+    `schema` is that of the rows.
+    """
+    along = {
+        dim: [pc.min_max(axis[at:to]) for at, to in pairwise(each.tolist())]
+        for (dim, axis), each in zip(axes.items(), edges, strict=True)
+    }
+    parts = list(product(*along.values()))
+    bounds = {dim: [part[k] for part in parts] for k, dim in enumerate(axes)}
+    widths = [axis.nbytes / len(axis) for axis in axes.values()]
+    size = sum(batch.nbytes + int(len(batch) * sum(widths)) for batch in batches)
+    return _stage_piece(writer, batches, axes, bounds, schema=schema, size=size, edges=edges)
+
+
+def _stage_piece(
+    writer: ChunkWriter,
+    parts: Sequence[pa.Table],
+    distinct: Mapping[str, pa.Array],
+    bounds: Mapping[str, Sequence[pa.Scalar]],
+    *,
+    schema: pa.Schema,
+    size: int,
+    edges: Edges | None = None,
+) -> pa.Table:
+    writer = replace(writer, inline_threshold_bytes=INLINE_BYTES)
+    batches = [part.to_batches()[0] for part in parts]
+    data, begins, lengths = dump_batches(batches[0].schema, batches)
+    one = {dim: pa.ListArray.from_arrays([0, len(each)], each) for dim, each in distinct.items()}
     coordinates = pa.record_batch(one)
     packed, _, _ = dump_batches(coordinates.schema, [coordinates])
+    cuts = None if edges is None else [each.tolist() for each in edges]
     columns: dict[str, pa.Array] = {
         **payload_columns("", writer.put_chunk(data)),
         **payload_columns("coordinates_", writer.put_chunk(packed)),
-        "shape": pa.array([shape], pa.list_(pa.int64())),
-        "rows": pa.array([rows.num_rows]),
-        "bytes": pa.array([rows.nbytes]),
+        "edges": pa.array([cuts], pa.list_(pa.list_(pa.int64()))),
+        "rows": pa.array([sum(map(len, batches))]),
+        "bytes": pa.array([size]),
         "start": pa.array([begins], pa.list_(pa.int64())),
         "length": pa.array([lengths], pa.list_(pa.int64())),
         "batch_rows": pa.array([[len(batch) for batch in batches]], pa.list_(pa.int64())),
     }
-    for axis, dim in enumerate(dims):
-        if shape is None or not axis:
-            column = rows[dim]
-            spans = [column.slice(*each) for each in zip(starts, steps, strict=True)]
-        else:
-            spans = [distinct[dim]] * len(steps)
-        bounds = [pc.min_max(span) for span in spans]
+    for dim, ends in bounds.items():
+        kind = pa.list_(schema.field(dim).type)
         for name, end in (("low", "min"), ("high", "max")):
-            values = [bound[end].as_py() for bound in bounds]
-            columns[f"{name} {dim}"] = pa.array([values], lists[dim])
-    return pa.table(columns).replace_schema_metadata({_SCHEMA: bytes(rows.schema.serialize())})
+            columns[f"{name} {dim}"] = pa.array([[each[end].as_py() for each in ends]], kind)
+    return pa.table(columns).replace_schema_metadata({_SCHEMA: bytes(schema.serialize())})
 
 
 def _axis(column: pa.ChunkedArray, shape: tuple[int, ...], axis: int) -> pa.Array:

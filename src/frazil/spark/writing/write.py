@@ -1,22 +1,26 @@
 """DataFrames into a repository: rows to cells of arrays, one Spark job, one commit.
 
-    driver      schema -> target; distinct coordinates (a first job) -> layout -> arrays (pending)
-    executors   rows -> blocks and cells, shuffled by block -> whole chunks -> references
+    driver      schema -> target
+    executors   stage rows                                                (stage)
+    driver      coordinates -> layout -> arrays (pending), boxes          (commit)
+    executors   boxes of staged rows -> whole chunks -> references        (assembly)
     driver      references into the session, or manifests that executors made of them -> commit
 
-`df.write.format("icechunk")` evaluates the rows once and stages them instead (sink).
+`df.write.format("icechunk")` does the same as a write of Spark's, by rounds (sink, write_tasks).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from pyspark.sql import DataFrame, functions
-from pyspark.sql.types import LongType, StructField, StructType
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.files.files import Files
 from frazil.engine.refs.commit_metadata import require_json
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
@@ -24,37 +28,30 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.executor import ExecutorFiles, SparkExecutor
-from frazil.spark.runtime.jobs import collect, map_arrow, parallelism
+from frazil.spark.runtime.jobs import collect, map_arrow, parallelism, task_bytes
 from frazil.spark.runtime.progress import (
-    JobProgress,
+    Counter,
     ProgressCallback,
     ProgressOption,
     progress_callback,
 )
 from frazil.spark.runtime.storage_options import PlaceText
-from frazil.spark.runtime.stored_refs import BLOCKS, plan_sink
+from frazil.spark.runtime.stored_refs import Stored, plan_sink
+from frazil.spark.runtime.stored_refs import Written as StoredRefs
+from frazil.spark.runtime.workers import carrying_errors, limit_gc
 from frazil.spark.table.opened import RepositoryLike
-from frazil.spark.table.schema import quote_name
-from frazil.spark.writing.blocks import Indices, locate
-from frazil.spark.writing.columns import Column
-from frazil.spark.writing.commit import Commit, make_assembly
-from frazil.spark.writing.layout import ArrayLayout, Layout, plan_layout
+from frazil.spark.writing.assembly import Box, Spans, assemble, cut_piece, plan_cuts
+from frazil.spark.writing.blocks import Indices
+from frazil.spark.writing.commit import Commit, RowsPlan, plan_rows
 from frazil.spark.writing.options import NewArrays, WriteOptions, open_engine, parse_mode
-from frazil.spark.writing.session import (
-    Prepared,
-    Written,
-    apply_layout,
-    prepare,
-    write_coordinates,
-)
-from frazil.spark.writing.shuffle import (
-    BLOCK,
-    CELL,
-    DISTINCT,
-    FindDistinct,
-    LocateRows,
-    StoreBlocks,
-    decode_values,
+from frazil.spark.writing.session import Assembly, Written, prepare, write_coordinates
+from frazil.spark.writing.stage import (
+    count_rows,
+    discard,
+    dump_pieces,
+    join_pieces,
+    load_pieces,
+    stage,
 )
 
 # Arguments of `frazil.spark.write`, checked as the options of the data source are. Pure.
@@ -117,10 +114,6 @@ def _is_instance(value: object, kind: type) -> bool:
     return isinstance(value, kind)
 
 
-TASK_BYTES = 64 << 20
-TASKS_PER_CORE = 4
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteResult:
     """`committed` is False when there was nothing to commit, or an earlier write with the same
@@ -165,8 +158,8 @@ def write(
 ) -> WriteResult:
     """Writes a DataFrame, a row per cell, to the arrays of a group, as one commit.
 
-    The DataFrame is evaluated twice: for its coordinates, then for its rows. Cache one that is
-    expensive; one that gives other rows the second time is refused.
+    The DataFrame is evaluated once, without a shuffle. Its rows wait in the repository's storage
+    until their coordinates are known; they are deleted in the end.
 
     Args:
         df: a column per dimension and per variable.
@@ -260,80 +253,99 @@ def _write(
     tell: ProgressCallback,
 ) -> Written | None:
     """Everything but the commit; None if there is nothing to commit."""
-    prepared = prepare(session, df.schema, options)
-    tell(JobProgress("Reading coordinates", 0, 0))
-    found = _find_coordinates(df, prepared)
-    empty = not any(len(values) for values in found.values())
-    if empty and not prepared.target.creates:
-        return None
-    layout = plan_layout(prepared.target, prepared.documents, found, options.new)
-    assembly = make_assembly(repository, session, prepared, layout)
-    apply_layout(session, prepared.target, layout, options.group_attrs)
-    write_coordinates(session, layout)
-    if empty or not layout.arrays:
-        return Written(0, 0, 0)
-    touched = _touched_blocks(layout, found)
-    blocks = [(int(along[0]), int(along[-1]) + 1) if len(along) else (0, 0) for along in touched]
-    boxes = [layout.chunk_box(array, blocks) for array in layout.arrays]
+    dims = prepare(session, df.schema, options).target.dims
     executor = SparkExecutor(df.sparkSession, ExecutorFiles.of(repository), tell)
-    sink = plan_sink(
-        executor,
-        repository,
-        session,
-        list(zip(layout.paths, boxes, strict=True)),
-        sum(_chunks_in(layout, array, touched) for array in layout.arrays),
-    )
-    with executor.counter("Writing rows", layout.size_bytes) as counter:
-        store = StoreBlocks(assembly, counter, sink.gather())
-        stored = sink.take(map_arrow(_shuffle(df, layout), store, BLOCKS))
-    return Written(stored.chunks, stored.size_bytes, stored.counts.get(0, 0))
+    pieces = _stage(executor, df, session, dims)
+    try:
+        size = 0 if pieces is None else pc.sum(pieces["bytes"]).as_py()
+        share = task_bytes(size, parallelism(df.sparkSession))
+        plan = plan_rows(repository, session, df.schema, options, pieces, box_bytes=share)
+        if plan is None:
+            return None
+        if pieces is not None and plan.needs_cuts:
+            whole, pieces = pieces, _cut(executor, plan, pieces)
+            discard(repository.store, whole)
+            plan = plan.with_pieces(pieces)
+        stored = _store(executor, repository, plan)
+    finally:
+        discard(repository.store, pieces)
+    write_coordinates(session, plan.assembly.layout)
+    return Written(stored.chunks, stored.size_bytes, count_rows(pieces))
 
 
-def _touched_blocks(layout: Layout, found: Mapping[str, Column]) -> list[Indices]:
-    """Along each dimension, the blocks that rows may be for."""
-    touched = []
-    for coordinate, step in zip(layout.coordinates, layout.grid.block, strict=True):
-        positions = locate(coordinate, found[coordinate.name])
-        touched.append(np.unique(positions[positions >= 0] // step))
-    return touched
+def _stage(
+    executor: SparkExecutor, df: DataFrame, session: Session, dims: tuple[str, ...]
+) -> pa.Table | None:
+    with executor.counter("Reading rows", 0) as counter:
+        staged = collect(map_arrow(df, _StageRows(session.chunk_writer(), dims, counter), _PIECES))
+    return join_pieces(map(load_pieces, staged["pieces"].to_pylist()))
 
 
-def _chunks_in(layout: Layout, array: ArrayLayout, touched: Sequence[Indices]) -> int:
-    """The largest number of chunks of an array that rows may be for."""
-    return prod(
-        len(touched[axis]) * -(-layout.grid.block[axis] // chunk)
-        for axis, chunk in zip(array.axes, array.chunks, strict=True)
-    )
+def _cut(executor: SparkExecutor, plan: RowsPlan, pieces: pa.Table) -> pa.Table:
+    task = _CutPieces(pieces, plan.assembly, plan_cuts(plan.boxes))
+    sizes, count = pieces["bytes"].to_numpy(), len(pieces)
+    cut = join_pieces(executor.run(task, count, "Cutting rows", sizes=sizes, partitions=count))
+    return pieces if cut is None else cut
 
 
-def _find_coordinates(df: DataFrame, prepared: Prepared) -> dict[str, Column]:
-    columns = {d.name: d.column for d in prepared.target.dimensions}
-    coordinates = df.select(*map(quote_name, columns))
-    table = collect(map_arrow(coordinates, FindDistinct(columns), DISTINCT))
-    found: dict[str, list[Column]] = {
-        name: [np.zeros(0, dtype=column.work_dtype)] for name, column in columns.items()
-    }
-    for row in table.to_pylist():
-        found[row["dimension"]].append(decode_values(row["values"], columns[row["dimension"]]))
-    return {name: np.unique(np.concatenate(parts)) for name, parts in found.items()}
+def _store(executor: SparkExecutor, repository: Repository, plan: RowsPlan) -> Stored:
+    spans, boxes, arrays = plan.spans, plan.boxes, plan.arrays()
+    if spans is None or not arrays:
+        return Stored(chunks=0, size_bytes=0)
+    sink = plan_sink(executor, repository, plan.session, arrays, plan.most_chunks)
+    sizes = np.array([spans.weigh(box) for box in boxes]).astype(np.int64)
+    task = _StoreBoxes(plan.assembly, plan.pieces, spans, boxes)
+    return sink.run(task, len(boxes), "Writing rows", sizes=sizes, partitions=len(boxes))
 
 
-def _shuffle(df: DataFrame, layout: Layout) -> DataFrame:
-    """Rows of each block together, in as many partitions as suit the size."""
-    names = {array.name for array in layout.arrays}
-    fields = [StructField(BLOCK, LongType()), StructField(CELL, LongType())]
-    schema = StructType([*fields, *(df.schema[array.name] for array in layout.arrays)])
-    needed = [name for name in df.schema.names if name in names or _is_dim(layout, name)]
-    located = df.select(*map(quote_name, needed)).mapInArrow(LocateRows(layout), schema)
-    wanted = max(parallelism(df.sparkSession) * TASKS_PER_CORE, layout.size_bytes // TASK_BYTES)
-    count = max(1, min(prod(layout.grid.counts), wanted))
-    # by number, not by hash: the few blocks of a task then are as many for each
-    number = (functions.col(BLOCK) % count).cast("int")
-    return located.repartitionById(count, number).sortWithinPartitions(BLOCK)
+_PIECES = pa.schema([("pieces", pa.binary())])
 
 
-def _is_dim(layout: Layout, name: str) -> bool:
-    return any(coordinate.name == name for coordinate in layout.coordinates)
+@dataclass(frozen=True, slots=True, eq=False)
+class _StageRows:
+    writer: ChunkWriter
+    dims: tuple[str, ...]
+    counter: Counter
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        limit_gc()
+        with carrying_errors():
+            pieces = stage(self.writer, self._count(batches), self.dims)
+            if pieces is not None:
+                yield pa.RecordBatch.from_pydict({"pieces": [dump_pieces(pieces)]}, schema=_PIECES)
+
+    def _count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch
+            self.counter.add(batch.nbytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _CutPieces:
+    pieces: pa.Table
+    assembly: Assembly
+    cuts: Sequence[Indices]
+
+    def __call__(self, files: Files, numbers: range) -> pa.Table | None:
+        some = (cut_piece(files.store, self.pieces, n, self.assembly, self.cuts) for n in numbers)
+        cut = join_pieces(some)
+        self.assembly.writer.sync()
+        return cut
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _StoreBoxes:
+    assembly: Assembly
+    pieces: pa.Table
+    spans: Spans
+    boxes: Sequence[Box]
+
+    def __call__(self, files: Files, numbers: range) -> Iterator[StoredRefs]:
+        for number in numbers:
+            box = self.boxes[number]
+            for made in assemble(files.store, self.pieces, self.spans, self.assembly, box):
+                yield StoredRefs(made.array, made.refs, made.emptied)
+        self.assembly.writer.sync()
 
 
 def _empty_result(snapshot_id: str, started: float) -> WriteResult:

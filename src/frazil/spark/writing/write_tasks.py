@@ -1,5 +1,6 @@
 """Tasks of a write of many rows, round by round, each as a write of task numbers.
 
+    pieces       if rows would be read for many chunks: pieces of staged rows are cut (assembly)
     chunks       a box of the grid for each task: staged rows -> chunks
                      few    their references are the tasks' messages; the driver commits
                      many   they are put aside by cell of the manifests (keep_blocks)
@@ -40,12 +41,14 @@ from frazil.spark.runtime.stored_refs import (
     make_blocks,
 )
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
-from frazil.spark.writing.assembly import Box, assemble, find_spans
+from frazil.spark.writing.assembly import Box, assemble, cut_piece, find_spans, plan_cuts
+from frazil.spark.writing.blocks import Indices
 from frazil.spark.writing.commit import RowsPlan, WriteState
 from frazil.spark.writing.options import WriteOptions, open_repository
 from frazil.spark.writing.session import Assembly, StoredChunks, join_chunks
 from frazil.spark.writing.stage import (
     INLINE_BYTES,
+    count_rows,
     discard,
     dump_batches,
     dump_pieces,
@@ -85,6 +88,34 @@ def tables_in(messages: Messages) -> pa.Table | None:
         for message in messages
         if isinstance(message, TableMessage) and message.data is not None
     )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PieceTasks:
+    """Cuts pieces where boxes end."""
+
+    state: WriteState
+    assembly: Assembly
+    cuts: Sequence[Indices]
+
+    def __len__(self) -> int:
+        return len(self.state.pieces)
+
+    def run(self, store: ObjectStore, numbers: Iterable[int]) -> TableMessage:
+        pieces = self.state.pieces
+        cut = join_pieces(cut_piece(store, pieces, n, self.assembly, self.cuts) for n in numbers)
+        self.assembly.writer.sync()
+        return TableMessage(None if cut is None else dump_pieces(cut))
+
+    def finish(
+        self, repository: Repository, options: WriteOptions, messages: Messages
+    ) -> WriteState | None:
+        del options
+        pieces = tables_in(messages)
+        if pieces is None or count_rows(pieces) != count_rows(self.state.pieces):
+            raise SessionStateError("rows of this write are missing: write again")
+        discard(repository.store, self.state.pieces)
+        return replace(self.state, pieces=pieces, is_cut=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,10 +221,13 @@ def commit_plan(
     return None
 
 
-def plan_tasks(
-    repository: Repository, options: WriteOptions, state: WriteState
-) -> ChunkTasks | ManifestTasks:
+type Tasks = PieceTasks | ChunkTasks | ManifestTasks
+
+
+def plan_tasks(repository: Repository, options: WriteOptions, state: WriteState) -> Tasks:
     plan, native = make_plan(repository, options, state), options.native
+    if not state.is_cut and plan.needs_cuts:
+        return PieceTasks(state, plan.assembly, plan_cuts(plan.boxes))
     targets = plan.targets()
     if state.blocks is None:
         many = native is not None and plan.most_chunks > native.most_chunks
@@ -244,7 +278,7 @@ class TasksWriter(DataSourceArrowWriter):
         with carrying_errors():
             repository = open_repository(self.options)
             discard(repository.store, self.tasks.state.blocks)
-            if isinstance(self.tasks, ChunkTasks):
+            if not isinstance(self.tasks, ManifestTasks):
                 discard(repository.store, tables_in(messages))
             self._delete_state(repository)
 
