@@ -504,6 +504,7 @@ def test_tasks_are_planned_again_if_the_branch_has_moved(
 ) -> None:
     """Others made the grid longer, so that the rows are in other blocks of it."""
     monkeypatch.setattr(assembling, "BOX_BYTES", 1)
+    monkeypatch.setattr(commits, "MOST_READS", 99)
     write_here(path, SCHEMA, [rows(range(4))], **DIMS)
     given = many_rows(inPlace=True)
     writer, told = started(path, rows(range(10, 14)), **given)

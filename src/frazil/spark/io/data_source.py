@@ -95,6 +95,7 @@ class IcechunkSource(DataSource):
 
     @override
     def schema(self) -> StructType | str:
+        limit_gc()
         question = answers.find_option(self.options, answers.QUESTION)
         version = answers.find_version(self.options)
         if version is not None:
@@ -136,6 +137,7 @@ class IcechunkSource(DataSource):
 
     @override
     def reader(self, schema: StructType) -> DataSourceReader:
+        limit_gc()
         planned = answers.parse_scan(self.options)
         if stream_commits.wants_changes(self.options):
             given = answers.without_native_options(self.options)
