@@ -20,6 +20,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.spark.io.data_source import IcechunkSource
 from tests.spark.repositories import CHUNKS, LATITUDES, LONGITUDES, SHAPE, make_weather, put
 from tests.spark.test_dtypes import DTYPES
+from tests.spark.test_native_aggregates import configured
 
 pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
@@ -41,43 +42,47 @@ def plain(spark: SparkSession) -> str:
     return PLAIN
 
 
-def random_values(rng: np.random.Generator, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+def random_values(rng: np.random.Generator, dtype: np.dtype[Any], rows: int) -> npt.NDArray[Any]:
     if dtype.names is not None:
-        values = np.empty(ROWS, dtype)
+        values = np.empty(rows, dtype)
         for name in dtype.names:
-            values[name] = random_values(rng, dtype[name])
+            values[name] = random_values(rng, dtype[name], rows)
         return values
     if dtype.kind in "mM":
         unit = {"s": 10**6, "ms": 10**3}[np.datetime_data(dtype)[0]]
-        values = rng.integers(-MICROSECONDS // unit, MICROSECONDS // unit, ROWS).astype(dtype)
-        values[rng.random(ROWS) < 0.2] = "NaT"
+        values = rng.integers(-MICROSECONDS // unit, MICROSECONDS // unit, rows).astype(dtype)
+        values[rng.random(rows) < 0.2] = "NaT"
         return values
     if dtype.kind in "UT":
         texts = [
-            "".join(map(chr, rng.integers(32, 0x2FF, rng.integers(0, 4)))) for _ in range(ROWS)
+            "".join(map(chr, rng.integers(32, 0x2FF, rng.integers(0, 4)))) for _ in range(rows)
         ]
         return np.array(texts, dtype)
     if dtype.kind in "fc":
         odd = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0], dtype)
-        values = rng.normal(size=ROWS).astype(dtype)
-        return np.where(rng.random(ROWS) < 0.3, rng.choice(odd, ROWS), values).astype(dtype)
+        values = rng.normal(size=rows).astype(dtype)
+        return np.where(rng.random(rows) < 0.3, rng.choice(odd, rows), values).astype(dtype)
     return (
-        np.frombuffer(rng.bytes(ROWS * dtype.itemsize), np.uint8).view(dtype)
+        np.frombuffer(rng.bytes(rows * dtype.itemsize), np.uint8).view(dtype)
         if (dtype.kind != "b")
-        else rng.random(ROWS) < 0.5
+        else rng.random(rows) < 0.5
     )
 
 
-@pytest.fixture(scope="module")
-def all_types(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("types") / "r"
+def make_types(path: Path, rows: int, chunk: int) -> str:
     rng = np.random.default_rng()
     repository = Repository.create(local_filesystem_storage(path))
     with repository.transaction("main", message="types") as store:
         group = zarr.group(store)
         for name, (dtype, _, _) in DTYPES.items():
-            put(group, name.replace(" ", "_"), random_values(rng, np.dtype(dtype)), "x", CHUNK)
+            values = random_values(rng, np.dtype(dtype), rows)
+            put(group, name.replace(" ", "_"), values, "x", chunk)
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def all_types(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_types(tmp_path_factory.mktemp("types") / "r", ROWS, CHUNK)
 
 
 def load(spark: SparkSession, source: str, path: Path | str, **options: Any) -> DataFrame:
@@ -103,6 +108,22 @@ def test_every_dtype_is_as_the_plain_source_reads_it(
     expected = rows_of(load(spark, plain, all_types).orderBy("x"))
     assert len(expected) == ROWS
     assert rows_of(native.orderBy("x")) == expected
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+@pytest.mark.parametrize("compiled", ["true", "false"])
+def test_large_batches_are_cut(
+    spark: SparkSession, plain: str, tmp_path: Path, compiled: str
+) -> None:
+    """Interpreted, Spark has all parts of a batch until the end of a task."""
+    path, rows = make_types(tmp_path / "r", 9001, 9001), []
+    with configured(spark, "spark.sql.codegen.wholeStage", compiled):
+        for source in ("icechunk", plain):
+            frame = load(spark, source, path)
+            assert frame.count() == 9001
+            rows.append(sorted(rows_of(frame)))
+    assert rows[0] == rows[1]
+    assert allocated_bytes(spark) == 0
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")

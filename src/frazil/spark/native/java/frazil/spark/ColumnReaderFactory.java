@@ -1,18 +1,12 @@
 package frazil.spark;
 
-import java.util.ArrayList;
-import java.util.List;
-import org.apache.arrow.memory.BufferAllocator;
-import org.apache.spark.TaskContext;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
-import org.apache.spark.sql.util.ArrowUtils$;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
-import org.apache.spark.util.TaskCompletionListener;
 import scala.collection.Iterator;
 import scala.collection.Iterator$;
 
@@ -46,11 +40,8 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
     return new ColumnReader(PythonColumns.read(rows, task), columns, counted, null);
   }
 
-  /**
-   * Batches of one partition. Each has memory of its own: an operator may keep a batch while it asks
-   * for more, as functions in Python do.
-   */
-  private static final class ColumnReader implements PartitionReader, TaskCompletionListener {
+  /** Batches of one partition. An operator may keep some while it asks for more. */
+  private static final class ColumnReader implements PartitionReader {
     /** Few enough for a processor's cache; a multiple of 8, as validity has a bit for each. */
     private static final int MOST_ROWS = 4096;
 
@@ -62,8 +53,6 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
     private SentColumn[] sent; // of the current batch from Python
     private long start; // row of it that comes next
     private long stop;
-    private BufferAllocator memory; // of what stays in Arrow's memory, null for nothing
-    private final List kept = new ArrayList(); // of ColumnVector: some may be closed already
     private ColumnarBatch current;
 
     /** <code>box</code> has the rows if no batches come from Python, else it is null. */
@@ -88,7 +77,10 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
       ColumnVector[] made = new ColumnVector[columns.all().length()];
       int next = 0;
       for (int i = 0; i < made.length; i++) {
-        made[i] = columns.isSent(i) ? part(sent[next++], rows) : cells.column(i, done, rows);
+        made[i] =
+            columns.isSent(i)
+                ? sent[next++].part((int) start, rows)
+                : cells.column(i, done, rows);
       }
       current = new ColumnarBatch(made, rows);
       start += rows;
@@ -114,19 +106,6 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
       stop = batch.numRows();
     }
 
-    private ColumnVector part(SentColumn column, int rows) {
-      if (!column.staysInArrow()) {
-        return column.part((int) start, rows, null);
-      }
-      if (memory == null) {
-        memory = ArrowUtils$.MODULE$.rootAllocator().newChildAllocator("frazil", 0, Long.MAX_VALUE);
-        TaskContext.get().addTaskCompletionListener(this);
-      }
-      ColumnVector part = column.part((int) start, rows, memory);
-      kept.add(part);
-      return part;
-    }
-
     public Object get() {
       return current;
     }
@@ -142,14 +121,6 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
       }
     }
 
-    /** Nothing: the last batch may still be in use. */
     public void close() {}
-
-    public void onTaskCompletion(TaskContext task) {
-      for (Object each : kept) {
-        ((ColumnVector) each).close();
-      }
-      memory.close();
-    }
   }
 }
